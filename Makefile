@@ -1,0 +1,48 @@
+# make demo    the Laplacian example; DEVICE=c (default), opencl or cuda
+# make test    the test suite; installs PoCL where it may
+# make lint    ruff          make types   mypy --strict
+# make bench   code generation and launch overhead against the peer
+
+PYTHON ?= python3
+VENV ?= .venv
+DEVICE ?= c
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+# Nothing of a run depends on, or is left in, the home directory.
+export POCL_CACHE_DIR ?= $(CURDIR)/.cache/pocl
+
+IN_VENV := $(VENV)/bin/python
+EXTRA_c := base
+EXTRA_opencl := opencl
+EXTRA_cuda := cuda
+EXTRA := $(or $(EXTRA_$(DEVICE)),$(error DEVICE is '$(DEVICE)'; it can be c, opencl or cuda))
+
+.PHONY: demo test lint types bench pocl clean
+
+demo: $(VENV)/.installed-$(EXTRA) $(if $(filter opencl,$(DEVICE)),pocl)
+	$(IN_VENV) examples/laplacian.py --device $(DEVICE)
+
+test: $(VENV)/.installed-dev pocl
+	$(IN_VENV) -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(IN_VENV) -m ruff check
+
+types: $(VENV)/.installed-dev
+	$(IN_VENV) -m mypy --strict
+
+bench: $(VENV)/.installed-dev pocl
+	$(IN_VENV) benchmarks/codegen.py
+	$(IN_VENV) benchmarks/launch.py
+
+# The stamp names the extra ('base' is none); it is older than pyproject.toml when that changed.
+$(VENV)/.installed-%: pyproject.toml tools/install.sh
+	PYTHON=$(PYTHON) tools/install.sh $(VENV) $*
+	touch $@
+
+pocl:
+	tools/pocl.sh
+
+clean:
+	rm -rf $(VENV) .bench-venv .cache build dist *.egg-info
