@@ -1,0 +1,136 @@
+"""Fixtures that stand for what a machine may lack, and what to do where it does.
+
+A test that needs an OpenCL device, a CUDA device or nvcc asks for the fixture of that name and is
+skipped, with the reason, where there is none. ``KGEN_REQUIRE`` names those whose absence is a
+failure instead (``KGEN_REQUIRE=opencl,nvcc``). ``KGEN_OPENCL_PLATFORM`` is a part of the OpenCL
+platform's name; without it PoCL is taken, else the first platform.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+MARKER_OF_FIXTURE = {"opencl_queue": "opencl", "cuda_context": "cuda", "nvcc": "nvcc"}
+
+hypothesis.settings.register_profile("kgen", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("kgen")
+
+POCL = "portable computing language"
+_CACHE_ROOT = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run cache folders of its own, shared by its workers: no test may need a warm one."""
+    if not hasattr(config, "workerinput"):
+        root = Path(tempfile.mkdtemp(prefix="kgen-tests-"))
+        config.stash[_CACHE_ROOT] = root
+        os.environ["XDG_CACHE_HOME"] = str(root)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what pytest_configure made."""
+    root = config.stash.get(_CACHE_ROOT, None)
+    if root is not None:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the devices that its fixtures stand for."""
+    for item in items:
+        for fixture in getattr(item, "fixturenames", ()):
+            if fixture in MARKER_OF_FIXTURE:
+                item.add_marker(MARKER_OF_FIXTURE[fixture])
+
+
+def required() -> frozenset[str]:
+    """Return the names in KGEN_REQUIRE, which must be markers."""
+    names = frozenset(filter(None, os.environ.get("KGEN_REQUIRE", "").split(",")))
+    known = sorted(MARKER_OF_FIXTURE.values())
+    if not names.issubset(known):
+        raise pytest.UsageError(f"KGEN_REQUIRE is {sorted(names)}; the known names are {known}")
+    return names
+
+
+def lacks(need: str, reason: str) -> NoReturn:
+    """Skip the test for *reason*, or fail it where KGEN_REQUIRE names *need*."""
+    if need in required():
+        pytest.fail(f"KGEN_REQUIRE names {need}: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def import_or_lack(module: str, need: str) -> Any:
+    """Import an optional package for the fixture of *need*."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        lacks(need, f"no {module} ({error})")
+
+
+def choose_platform(platforms: list[cl.Platform], wanted: str) -> cl.Platform:
+    """Return the platform whose name holds *wanted*; without one PoCL, else the first."""
+    for platform in platforms:
+        if (wanted.lower() or POCL) in platform.name.lower():
+            return platform
+    if wanted or not platforms:
+        names = [platform.name for platform in platforms]
+        lacks("opencl", f"no OpenCL platform matches {wanted!r}; there are {names}")
+    return platforms[0]
+
+
+@pytest.fixture(scope="session")
+def opencl_queue() -> cl.CommandQueue:
+    """Return a queue on the first device of the chosen OpenCL platform."""
+    pyopencl = import_or_lack("pyopencl", "opencl")
+    try:
+        platforms = pyopencl.get_platforms()
+    except pyopencl.LogicError as error:  # how the loader says that it found none
+        lacks("opencl", f"no OpenCL platform ({error})")
+    chosen = choose_platform(platforms, os.environ.get("KGEN_OPENCL_PLATFORM", ""))
+    context = pyopencl.Context([chosen.get_devices()[0]])
+    queue: cl.CommandQueue = pyopencl.CommandQueue(context)
+    return queue
+
+
+@pytest.fixture(scope="session")
+def cuda_context() -> Iterator[Any]:
+    """Make the first CUDA device's primary context current, for pycuda."""
+    driver = import_or_lack("pycuda.driver", "cuda")
+    try:
+        driver.init()
+        device = driver.Device(0)
+    except driver.Error as error:
+        lacks("cuda", f"no CUDA device ({error})")
+    context = device.retain_primary_context()
+    context.push()
+    yield context
+    context.pop()
+
+
+@pytest.fixture(scope="session")
+def nvcc() -> str:
+    """Return the path of the CUDA compiler: the PATH's, else that of the extra ``nvcc``."""
+    installed = Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin/nvcc")
+    path = shutil.which("nvcc") or next(map(str, sorted(installed)), None)
+    if path is None:
+        lacks("nvcc", "no nvcc on the PATH, nor the extra 'nvcc'")
+    return path
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests put on record with ``record_property``."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{name}: {value}")

@@ -1,0 +1,193 @@
+"""The architecture, read off the imports: direction, who may use which package, none hidden."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kgen"
+
+# Each room and the rooms that it may import besides itself. A file directly below kgen/ is a room
+# of its own; one that is not listed is a facade: it may import all, and only __init__ imports it.
+BELOW_ANALYSIS = {"errors", "ir"}
+BELOW_AST = BELOW_ANALYSIS | {"analysis", "transforms", "schedule"}
+BELOW_RUNTIME = BELOW_AST | {"ast", "targets"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "ir": {"errors"},
+    "analysis": BELOW_ANALYSIS,
+    "transforms": BELOW_ANALYSIS | {"analysis"},
+    "schedule": BELOW_ANALYSIS | {"analysis"},
+    "ast": BELOW_AST,
+    "targets": BELOW_AST | {"ast"},
+    "statistics": BELOW_ANALYSIS | {"analysis", "schedule"},
+    "runtime": BELOW_RUNTIME,
+    "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
+}
+
+# Packages whose use is confined, and to where (a module, or a folder with all below it).
+CONFINED: dict[str, set[str]] = {
+    "islpy": {"kgen.ir.domain", "kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"},
+    "namedisl": {"kgen.ir.domain", "kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"},
+    "cgen": {"kgen.ast", "kgen.targets"},
+    "pyopencl": {"kgen.runtime.opencl"},
+    "pycuda": {"kgen.runtime.cuda"},
+}
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, where it is imported, and whether inside a function."""
+
+    importer: str
+    imported: str
+    line: int
+    in_function: bool
+
+    def __str__(self) -> str:
+        return f"{self.importer}, line {self.line}: {self.imported}"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def walk(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield the nodes below *node* and whether each is inside a function."""
+    for child in ast.iter_child_nodes(node):
+        inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        yield child, inside
+        yield from walk(child, inside)
+
+
+def imported_by(node: ast.AST, importer: str, is_package: bool) -> list[str]:
+    """Return the modules that a statement imports, by full name."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        parts = importer.split(".")
+        kept = parts[: len(parts) - node.level + is_package]
+        base = ".".join([*kept, base] if base else kept)
+    # 'from kgen.ir import domain' is an import of kgen.ir.domain; the last part may be no module.
+    submodules = [f"{base}.{alias.name}" for alias in node.names]
+    return [name if base.startswith("kgen") and is_module(name) else base for name in submodules]
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    importer = module_name(path)
+    return tuple(
+        Import(importer, imported, getattr(node, "lineno", 0), in_function)
+        for node, in_function in walk(ast.parse(path.read_text()))
+        for imported in dict.fromkeys(imported_by(node, importer, path.name == "__init__.py"))
+    )
+
+
+ALL_IMPORTS = [item for path in SOURCES for item in imports_of(path)]
+
+
+def room_of(module: str) -> str:
+    """Return the folder or file directly below kgen/ that holds *module*; '' for kgen itself."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def allowed_rooms(room: str) -> set[str]:
+    facades = {room_of(module_name(path)) for path in SOURCES} - set(MAY_IMPORT) - {""}
+    everything = set(MAY_IMPORT)
+    return everything | facades if room == "" else MAY_IMPORT.get(room, everything)
+
+
+def inside(module: str, place: str) -> bool:
+    return module == place or module.startswith(place + ".")
+
+
+def test_there_is_something_to_check() -> None:
+    assert {room_of(module_name(path)) for path in SOURCES} >= {"errors", "ir", "targets"}
+    assert any(item.imported.startswith("kgen.ir.") for item in ALL_IMPORTS)
+
+
+def test_imports_point_down() -> None:
+    wrong = []
+    for item in ALL_IMPORTS:
+        if item.imported.partition(".")[0] != "kgen":
+            continue
+        room, target = room_of(item.importer), room_of(item.imported)
+        if target != room and target not in allowed_rooms(room):
+            wrong.append(str(item))
+    assert not wrong, wrong
+
+
+def test_modules_form_no_cycle() -> None:
+    graph = {
+        module_name(path): {i.imported for i in imports_of(path) if is_module(i.imported)}
+        for path in SOURCES
+    }
+    remaining = dict(graph)
+    while leaves := [m for m, needs in remaining.items() if needs.isdisjoint(remaining)]:
+        for module in leaves:
+            del remaining[module]
+    assert not remaining, f"in a cycle, or above one: {sorted(remaining)}"
+
+
+@pytest.mark.parametrize("package", sorted(CONFINED))
+def test_package_stays_where_it_belongs(package: str) -> None:
+    wrong = [
+        str(item)
+        for item in ALL_IMPORTS
+        if inside(item.imported, package)
+        and not any(inside(item.importer, place) for place in CONFINED[package])
+    ]
+    assert not wrong, wrong
+
+
+def test_no_import_inside_a_function() -> None:
+    wrong = [str(item) for item in ALL_IMPORTS if item.in_function]
+    assert not wrong, wrong
+
+
+def test_every_package_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {re.split(r"[^\w-]", spec)[0] for group in groups for spec in group}
+    imported = {item.imported.partition(".")[0] for item in ALL_IMPORTS}
+    undeclared = imported - declared - sys.stdlib_module_names - {"kgen"}
+    assert not undeclared, undeclared
+
+
+def test_init_holds_no_logic() -> None:
+    body = ast.parse((PACKAGE / "__init__.py").read_text()).body
+    plain = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
+    wrong = [f"line {node.lineno}" for node in body if not isinstance(node, plain)]
+    assert not wrong, wrong
+
+
+def test_files_md_names_every_file_in_one_sentence() -> None:
+    lines = (ROOT / "docs" / "files.md").read_text().splitlines()
+    entries = [match for line in lines if (match := re.match(r"- `(kgen/\S+)`: (.+)$", line))]
+    counts = Counter(match[1] for match in entries)
+    files = {str(path.relative_to(ROOT)) for path in SOURCES}
+    assert not files - set(counts), f"without a sentence: {sorted(files - set(counts))}"
+    assert not set(counts) - files, f"no such file: {sorted(set(counts) - files)}"
+    assert set(counts.values()) == {1}, f"named twice: {[f for f, n in counts.items() if n > 1]}"
+    wrong = [match[1] for match in entries if not re.fullmatch(r"[^.].*[^.]\.", match[2])]
+    assert not wrong, f"not one sentence: {wrong}"
