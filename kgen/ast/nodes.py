@@ -1,0 +1,145 @@
+"""The code tree: loops, guards and statements with pymbolic expressions, no target yet.
+
+isl's AST is translated to it; targets print it through cgen; the oracle interprets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kgen.ir.expr import Expr, to_text
+from kgen.ir.types import NumpyType
+
+
+@dataclass(frozen=True)
+class For:
+    """``for (dtype iname = first; iname < stop; iname += step)``."""
+
+    iname: str
+    dtype: NumpyType
+    first: Expr
+    stop: Expr
+    step: int
+    body: Node
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class If:
+    """``if (condition) body else orelse``."""
+
+    condition: Expr
+    body: Node
+    orelse: Node | None = None
+
+
+@dataclass(frozen=True)
+class Let:
+    """``dtype const name = value;`` for the rest of the enclosing block: *body*."""
+
+    name: str
+    dtype: NumpyType
+    value: Expr
+    body: Node
+
+
+@dataclass(frozen=True)
+class Block:
+    """Statements, one after the other."""
+
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One instruction, its inames replaced by *values*."""
+
+    insn_id: str
+    values: Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All work-items of a group wait; *memory* is ``local`` or ``global``."""
+
+    memory: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A remark above the node *body*."""
+
+    text: str
+    body: Node
+
+
+Node: TypeAlias = For | If | Let | Block | Run | Barrier | Comment
+
+
+@dataclass(frozen=True)
+class DeviceFunction:
+    """One launch: what runs between two global barriers.
+
+    ``groups`` are the numbers of work-groups per axis (expressions of the parameters),
+    ``locals`` the work-items per group and axis. ``temporaries`` are the private and local
+    temporaries that it declares; ``arguments`` all it is passed, in order, global
+    temporaries last.
+    """
+
+    name: str
+    body: Node
+    groups: tuple[Expr, ...]
+    locals: tuple[int, ...]
+    arguments: tuple[str, ...]
+    temporaries: tuple[str, ...]
+    insn_ids: tuple[str, ...]
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """Return the nodes directly below."""
+    match node:
+        case For() | Let() | Comment():
+            return (node.body,)
+        case If():
+            return (node.body,) if node.orelse is None else (node.body, node.orelse)
+        case Block():
+            return node.children
+        case Run() | Barrier():
+            return ()
+
+
+def print_tree(node: Node, indent: str = "") -> str:
+    """Print a code tree, for people and golden tests."""
+    match node:
+        case For():
+            step = "" if node.step == 1 else f" by {node.step}"
+            head = f"for {node.iname} = {to_text(node.first)} .. {to_text(node.stop)}{step}"
+        case If():
+            head = f"if {to_text(node.condition)}"
+            if node.orelse is not None:
+                return "\n".join(
+                    (
+                        indent + head,
+                        print_tree(node.body, indent + "  "),
+                        indent + "else",
+                        print_tree(node.orelse, indent + "  "),
+                    )
+                )
+        case Let():
+            return f"{indent}let {node.name} = {to_text(node.value)}\n" + print_tree(
+                node.body, indent
+            )
+        case Block():
+            return "\n".join(print_tree(child, indent) for child in node.children)
+        case Run():
+            values = ", ".join(f"{name}={to_text(value)}" for name, value in node.values.items())
+            return f"{indent}{node.insn_id}({values})"
+        case Barrier():
+            return f"{indent}barrier {node.memory}  # {node.reason}"
+        case Comment():
+            head = f"# {node.text}"
+            return indent + head + "\n" + print_tree(node.body, indent)
+    return indent + head + "\n" + print_tree(node.body, indent + "  ")

@@ -1,0 +1,1 @@
+"""The intermediate representation: domains, expressions, declarations, instructions, kernels."""

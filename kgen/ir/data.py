@@ -1,0 +1,342 @@
+"""Arguments, temporaries, substitution rules and inames: what a kernel declares."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import InitVar, dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pymbolic.primitives as p
+from pytools.tag import Tag
+
+from kgen.errors import KernelError
+from kgen.ir.expr import Expr, is_zero, substitute, to_text
+from kgen.ir.layout import (
+    ArrayDimImplementationTag,
+    ComputedStrideArrayDimTag,
+    FixedStrideArrayDimTag,
+    parse_array_dim_tags,
+    parse_shape,
+    resolve_strides,
+)
+from kgen.ir.types import AddressSpace, AutoType, KgenType, auto, to_kgen_type
+
+__all__ = [
+    "ArrayArg",
+    "ArrayBase",
+    "ConstantArg",
+    "GlobalArg",
+    "Iname",
+    "KernelArgument",
+    "SubstitutionRule",
+    "TemporaryVariable",
+    "ValueArg",
+]
+
+Self_ = TypeVar("Self_", bound="Declaration")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A named thing of a kernel, with a type."""
+
+    name: str
+
+    def copy(self: Self_, **changes: Any) -> Self_:
+        """Return this with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def _set(self, **values: Any) -> None:
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+
+@dataclass(frozen=True)
+class ArrayBase(Declaration):
+    """An array: element type, shape (in elements), layout and address space.
+
+    ``dtype=None`` and ``shape=auto`` are found by inference. ``offset`` is in elements;
+    ``auto`` makes it a value that the runtime passes.
+    """
+
+    dtype: Any = None
+    shape: Any = None
+    dim_tags: Any = None
+    offset: Any = 0
+    dim_names: tuple[str, ...] | None = None
+    strides: InitVar[Any] = None
+    order: InitVar[str | None] = None
+    for_atomic: InitVar[bool] = False
+    alignment: int | None = None
+    tags: frozenset[Tag] = frozenset()
+
+    def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
+        if not self.name.isidentifier():
+            raise KernelError(f"'{self.name}' is not a name for an array")
+        shape = parse_shape(self.shape)
+        dim_tags = self.dim_tags
+        if dim_tags is None and strides is not None and strides is not auto:
+            dim_tags = parse_array_dim_tags(None, len(_as_tuple(strides)), strides=strides)
+        elif isinstance(shape, tuple):
+            dim_tags = parse_array_dim_tags(dim_tags, len(shape), order=order)
+            dim_tags = resolve_strides(dim_tags, shape)
+        elif dim_tags is not None and dim_tags not in ("C", "F", "c", "f"):
+            items = dim_tags.split(",") if isinstance(dim_tags, str) else dim_tags
+            dim_tags = parse_array_dim_tags(dim_tags, len(items))
+        elif order is not None:
+            dim_tags = order
+        if isinstance(shape, tuple) and dim_tags is not None and len(dim_tags) != len(shape):
+            raise KernelError(
+                f"array '{self.name}' has {len(shape)} axes in its shape and "
+                f"{len(dim_tags)} in its strides"
+            )
+        offset = self.offset
+        if isinstance(offset, str):
+            offset = p.Variable(offset) if offset.isidentifier() else parse_shape(offset)[0]  # type: ignore[index]
+        self._set(
+            dtype=to_kgen_type(self.dtype, for_atomic=for_atomic),
+            shape=shape,
+            dim_tags=dim_tags,
+            offset=offset,
+            dim_names=_split_names(self.dim_names),
+            tags=frozenset(self.tags or ()),
+        )
+
+    def num_user_axes(self) -> int:
+        """The number of axes that a subscript has."""
+        if isinstance(self.shape, tuple):
+            return len(self.shape)
+        return len(self.dim_tags) if isinstance(self.dim_tags, tuple) else 0
+
+    def with_shape(self: Self_, shape: tuple[Expr, ...]) -> Self_:
+        """Return this with its shape, and the strides that follow from it, filled in.
+
+        Strides that were derived from an earlier shape are derived anew.
+        """
+        assert isinstance(self, ArrayBase)
+        tags = self.dim_tags
+        if isinstance(tags, tuple):
+            tags = tuple(
+                ComputedStrideArrayDimTag(tag.layout_nesting_level)
+                if isinstance(tag, FixedStrideArrayDimTag) and tag.layout_nesting_level is not None
+                else tag
+                for tag in tags
+            )
+        return self.copy(shape=shape, dim_tags=tags)  # type: ignore[return-value]
+
+    @property
+    def fixed_strides(self) -> tuple[Expr, ...]:
+        """The strides of all axes, in elements; refuses while one is unknown."""
+        if not isinstance(self.dim_tags, tuple) or not all(
+            isinstance(tag, FixedStrideArrayDimTag) for tag in self.dim_tags
+        ):
+            raise KernelError(f"the strides of array '{self.name}' are not known yet")
+        return tuple(tag.stride for tag in self.dim_tags)
+
+    def map_exprs(self: Self_, mapper: Any) -> Self_:
+        """Apply *mapper* to shape, strides and offset."""
+        assert isinstance(self, ArrayBase)
+        changes: dict[str, Any] = {}
+        if isinstance(self.shape, tuple):
+            changes["shape"] = tuple(s if s is auto else mapper(s) for s in self.shape)
+        if isinstance(self.dim_tags, tuple):
+            changes["dim_tags"] = tuple(_map_tag(tag, mapper) for tag in self.dim_tags)
+        if self.offset is not auto and self.offset is not None:
+            changes["offset"] = mapper(self.offset)
+        return self.copy(**changes)  # type: ignore[return-value]
+
+    def _layout_text(self) -> str:
+        shape = self.shape
+        if shape is None or shape is auto:
+            shown = "unknown" if shape is None else "auto"
+        else:
+            shown = ", ".join("auto" if s is auto else to_text(s) for s in shape)
+            shown = f"({shown})"
+        text = f"shape: {shown}"
+        if isinstance(self.dim_tags, tuple) and self.dim_tags:
+            text += f", dim_tags: ({', '.join(str(tag) for tag in self.dim_tags)})"
+        if self.offset is auto or not is_zero(self.offset):
+            text += f", offset: {'auto' if self.offset is auto else to_text(self.offset)}"
+        return text
+
+
+def _map_tag(tag: ArrayDimImplementationTag, mapper: Any) -> ArrayDimImplementationTag:
+    if isinstance(tag, FixedStrideArrayDimTag) and tag.stride is not auto:
+        return dataclasses.replace(tag, stride=mapper(tag.stride))
+    return tag
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    parsed = parse_shape(value)
+    assert isinstance(parsed, tuple)
+    return parsed
+
+
+def _split_names(names: Any) -> tuple[str, ...] | None:
+    if isinstance(names, str):
+        return tuple(name.strip() for name in names.split(","))
+    return None if names is None else tuple(names)
+
+
+class KernelArgument:
+    """What a caller passes to a kernel."""
+
+
+@dataclass(frozen=True)
+class ArrayArg(ArrayBase, KernelArgument):
+    """An array that the caller passes."""
+
+    address_space: Any = AddressSpace.GLOBAL
+    is_input: bool | None = None
+    is_output: bool | None = None
+
+    #: Read-only for the whole kernel and declared so.
+    is_constant = False
+
+    def __str__(self) -> str:
+        kind = "auto/runtime" if self.dtype is None else str(self.dtype)
+        kind = f"<{kind}>" if self.dtype is None else kind
+        flow = "/".join(
+            word for word, on in (("in", self.is_input), ("out", self.is_output)) if on
+        )
+        space = "constant" if self.is_constant else AddressSpace.stringify(self.address_space)
+        return f"{self.name}: type: {kind}, {self._layout_text()} {flow} aspace: {space}"
+
+
+@dataclass(frozen=True)
+class GlobalArg(ArrayArg):
+    """An array in device memory: ``GlobalArg("a", np.float32, shape="n,n")``."""
+
+
+@dataclass(frozen=True)
+class ConstantArg(ArrayArg):
+    """An array in device memory that is only read, declared ``constant``."""
+
+    is_constant = True
+
+
+@dataclass(frozen=True)
+class ValueArg(Declaration, KernelArgument):
+    """A number that the caller passes: ``ValueArg("n", np.int32)``.
+
+    ``dtype=None`` is inferred: an integer of the kernel's index type when used in sizes.
+    """
+
+    dtype: Any = None
+    approximately: Any = 1000
+    is_output: bool = False
+    is_input: bool = True
+    tags: frozenset[Tag] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise KernelError(f"'{self.name}' is not a name for a value")
+        self._set(dtype=to_kgen_type(self.dtype), tags=frozenset(self.tags or ()))
+
+    def __str__(self) -> str:
+        kind = "<auto/runtime>" if self.dtype is None else str(self.dtype)
+        return f"{self.name}: ValueArg, type: {kind}"
+
+
+@dataclass(frozen=True)
+class TemporaryVariable(ArrayBase):
+    """Storage that lives while a kernel runs.
+
+    ``initializer`` (a numpy array) makes it a table; it is then ``read_only``.
+    """
+
+    shape: Any = auto
+    address_space: Any = auto
+    base_indices: tuple[Expr, ...] | None = None
+    storage_shape: tuple[Expr, ...] | None = None
+    base_storage: str | None = None
+    initializer: Any = None
+    read_only: bool = False
+
+    def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
+        values = self.initializer
+        if values is not None:
+            if not isinstance(values, np.ndarray):
+                raise KernelError(f"the initializer of '{self.name}' is not a numpy array")
+            if not self.read_only:
+                raise KernelError(
+                    f"temporary '{self.name}' has an initializer but is not read_only\n"
+                    "  hint: pass read_only=True, or assign the values in an instruction"
+                )
+            shape = self.shape if self.shape is not auto else values.shape
+            dtype = to_kgen_type(self.dtype) or to_kgen_type(values.dtype)
+            self._set(shape=shape, dtype=dtype)
+        if self.address_space is None:
+            self._set(address_space=auto)
+        super().__post_init__(strides, order, for_atomic)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not TemporaryVariable:
+            return NotImplemented
+        mine, theirs = self._comparable(), other._comparable()
+        return mine == theirs
+
+    def __hash__(self) -> int:
+        return hash(self._comparable())
+
+    def _comparable(self) -> tuple[Any, ...]:
+        return tuple(
+            value.tobytes() if isinstance(value, np.ndarray) else value
+            for value in (getattr(self, field.name) for field in dataclasses.fields(self))
+        )
+
+    def __str__(self) -> str:
+        kind = "<auto/runtime>" if self.dtype is None else str(self.dtype)
+        return (
+            f"{self.name}: type: {kind}, {self._layout_text()} "
+            f"aspace: {AddressSpace.stringify(self.address_space)}"
+        )
+
+
+@dataclass(frozen=True)
+class SubstitutionRule(Declaration):
+    """``name(arguments) := expression``: expanded wherever it is used."""
+
+    arguments: tuple[str, ...] = ()
+    expression: Expr = None
+
+    def __str__(self) -> str:
+        arguments = f"({', '.join(self.arguments)})" if self.arguments else ""
+        return f"{self.name}{arguments} := {to_text(self.expression)}"
+
+    def expand(self, operands: tuple[Expr, ...]) -> Expr:
+        """Return the expression for *operands*; refuses a wrong number of them."""
+        if len(operands) != len(self.arguments):
+            raise KernelError(
+                f"substitution rule '{self.name}' takes {len(self.arguments)} arguments, "
+                f"not {len(operands)}"
+            )
+        return substitute(self.expression, dict(zip(self.arguments, operands, strict=True)))
+
+
+@dataclass(frozen=True)
+class Iname(Declaration):
+    """A loop variable and its tags."""
+
+    tags: frozenset[Tag] = frozenset()
+
+
+def dtype_of(declaration: ArrayBase | ValueArg) -> KgenType:
+    """Return the known element type of *declaration*, or refuse."""
+    if declaration.dtype is None:
+        raise KernelError(
+            f"the type of '{declaration.name}' is not known\n"
+            f"  hint: add_dtypes(kernel, {{'{declaration.name}': numpy.float64}})"
+        )
+    assert isinstance(declaration.dtype, KgenType)
+    return declaration.dtype
+
+
+def is_auto(value: Any) -> bool:
+    """Tell whether *value* waits for inference."""
+    return value is None or value is auto
+
+

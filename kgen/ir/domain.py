@@ -1,0 +1,475 @@
+"""Named isl sets: reading domains, restricting them to inames, bounds, affine expressions.
+
+Everything here goes by dimension *name*. The trick that makes it short: a set whose
+dimensions are all moved to parameters (a *named* set) can be intersected and projected by
+name, since isl aligns parameters by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.errors import (
+    ExpressionToAffineConversionError,
+    KernelError,
+    KgenSyntaxError,
+    StaticValueFindingError,
+    message,
+)
+from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
+
+BasicSet: TypeAlias = isl.BasicSet
+Set: TypeAlias = isl.Set
+PwAff: TypeAlias = isl.PwAff
+
+SET_DIM = isl.dim_type.set
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+_DIV = isl.dim_type.div
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
+_ISL_WORDS = frozenset(
+    "and or not exists mod floor ceil floord ceild min max implies true false True False".split()
+)
+
+
+# -- reading ------------------------------------------------------------------------
+
+
+def parse_domain(text: str) -> BasicSet:
+    """Read one domain; parameters need no declaration.
+
+    ``{ [i]: 0<=i<n }`` and ``[n] -> { [i]: 0<=i<n }`` give the same set.
+    """
+    source = text.strip()
+    if source.startswith("{"):
+        free = dict.fromkeys(_IDENTIFIER.findall(source))
+        dims = source[source.find("[") + 1 : source.find("]")] if "[" in source else ""
+        bound = set(_IDENTIFIER.findall(dims))
+        bound.update(_exists_names(source))
+        names = [name for name in free if name not in bound and name not in _ISL_WORDS]
+        source = f"[{', '.join(sorted(names))}] -> {source}"
+    try:
+        parsed = isl.Set(source)
+    except isl.Error as err:
+        reason = str(err).splitlines()[0]
+        raise KgenSyntaxError(
+            message(
+                f"the domain '{text.strip()}' does not parse",
+                because=reason,
+                hint="a domain reads '{ [i, j]: 0 <= i < n and 0 <= j < m }'",
+            )
+        ) from None
+    return as_basic_set(parsed, text.strip())
+
+
+def _exists_names(source: str) -> list[str]:
+    names: list[str] = []
+    for match in re.finditer(r"exists\s*\(?\s*([^:]*):", source):
+        names.extend(_IDENTIFIER.findall(match[1]))
+    return names
+
+
+def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
+    """Convert an islpy or namedisl set to a basic set with named dimensions, or refuse."""
+    if not isinstance(domain, isl.BasicSet | isl.Set):
+        domain = isl.Set(str(domain))
+    if isinstance(domain, isl.Set):
+        pieces = domain.coalesce().get_basic_sets()
+        if len(pieces) > 1:
+            raise KernelError(
+                message(
+                    f"the domain '{text or domain}' is a union of {len(pieces)} pieces",
+                    hint="write its convex hull, and put the rest into a condition: if ...",
+                )
+            )
+        domain = pieces[0] if pieces else isl.BasicSet.empty(domain.get_space())
+    for k in range(domain.dim(_SET)):
+        if domain.get_dim_name(_SET, k) is None:
+            raise KernelError(f"axis {k} of the domain '{text or domain}' has no name")
+    return domain
+
+
+def parse_assumptions(given: Any) -> Set:
+    """Read assumptions on parameters: text such as ``n>=1 and n mod 4 = 0``, or a set."""
+    if given is None:
+        return isl.Set("{ : }")
+    if isinstance(given, str):
+        if "{" not in given:
+            given = f"{{ : {given} }}" if given.strip() else "{ : }"
+        source = given.strip()
+        if source.startswith("{"):
+            names = dict.fromkeys(_IDENTIFIER.findall(source))
+            free = sorted(set(names) - _ISL_WORDS - set(_exists_names(source)))
+            source = f"[{', '.join(free)}] -> {source}"
+        try:
+            given = isl.Set(source)
+        except isl.Error as err:
+            raise KgenSyntaxError(
+                message(
+                    f"the assumption '{given}' does not parse",
+                    because=str(err).splitlines()[0],
+                    hint="an assumption reads 'n >= 1 and n mod 4 = 0'",
+                )
+            ) from None
+    elif not isinstance(given, isl.BasicSet | isl.Set):
+        given = isl.Set(str(given))
+    if isinstance(given, isl.BasicSet):
+        given = isl.Set.from_basic_set(given)
+    return given.params()
+
+
+# -- names --------------------------------------------------------------------------
+
+
+def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
+    """Return the names of the set dimensions."""
+    return tuple(domain.get_dim_name(_SET, k) for k in range(domain.dim(_SET)))
+
+
+def param_names(domain: BasicSet | Set | PwAff) -> tuple[str, ...]:
+    """Return the names of the parameters."""
+    return tuple(domain.get_dim_name(_PARAM, k) for k in range(domain.dim(_PARAM)))
+
+
+def used_param_names(domain: Set) -> tuple[str, ...]:
+    """Return the names of the parameters that occur in a constraint."""
+    return tuple(
+        name for k, name in enumerate(param_names(domain)) if domain.involves_dims(_PARAM, k, 1)
+    )
+
+
+def to_named(domain: BasicSet | Set) -> Set:
+    """Move all set dimensions to parameters."""
+    if isinstance(domain, isl.BasicSet):
+        domain = isl.Set.from_basic_set(domain)
+    return domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, domain.dim(_SET))
+
+
+def from_named(named: Set, names: Sequence[str]) -> Set:
+    """Make the parameters *names* the set dimensions, in that order."""
+    for k, name in enumerate(names):
+        at = named.find_dim_by_name(_PARAM, name)
+        if at < 0:
+            named = named.insert_dims(_SET, k, 1).set_dim_name(_SET, k, name)
+        else:
+            named = named.move_dims(_SET, k, _PARAM, at, 1)
+    return named
+
+
+def project_out_named(named: Set, names: Iterable[str]) -> Set:
+    """Project the parameters *names* out, those that are there."""
+    for name in names:
+        at = named.find_dim_by_name(_PARAM, name)
+        if at >= 0:
+            named = named.project_out(_PARAM, at, 1)
+    return named
+
+
+def rename_dims(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:
+    """Rename set dimensions and parameters."""
+    for kind in (_SET, _PARAM):
+        for k in range(domain.dim(kind)):
+            new = names.get(domain.get_dim_name(kind, k))
+            if new is not None:
+                domain = domain.set_dim_name(kind, k, new)
+    return domain
+
+
+# -- restricting a domain to inames ---------------------------------------------------
+
+
+def restrict(domain: BasicSet, keep: Iterable[str]) -> Set:
+    """Project *domain* onto the dimensions *keep*, as a named set.
+
+    Only constraints that are connected to *keep* through shared dimensions take part, and
+    those on parameters alone: whether a loop elsewhere is empty is no concern of a
+    statement outside of it.
+    """
+    names = dim_names(domain)
+    wanted = set(keep)
+    kept = [k for k, name in enumerate(names) if name in wanted]
+    if len(kept) == len(names):
+        return to_named(domain)
+    if not domain.dim(_DIV):
+        domain = _connected(domain, kept)
+    result = isl.Set.from_basic_set(domain)
+    runs = _runs([k for k, name in enumerate(names) if name not in wanted])
+    for first, count in reversed(runs):
+        result = result.project_out(_SET, first, count)
+    return to_named(result)
+
+
+def _runs(positions: list[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for k in positions:
+        if runs and runs[-1][0] + runs[-1][1] == k:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((k, 1))
+    return runs
+
+
+def _connected(domain: BasicSet, start: list[int]) -> BasicSet:
+    """Keep the constraints that reach *start* through shared dimensions."""
+    ndim = domain.dim(_SET)
+    result = domain.drop_constraints_involving_dims(_SET, 0, ndim)
+    seen, frontier = set(start), list(start)
+    while frontier:
+        part = domain.drop_constraints_not_involving_dims(_SET, frontier.pop(), 1)
+        result = result.intersect(part)
+        for k in _involved(part, 0, ndim):
+            if k not in seen:
+                seen.add(k)
+                frontier.append(k)
+    return result
+
+
+def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
+    """Return the dimensions in a range that occur in a constraint, by bisection."""
+    if count == 0 or not domain.involves_dims(_SET, first, count):
+        return []
+    if count == 1:
+        return [first]
+    half = count // 2
+    return _involved(domain, first, half) + _involved(domain, first + half, count - half)
+
+
+# -- affine expressions ----------------------------------------------------------------
+
+
+class _NotAffine(Exception):
+    pass
+
+
+def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
+    """Convert *expr* over the dimensions and parameters of *space* (a set space).
+
+    Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
+    """
+    try:
+        return _to_pw_aff(isl.LocalSpace.from_space(space), expr)
+    except _NotAffine as err:
+        raise ExpressionToAffineConversionError(
+            f"'{to_text(expr)}' is not affine: {err}"
+        ) from None
+
+
+def _const(ls: isl.LocalSpace, value: int) -> PwAff:
+    return isl.PwAff.from_aff(
+        isl.Aff.val_on_domain(ls, isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value))
+    )
+
+
+def _to_pw_aff(ls: isl.LocalSpace, expr: Expr) -> PwAff:
+    if is_constant(expr):
+        if int(expr.real) != expr:
+            raise _NotAffine(f"{expr} is not an integer")
+        return _const(ls, int(expr.real))
+    match expr:
+        case p.Variable():
+            space = ls.get_space()
+            for kind in (_SET, _PARAM):
+                at = space.find_dim_by_name(kind, expr.name)
+                if at >= 0:
+                    return isl.PwAff.from_aff(isl.Aff.var_on_domain(ls, kind, at))
+            raise _NotAffine(f"'{expr.name}' is neither a loop variable nor a parameter")
+        case p.Sum():
+            parts = [_to_pw_aff(ls, child) for child in expr.children]
+            total = parts[0]
+            for part in parts[1:]:
+                total = total.add(part)
+            return total
+        case p.Product():
+            total = _const(ls, 1)
+            for child in expr.children:
+                factor = _to_pw_aff(ls, child)
+                if not (total.is_cst() or factor.is_cst()):
+                    raise _NotAffine("a product of two variables")
+                total = total.mul(factor)
+            return total
+        case p.FloorDiv():
+            den = _divisor(ls, expr.denominator)
+            return _to_pw_aff(ls, expr.numerator).scale_down_val(den).floor()
+        case p.Remainder():
+            return _to_pw_aff(ls, expr.numerator).mod_val(_divisor(ls, expr.denominator))
+        case p.Min() | p.Max():
+            values = [_to_pw_aff(ls, child) for child in expr.children]
+            best = values[0]
+            for value in values[1:]:
+                best = best.min(value) if isinstance(expr, p.Min) else best.max(value)
+            return best
+        case p.Call() if isinstance(expr.function, p.Variable) and expr.function.name in (
+            "min",
+            "max",
+        ):
+            kind_ = p.Min if expr.function.name == "min" else p.Max
+            return _to_pw_aff(ls, kind_(expr.parameters))
+        case p.If():
+            cond = _to_set(ls, expr.condition)
+            then, other = _to_pw_aff(ls, expr.then), _to_pw_aff(ls, expr.else_)
+            return isl.PwAff.cond(cond.indicator_function(), then, other)
+        case TypeCast() if expr.type.is_integral():
+            return _to_pw_aff(ls, expr.child)
+        case TypedLiteral():
+            return _to_pw_aff(ls, expr.value)
+    raise _NotAffine(f"'{to_text(expr)}'")
+
+
+def _divisor(ls: isl.LocalSpace, expr: Expr) -> isl.Val:
+    if not is_constant(expr) or int(expr) != expr or expr <= 0:
+        raise _NotAffine(f"the divisor '{to_text(expr)}' is not a positive integer")
+    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, int(expr))
+
+
+def set_from_condition(space: isl.Space, condition: Expr) -> Set:
+    """Convert a condition over the dimensions of *space* to the set where it holds."""
+    try:
+        return _to_set(isl.LocalSpace.from_space(space), condition)
+    except _NotAffine as err:
+        raise ExpressionToAffineConversionError(
+            f"the condition '{to_text(condition)}' is not affine: {err}"
+        ) from None
+
+
+def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
+    match condition:
+        case bool():
+            universe = isl.Set.universe(ls.get_space())
+            return universe if condition else isl.Set.empty(ls.get_space())
+        case p.Comparison():
+            left, right = _to_pw_aff(ls, condition.left), _to_pw_aff(ls, condition.right)
+            relation = {
+                "<": left.lt_set,
+                "<=": left.le_set,
+                ">": left.gt_set,
+                ">=": left.ge_set,
+                "==": left.eq_set,
+                "!=": left.ne_set,
+            }[str(condition.operator)]
+            result: Set = relation(right)
+            return result
+        case p.LogicalAnd() | p.LogicalOr():
+            sets = [_to_set(ls, child) for child in condition.children]
+            total = sets[0]
+            for one in sets[1:]:
+                is_and = isinstance(condition, p.LogicalAnd)
+                total = total.intersect(one) if is_and else total.union(one)
+            return total
+        case p.LogicalNot():
+            return _to_set(ls, condition.child).complement()
+    raise _NotAffine(f"'{to_text(condition)}' is not a comparison")
+
+
+def aff_to_expr(aff: isl.Aff) -> Expr:
+    """Convert an isl quasi-affine expression back."""
+    denominator = aff.get_denominator_val().to_python()
+    scaled = aff.scale_val(aff.get_denominator_val())
+    terms: list[Expr] = []
+    for kind in (isl.dim_type.in_, _PARAM):
+        for k in range(aff.dim(kind)):
+            coefficient = scaled.get_coefficient_val(kind, k).to_python()
+            if coefficient:
+                terms.append(_times(coefficient, p.Variable(aff.get_dim_name(kind, k))))
+    for k in range(aff.dim(_DIV)):
+        coefficient = scaled.get_coefficient_val(_DIV, k).to_python()
+        if coefficient:
+            terms.append(_times(coefficient, aff_to_expr(aff.get_div(k).floor())))
+    constant = scaled.get_constant_val().to_python()
+    terms.sort(key=lambda t: isinstance(t, p.Product) and is_constant(t.children[0]) and t.children[0] < 0)
+    if constant or not terms:
+        terms.append(constant)
+    total = terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
+    return total if denominator == 1 else p.FloorDiv(total, denominator)
+
+
+def _times(coefficient: int, expr: Expr) -> Expr:
+    return expr if coefficient == 1 else p.Product((coefficient, expr))
+
+
+# -- bounds ------------------------------------------------------------------------------
+
+
+def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) -> isl.Aff:
+    """Return the one piece of *value* that bounds it everywhere, or refuse.
+
+    Raises :class:`StaticValueFindingError` when no piece is the largest (smallest) under
+    the *assumptions*.
+    """
+    value = value.coalesce()
+    pieces = _simplified(value, assumptions)
+    if len(pieces) == 1:
+        return pieces[0][1]
+    context = value.domain().intersect_params(assumptions)
+    for _, candidate in pieces:
+        bound = isl.PwAff.from_aff(candidate)
+        good = value.le_set(bound) if largest else value.ge_set(bound)
+        if context.is_subset(good):
+            return candidate
+    word = "maximum" if largest else "minimum"
+    shown = value.gist_params(assumptions).coalesce()
+    raise StaticValueFindingError(
+        f"a static {word} was not found for PwAff '{shown}'\n  while finding {what}\n"
+        "  hint: make_kernel(..., assumptions='n >= 1') rules out the odd cases, "
+        "or declare the size"
+    )
+
+
+def _simplified(value: PwAff, assumptions: Set) -> list[tuple[Set, isl.Aff]]:
+    pieces = value.get_pieces()
+    if len(pieces) == 1:
+        return [(pieces[0][0], pieces[0][1])]
+    reduced = value.intersect_params(assumptions).coalesce().gist_params(assumptions)
+    return [(piece[0], piece[1]) for piece in reduced.get_pieces()]
+
+
+def dim_max(domain: Set, name: str) -> PwAff:
+    """Return the largest value of dimension *name* as a function of the parameters."""
+    return _only_dim(domain, name).dim_max(0)
+
+
+def dim_min(domain: Set, name: str) -> PwAff:
+    """Return the smallest value of dimension *name* as a function of the parameters."""
+    return _only_dim(domain, name).dim_min(0)
+
+
+def _only_dim(domain: Set, name: str) -> Set:
+    at = domain.find_dim_by_name(_SET, name)
+    ndim = domain.dim(_SET)
+    domain = domain.project_out(_SET, at + 1, ndim - at - 1)
+    return domain.project_out(_SET, 0, at)
+
+
+def constant_bounds(domain: Set, name: str) -> tuple[int | None, int | None]:
+    """Return the numeric bounds of *name* over all parameters; ``None`` where unbounded."""
+    one = _only_dim(domain, name)
+    one = one.project_out(_PARAM, 0, one.dim(_PARAM))
+    low, high = one.dim_min_val(0), one.dim_max_val(0)
+    return (
+        low.to_python() if low.is_int() else None,
+        high.to_python() if high.is_int() else None,
+    )
+
+
+def sample_point(domain: Set) -> dict[str, int] | None:
+    """Return one concrete point, dimensions and parameters by name; ``None`` if empty."""
+    named = to_named(domain)
+    names = param_names(named)
+    lifted = named.move_dims(_SET, 0, _PARAM, 0, len(names))
+    # small, positive values read best
+    positive = lifted
+    for k in range(len(names)):
+        positive = positive.lower_bound_val(_SET, k, isl.Val.zero(isl.DEFAULT_CONTEXT))
+    if not positive.is_empty():
+        lifted = positive.lexmin() if positive.is_bounded() else positive
+    point = lifted.sample_point()
+    if point.is_void():
+        return None
+    return {
+        name: point.get_coordinate_val(_SET, k).to_python() for k, name in enumerate(names)
+    }

@@ -1,0 +1,420 @@
+"""kgen's own pymbolic nodes, and the mapper bases that know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pymbolic.mapper as pm
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import (
+    PREC_CALL,
+    PREC_NONE,
+    StringifyMapper as _StringifyMapper,
+)
+from pytools.tag import Tag
+
+from kgen.ir.reductions import ReductionOperation, parse_reduction_op
+from kgen.ir.types import KgenType, to_kgen_type
+
+#: A pymbolic expression or a scalar constant.
+Expr: TypeAlias = Any
+
+__all__ = [
+    "CombineMapper",
+    "Expr",
+    "GroupHardwareAxisIndex",
+    "IdentityMapper",
+    "LinearSubscript",
+    "LocalHardwareAxisIndex",
+    "Reduction",
+    "StringifyMapper",
+    "SubArrayRef",
+    "SubstitutionMapper",
+    "TaggedVariable",
+    "TypeCast",
+    "TypedLiteral",
+    "WalkMapper",
+    "contains_reduction",
+    "flatten_sum",
+    "is_constant",
+    "is_zero",
+    "substitute",
+    "to_text",
+    "variable_names",
+]
+
+
+@p.expr_dataclass()
+class TaggedVariable(p.Variable):
+    """A variable ``name$tag`` whose uses can be told apart by their tags."""
+
+    tags: frozenset[Tag]
+
+
+@p.expr_dataclass()
+class TypeCast(p.ExpressionNode):
+    """``cast(type, child)``: *child* converted to *type*."""
+
+    type: KgenType
+    child: Expr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", to_kgen_type(self.type))
+
+
+@p.expr_dataclass()
+class TypedLiteral(p.ExpressionNode):
+    """A constant of a declared type, such as ``2.5f`` or ``7u``."""
+
+    value: Any
+    type: KgenType
+
+
+@p.expr_dataclass()
+class Reduction(p.ExpressionNode):
+    """``operation(inames, expr)``: *expr* combined over all values of *inames*.
+
+    *expr* is a tuple for operations on tuples, such as ``argmin``.
+    """
+
+    operation: ReductionOperation
+    inames: tuple[str, ...]
+    expr: Expr
+    allow_simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        inames = self.inames
+        if isinstance(inames, str):
+            inames = tuple(name.strip() for name in inames.split(","))
+        object.__setattr__(
+            self,
+            "inames",
+            tuple(n.name if isinstance(n, p.Variable) else n for n in inames),
+        )
+        if isinstance(self.operation, str):
+            object.__setattr__(self, "operation", parse_reduction_op(self.operation))
+
+    @property
+    def is_tuple_typed(self) -> bool:
+        """Tell whether this has several results."""
+        return self.operation.arg_count > 1
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """The operands of one step, as a tuple always."""
+        return self.expr if isinstance(self.expr, tuple) else (self.expr,)
+
+
+@p.expr_dataclass()
+class SubArrayRef(p.ExpressionNode):
+    """``[i, j]: a[...]``: the part of an array that *swept_inames* run over."""
+
+    swept_inames: tuple[p.Variable, ...]
+    subscript: p.Subscript
+
+
+@p.expr_dataclass()
+class LinearSubscript(p.ExpressionNode):
+    """``a[[index]]``: element number *index* of the storage of ``a``."""
+
+    aggregate: Expr
+    index: Expr
+
+
+@p.expr_dataclass()
+class GroupHardwareAxisIndex(p.ExpressionNode):
+    """The index of the work-group along an axis."""
+
+    axis: int
+
+
+@p.expr_dataclass()
+class LocalHardwareAxisIndex(p.ExpressionNode):
+    """The index of the work-item in its group along an axis."""
+
+    axis: int
+
+
+class _NodesOfKgen:
+    """The rebuilding methods for kgen's nodes; mixed into an identity mapper."""
+
+    rec: Callable[..., Any]
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+        return expr
+
+    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> Expr:
+        return expr
+
+    map_group_hardware_axis_index = map_typed_literal
+    map_local_hardware_axis_index = map_typed_literal
+
+    def map_type_cast(self, expr: TypeCast, *args: Any) -> Expr:
+        child = self.rec(expr.child, *args)
+        return expr if child is expr.child else TypeCast(expr.type, child)
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        parts = tuple(self.rec(part, *args) for part in expr.exprs)
+        if all(a is b for a, b in zip(parts, expr.exprs, strict=True)):
+            return expr
+        return Reduction(
+            expr.operation,
+            expr.inames,
+            parts if isinstance(expr.expr, tuple) else parts[0],
+            expr.allow_simultaneous,
+        )
+
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Expr:
+        subscript = self.rec(expr.subscript, *args)
+        return expr if subscript is expr.subscript else SubArrayRef(expr.swept_inames, subscript)
+
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Expr:
+        return LinearSubscript(self.rec(expr.aggregate, *args), self.rec(expr.index, *args))
+
+    def map_tuple(self, expr: tuple[Expr, ...], *args: Any) -> Expr:
+        return tuple(self.rec(part, *args) for part in expr)
+
+
+class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg,misc]
+    """Rebuild an expression; the base of everything that changes one."""
+
+
+class SubstitutionMapper(IdentityMapper):
+    """Replace variables by name, subscripted or not, but not function names."""
+
+    def __init__(self, replacements: Mapping[str, Expr]) -> None:
+        super().__init__()
+        self.replacements = replacements
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        return self.replacements.get(expr.name, expr)
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+        return self.replacements.get(expr.name, expr)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        return p.Call(expr.function, tuple(self.rec(arg, *args) for arg in expr.parameters))
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        renamed = []
+        for iname in expr.inames:
+            new = self.replacements.get(iname)
+            renamed.append(new.name if isinstance(new, p.Variable) else iname)
+        parts = tuple(self.rec(part, *args) for part in expr.exprs)
+        return Reduction(
+            expr.operation,
+            tuple(renamed),
+            parts if isinstance(expr.expr, tuple) else parts[0],
+            expr.allow_simultaneous,
+        )
+
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Expr:
+        swept = tuple(self.rec(v, *args) for v in expr.swept_inames)
+        return SubArrayRef(swept, self.rec(expr.subscript, *args))
+
+
+class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg,misc]
+    """Fold an expression bottom-up; the base of analyses."""
+
+    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> Any:
+        return self.combine(())
+
+    map_group_hardware_axis_index = map_typed_literal
+    map_local_hardware_axis_index = map_typed_literal
+
+    def map_type_cast(self, expr: TypeCast, *args: Any) -> Any:
+        return self.rec(expr.child, *args)
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Any:
+        return self.combine([self.rec(part, *args) for part in expr.exprs])
+
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Any:
+        return self.rec(expr.subscript, *args)
+
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Any:
+        return self.combine([self.rec(expr.aggregate, *args), self.rec(expr.index, *args)])
+
+    def map_tuple(self, expr: tuple[Expr, ...], *args: Any) -> Any:
+        return self.combine([self.rec(part, *args) for part in expr])
+
+
+class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg,misc]
+    """Visit every node, for its effect on the mapper."""
+
+    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> None:
+        self.visit(expr, *args)
+
+    map_group_hardware_axis_index = map_typed_literal
+    map_local_hardware_axis_index = map_typed_literal
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> None:
+        self.map_variable(expr, *args)
+
+    def map_type_cast(self, expr: TypeCast, *args: Any) -> None:
+        if self.visit(expr, *args):
+            self.rec(expr.child, *args)
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> None:
+        if self.visit(expr, *args):
+            for part in expr.exprs:
+                self.rec(part, *args)
+
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> None:
+        if self.visit(expr, *args):
+            self.rec(expr.subscript, *args)
+
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> None:
+        if self.visit(expr, *args):
+            self.rec(expr.aggregate, *args)
+            self.rec(expr.index, *args)
+
+    def map_tuple(self, expr: tuple[Expr, ...], *args: Any) -> None:
+        for part in expr:
+            self.rec(part, *args)
+
+
+class StringifyMapper(_StringifyMapper[[]]):
+    """Print an expression in the instruction language."""
+
+    def map_variable(self, expr: p.Variable, enclosing_prec: int) -> str:
+        return expr.name
+
+    def map_tagged_variable(self, expr: TaggedVariable, enclosing_prec: int) -> str:
+        return "$".join([expr.name, *sorted(str(tag) for tag in expr.tags)])
+
+    def map_typed_literal(self, expr: TypedLiteral, enclosing_prec: int) -> str:
+        return f"cast({expr.type}, {expr.value!r})"
+
+    def map_group_hardware_axis_index(
+        self, expr: GroupHardwareAxisIndex, enclosing_prec: int
+    ) -> str:
+        return f"gid({expr.axis})"
+
+    def map_local_hardware_axis_index(
+        self, expr: LocalHardwareAxisIndex, enclosing_prec: int
+    ) -> str:
+        return f"lid({expr.axis})"
+
+    def map_type_cast(self, expr: TypeCast, enclosing_prec: int) -> str:
+        return f"cast({expr.type}, {self.rec(expr.child, PREC_NONE)})"
+
+    def map_reduction(self, expr: Reduction, enclosing_prec: int) -> str:
+        word = "simul_reduce" if expr.allow_simultaneous else "reduce"
+        parts = ", ".join(self.rec(part, PREC_NONE) for part in expr.exprs)
+        return f"{word}({expr.operation}, [{', '.join(expr.inames)}], {parts})"
+
+    def map_sub_array_ref(self, expr: SubArrayRef, enclosing_prec: int) -> str:
+        swept = ",".join(self.rec(v, PREC_NONE) for v in expr.swept_inames)
+        return f"[{swept}]: {self.rec(expr.subscript, PREC_NONE)}"
+
+    def map_linear_subscript(self, expr: LinearSubscript, enclosing_prec: int) -> str:
+        index = self.rec(expr.index, PREC_NONE)
+        return f"{self.rec(expr.aggregate, PREC_CALL)}[[{index}]]"
+
+    def map_constant(self, expr: Any, enclosing_prec: int) -> str:
+        if isinstance(expr, np.generic):
+            expr = expr.item()
+        return str(super().map_constant(expr, enclosing_prec))
+
+
+class _NameCollector(WalkMapper):
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> None:
+        self.names[expr.name] = None
+
+    def map_call(self, expr: p.Call, *args: Any) -> None:
+        for arg in expr.parameters:
+            self.rec(arg)
+
+    def map_call_with_kwargs(self, expr: p.CallWithKwargs, *args: Any) -> None:
+        for arg in (*expr.parameters, *expr.kw_parameters.values()):
+            self.rec(arg)
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> None:
+        for part in expr.exprs:
+            self.rec(part)
+        self.names.update(dict.fromkeys(expr.inames))
+
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> None:
+        self.rec(expr.subscript)
+        self.names.update(dict.fromkeys(v.name for v in expr.swept_inames))
+
+
+_TEXT: Final = StringifyMapper()
+
+
+def to_text(expr: Expr) -> str:
+    """Print *expr* in the instruction language."""
+    return str(_TEXT(expr, PREC_NONE))
+
+
+def variable_names(*exprs: Expr) -> tuple[str, ...]:
+    """Return the names of all variables in *exprs*, in order of appearance.
+
+    Reduction inames count, function names do not.
+    """
+    collector = _NameCollector()
+    for expr in exprs:
+        collector.rec(expr)
+    return tuple(collector.names)
+
+
+def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
+    """Replace the variables named in *replacements*."""
+    return SubstitutionMapper(replacements)(expr) if replacements else expr
+
+
+class _ReductionFinder(CombineMapper):
+    def combine(self, values: Iterable[bool]) -> bool:
+        return any(values)
+
+    def map_constant(self, expr: Any, *args: Any) -> bool:
+        return False
+
+    map_variable = map_tagged_variable = map_constant
+
+    def map_function_symbol(self, expr: Any, *args: Any) -> bool:
+        return False
+
+    def map_call(self, expr: p.Call, *args: Any) -> bool:
+        return any(self.rec(arg) for arg in expr.parameters)
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> bool:
+        return True
+
+
+def contains_reduction(expr: Expr) -> bool:
+    """Tell whether a :class:`Reduction` is anywhere in *expr*."""
+    return bool(_ReductionFinder()(expr))
+
+
+def is_constant(expr: Expr) -> bool:
+    """Tell whether *expr* is a plain number."""
+    return isinstance(expr, int | float | complex | np.generic)
+
+
+def is_zero(expr: Expr) -> bool:
+    """Tell whether *expr* is the number 0."""
+    return is_constant(expr) and bool(expr == 0)
+
+
+def flatten_sum(expr: Expr) -> tuple[Expr, ...]:
+    """Return the terms of a sum, nested sums opened.
+
+    >>> i = p.Variable("i")
+    >>> flatten_sum(p.Sum((p.Sum((i, 1)), 2)))
+    (Variable('i'), 1, 2)
+    """
+    stack, terms = [expr], []
+    while stack:
+        top = stack.pop()
+        if isinstance(top, p.Sum):
+            stack.extend(reversed(top.children))
+        else:
+            terms.append(top)
+    return tuple(terms)
+

@@ -1,0 +1,573 @@
+"""Instructions: assignments, calls, C snippets, barriers and no-ops."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pymbolic.primitives as p
+from pymbolic import parse
+from pytools.tag import Tag
+
+from kgen.errors import KernelError
+from kgen.ir.expr import (
+    Expr,
+    LinearSubscript,
+    Reduction,
+    SubArrayRef,
+    to_text,
+    variable_names,
+)
+from kgen.ir.types import auto, to_kgen_type
+
+__all__ = [
+    "Assignment",
+    "AtomicInit",
+    "AtomicUpdate",
+    "BarrierInstruction",
+    "CInstruction",
+    "CallInstruction",
+    "InstructionBase",
+    "MemoryOrdering",
+    "MemoryScope",
+    "MultiAssignmentBase",
+    "NoOpInstruction",
+    "OrderedAtomic",
+    "SourceSpan",
+    "UseStreamingStoreTag",
+    "VarAtomicity",
+    "assignee_name",
+    "make_assignment",
+]
+
+Self_ = TypeVar("Self_", bound="InstructionBase")
+
+
+@dataclass(frozen=True)
+class SourceSpan:
+    """Where an instruction was written: text and line, for messages."""
+
+    text: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text.strip()}"
+
+
+class MemoryOrdering:
+    """The documented memory orders of atomics."""
+
+    RELAXED = 0
+    ACQUIRE = 1
+    RELEASE = 2
+    ACQ_REL = 3
+    SEQ_CST = 4
+
+
+class MemoryScope:
+    """Among whom an atomic is atomic."""
+
+    WORK_ITEM = 0
+    WORK_GROUP = 1
+    WORK_DEVICE = 2
+    ALL_SVM_DEVICES = 3
+    AUTO = auto
+
+
+@dataclass(frozen=True)
+class VarAtomicity:
+    """A variable whose access in an instruction is atomic."""
+
+    var_name: str
+
+
+@dataclass(frozen=True)
+class OrderedAtomic(VarAtomicity):
+    """An atomic access with a memory order and a scope."""
+
+    ordering: int = MemoryOrdering.RELAXED
+    scope: Any = auto
+
+
+class AtomicInit(OrderedAtomic):
+    """``{atomic=init}``: the write initializes atomically accessed storage."""
+
+
+class AtomicUpdate(OrderedAtomic):
+    """``{atomic}``: the read-modify-write is one atomic step."""
+
+
+class UseStreamingStoreTag(Tag):
+    """An assignment whose result bypasses the cache where the target can."""
+
+
+def _names(value: Any) -> frozenset[str]:
+    if value is None:
+        return frozenset()
+    if isinstance(value, str):
+        return frozenset(name.strip() for name in value.split(",") if name.strip())
+    return frozenset(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionBase:
+    """What all instructions share.
+
+    * ``id``: unique in the kernel; ``within_inames``: the loops around it
+    * ``depends_on``: ids that run before; ``depends_on_is_final`` switches off the
+      single-writer heuristic
+    * ``no_sync_with``: pairs ``(id, scope)``, scope in local, global, any
+    * ``predicates``: conditions, all of which must hold
+    * ``conflicts_with_groups``, ``groups``: sets of instructions that must not interleave
+    """
+
+    id: str | None = None
+    depends_on: frozenset[str] = frozenset()
+    depends_on_is_final: bool = False
+    groups: frozenset[str] = frozenset()
+    conflicts_with_groups: frozenset[str] = frozenset()
+    no_sync_with: frozenset[tuple[str, str]] = frozenset()
+    within_inames: frozenset[str] = frozenset()
+    within_inames_is_final: bool = False
+    priority: int = 0
+    predicates: frozenset[Expr] = frozenset()
+    tags: frozenset[Tag] = frozenset()
+    span: SourceSpan | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._set(
+            depends_on=_names(self.depends_on),
+            depends_on_is_final=bool(self.depends_on_is_final),
+            groups=_names(self.groups),
+            conflicts_with_groups=_names(self.conflicts_with_groups),
+            no_sync_with=frozenset(
+                (pair, "any") if isinstance(pair, str) else tuple(pair)
+                for pair in self.no_sync_with or ()
+            ),
+            within_inames=_names(self.within_inames),
+            predicates=frozenset(
+                parse(c) if isinstance(c, str) else c for c in self.predicates or ()
+            ),
+            tags=frozenset(self.tags or ()),
+        )
+
+    def _set(self, **values: Any) -> None:
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def copy(self: Self_, **changes: Any) -> Self_:
+        """Return this with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    # -- what an instruction reads and writes ---------------------------------
+
+    @property
+    def assignees(self) -> tuple[Expr, ...]:
+        """The places written, as expressions."""
+        return ()
+
+    @cached_property
+    def sorted_predicates(self) -> tuple[Expr, ...]:
+        """The predicates in an order that does not depend on hashes."""
+        return tuple(sorted(self.predicates, key=to_text))
+
+    def assignee_var_names(self) -> tuple[str, ...]:
+        """The names of the variables written."""
+        return tuple(assignee_name(lhs) for lhs in self.assignees)
+
+    def assignee_subscript_deps(self) -> tuple[frozenset[str], ...]:
+        """The variables in the subscripts of each assignee."""
+        return tuple(frozenset(variable_names(*_index_of(lhs))) for lhs in self.assignees)
+
+    def _read_exprs(self) -> tuple[Expr, ...]:
+        return ()
+
+    @cached_property
+    def _read_names(self) -> frozenset[str]:
+        exprs = [*self._read_exprs(), *self.sorted_predicates]
+        for lhs in self.assignees:
+            exprs.extend(_index_of(lhs))
+        return frozenset(variable_names(*exprs))
+
+    def read_dependency_names(self) -> frozenset[str]:
+        """All variables read: operands, subscripts, predicates; reduction inames too."""
+        return self._read_names
+
+    def write_dependency_names(self) -> frozenset[str]:
+        """The variables written and those in their subscripts."""
+        return frozenset(self.assignee_var_names()).union(*self.assignee_subscript_deps())
+
+    def dependency_names(self) -> frozenset[str]:
+        """All variables that occur."""
+        return self.read_dependency_names() | self.write_dependency_names()
+
+    @cached_property
+    def reduction_inames_ordered(self) -> tuple[str, ...]:
+        """The inames of all reductions inside, in order of appearance."""
+        found: dict[str, None] = {}
+        for expr in self._read_exprs():
+            _collect_reduction_inames(expr, found)
+        return tuple(found)
+
+    def reduction_inames(self) -> frozenset[str]:
+        """The inames of all reductions inside."""
+        return frozenset(self.reduction_inames_ordered)
+
+    def sub_array_ref_inames(self) -> frozenset[str]:
+        """The inames swept by sub-array references."""
+        found: dict[str, None] = {}
+        for expr in (*self._read_exprs(), *self.assignees):
+            _collect_swept_inames(expr, found)
+        return frozenset(found)
+
+    def with_transformed_expressions(self: Self_, f: Callable[[Expr], Expr]) -> Self_:
+        """Apply *f* to every expression, assignees and predicates included."""
+        return self.copy(predicates=frozenset(f(c) for c in self.sorted_predicates))
+
+    # -- text -------------------------------------------------------------------
+
+    def _body_text(self) -> str:
+        raise NotImplementedError
+
+    def get_str_options(self) -> list[str]:
+        """The options as they are written between braces."""
+        options = [f"id={self.id}"] if self.id else []
+        if self.priority:
+            options.append(f"priority={self.priority}")
+        if self.tags:
+            options.append("tags=" + ":".join(sorted(str(tag) for tag in self.tags)))
+        if self.groups:
+            options.append("groups=" + ":".join(sorted(self.groups)))
+        if self.conflicts_with_groups:
+            options.append("conflicts=" + ":".join(sorted(self.conflicts_with_groups)))
+        if self.no_sync_with:
+            pairs = (f"{id}@{scope}" for id, scope in sorted(self.no_sync_with))
+            options.append("nosync=" + ":".join(pairs))
+        return options
+
+    def __str__(self) -> str:
+        return f"{self._body_text()}  {{{', '.join(self.get_str_options())}}}"
+
+
+class MultiAssignmentBase(InstructionBase):
+    """An instruction of the form ``assignees = expression``."""
+
+    expression: Expr
+
+    def _read_exprs(self) -> tuple[Expr, ...]:
+        return (self.expression,)
+
+
+@dataclass(frozen=True, init=False)
+class Assignment(MultiAssignmentBase):
+    """``assignee = expression``, for one place.
+
+    ``temp_var_type``: ``None`` when the assignee is declared elsewhere, ``auto`` or a type
+    when this instruction creates it as a temporary.
+    """
+
+    assignee: Expr
+    expression: Expr
+    temp_var_type: Any = None
+    atomicity: tuple[VarAtomicity, ...] = ()
+
+    def __init__(self, assignee: Expr, expression: Expr, **options: Any) -> None:
+        temp_var_type = options.pop("temp_var_type", None)
+        atomicity = options.pop("atomicity", ())
+        _init_base(self, options)
+        assignee = parse(assignee) if isinstance(assignee, str) else assignee
+        expression = parse(expression) if isinstance(expression, str) else expression
+        assignee_name(assignee)
+        self._set(
+            assignee=assignee,
+            expression=expression,
+            temp_var_type=_temp_type(temp_var_type),
+            atomicity=tuple(atomicity or ()),
+        )
+
+    def copy(self, **changes: Any) -> Assignment:
+        """Return this with some fields changed."""
+        return type(self)(**{**_fields_of(self), **changes})
+
+    @property
+    def assignees(self) -> tuple[Expr, ...]:
+        """The one place written."""
+        return (self.assignee,)
+
+    @property
+    def temp_var_types(self) -> tuple[Any, ...]:
+        """``temp_var_type`` as a tuple, as for calls."""
+        return (self.temp_var_type,)
+
+    def with_transformed_expressions(self, f: Callable[[Expr], Expr]) -> Assignment:
+        """Apply *f* to assignee, expression and predicates."""
+        return self.copy(
+            assignee=f(self.assignee),
+            expression=f(self.expression),
+            predicates=frozenset(f(c) for c in self.sorted_predicates),
+        )
+
+    def get_str_options(self) -> list[str]:
+        """The options as they are written between braces."""
+        options = super().get_str_options()
+        if self.atomicity:
+            inits = any(isinstance(a, AtomicInit) for a in self.atomicity)
+            options.append("atomic=init" if inits else "atomic")
+        return options
+
+    def _body_text(self) -> str:
+        return f"{_declaration(self.temp_var_type)}{to_text(self.assignee)} = {to_text(self.expression)}"
+
+
+@dataclass(frozen=True, init=False)
+class CallInstruction(MultiAssignmentBase):
+    """``a, b = f(...)``: several places written by one call or tuple-valued reduction."""
+
+    assignees: tuple[Expr, ...] = ()
+    expression: Expr = None
+    temp_var_types: tuple[Any, ...] = ()
+    atomicity: tuple[VarAtomicity, ...] = ()
+
+    def __init__(self, assignees: Iterable[Expr], expression: Expr, **options: Any) -> None:
+        types = options.pop("temp_var_types", None)
+        atomicity = options.pop("atomicity", ())
+        _init_base(self, options)
+        assignees = parse(assignees) if isinstance(assignees, str) else assignees
+        places = tuple(assignees) if isinstance(assignees, Iterable) else (assignees,)
+        expression = parse(expression) if isinstance(expression, str) else expression
+        if not isinstance(expression, p.Call | Reduction | p.CallWithKwargs):
+            raise KernelError(
+                f"'{to_text(expression)}' has one value and cannot be assigned to "
+                f"{len(places)} places\n  hint: only calls and reductions have several"
+            )
+        types = tuple(types) if types else (None,) * len(places)
+        self._set(
+            assignees=places,
+            expression=expression,
+            temp_var_types=tuple(_temp_type(t) for t in types),
+            atomicity=tuple(atomicity or ()),
+        )
+
+    def copy(self, **changes: Any) -> CallInstruction:
+        """Return this with some fields changed."""
+        return type(self)(**{**_fields_of(self), **changes})
+
+    def with_transformed_expressions(self, f: Callable[[Expr], Expr]) -> CallInstruction:
+        """Apply *f* to assignees, call and predicates."""
+        return self.copy(
+            assignees=tuple(f(lhs) for lhs in self.assignees),
+            expression=f(self.expression),
+            predicates=frozenset(f(c) for c in self.sorted_predicates),
+        )
+
+    def _body_text(self) -> str:
+        places = ", ".join(
+            _declaration(kind) + to_text(lhs)
+            for lhs, kind in zip(self.assignees, self.temp_var_types, strict=True)
+        )
+        return f"{places} = {to_text(self.expression)}" if places else to_text(self.expression)
+
+
+@dataclass(frozen=True, init=False)
+class CInstruction(InstructionBase):
+    """A snippet of C: ``CInstruction("i", "b[i] = f(i);", assignees="b[i]", read_variables="a")``.
+
+    ``iname_exprs``: names in the snippet and the expressions that they stand for.
+    """
+
+    iname_exprs: tuple[tuple[str, Expr], ...] = ()
+    code: str = ""
+    read_variables: frozenset[str] = frozenset()
+    assignees: tuple[Expr, ...] = ()
+
+    def __init__(
+        self,
+        iname_exprs: Any,
+        code: str,
+        read_variables: Any = frozenset(),
+        assignees: Any = (),
+        **options: Any,
+    ) -> None:
+        _init_base(self, options)
+        if isinstance(iname_exprs, str):
+            iname_exprs = [n.strip() for n in iname_exprs.split(",") if n.strip()]
+        pairs = tuple(
+            (item, p.Variable(item))
+            if isinstance(item, str)
+            else (item[0], parse(item[1]) if isinstance(item[1], str) else item[1])
+            for item in iname_exprs
+        )
+        if isinstance(assignees, str):
+            parsed = parse(assignees) if assignees.strip() else ()
+            assignees = parsed if isinstance(parsed, tuple) else (parsed,)
+        self._set(
+            iname_exprs=pairs,
+            code=code,
+            read_variables=_names(read_variables),
+            assignees=tuple(parse(a) if isinstance(a, str) else a for a in assignees),
+        )
+
+    def copy(self, **changes: Any) -> CInstruction:
+        """Return this with some fields changed."""
+        return type(self)(**{**_fields_of(self), **changes})
+
+    def _read_exprs(self) -> tuple[Expr, ...]:
+        reads = tuple(p.Variable(name) for name in sorted(self.read_variables))
+        return reads + tuple(expr for _, expr in self.iname_exprs)
+
+    def with_transformed_expressions(self, f: Callable[[Expr], Expr]) -> CInstruction:
+        """Apply *f* to iname expressions, assignees and predicates."""
+        return self.copy(
+            iname_exprs=tuple((name, f(expr)) for name, expr in self.iname_exprs),
+            assignees=tuple(f(lhs) for lhs in self.assignees),
+            predicates=frozenset(f(c) for c in self.sorted_predicates),
+        )
+
+    def _body_text(self) -> str:
+        bindings = ", ".join(
+            name if expr == p.Variable(name) else f"{name}={to_text(expr)}"
+            for name, expr in self.iname_exprs
+        )
+        head = ", ".join(to_text(lhs) for lhs in self.assignees)
+        lines = "\n".join("    " + line for line in self.code.splitlines())
+        return f"{head + ' ' if head else ''}<- CODE({bindings}|{','.join(sorted(self.read_variables))}):\n{lines}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOpInstruction(InstructionBase):
+    """``... nop``: does nothing, but orders others."""
+
+    def _body_text(self) -> str:
+        return "... nop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarrierInstruction(InstructionBase):
+    """``... lbarrier`` or ``... gbarrier``: all work-items of a group, or all, wait.
+
+    ``mem_kind`` is the memory made consistent by a local barrier: local or global.
+    """
+
+    synchronization_kind: str = "global"
+    mem_kind: str = "local"
+
+    def _body_text(self) -> str:
+        return f"... {self.synchronization_kind[0]}barrier"
+
+
+# -- helpers ------------------------------------------------------------------------
+
+_BASE_FIELDS = {field.name: field for field in dataclasses.fields(InstructionBase)}
+
+
+def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
+    unknown = sorted(set(options) - set(_BASE_FIELDS))
+    if unknown:
+        raise TypeError(f"{type(insn).__name__} has no option '{unknown[0]}'")
+    insn._set(**{name: options.get(name, f.default) for name, f in _BASE_FIELDS.items()})
+    InstructionBase.__post_init__(insn)
+
+
+def _fields_of(insn: InstructionBase) -> dict[str, Any]:
+    return {field.name: getattr(insn, field.name) for field in dataclasses.fields(insn)}
+
+
+def _temp_type(value: Any) -> Any:
+    if value is None or value is auto:
+        return value
+    return to_kgen_type(value)
+
+
+def _declaration(kind: Any) -> str:
+    if kind is None:
+        return ""
+    return "<> " if kind is auto else f"<{kind}> "
+
+
+def assignee_name(lhs: Expr) -> str:
+    """Return the name of the variable that *lhs* writes, or refuse."""
+    match lhs:
+        case p.Variable():
+            return lhs.name
+        case p.Subscript() | LinearSubscript():
+            return assignee_name(lhs.aggregate)
+        case SubArrayRef():
+            return assignee_name(lhs.subscript)
+        case p.Lookup():
+            return assignee_name(lhs.aggregate)
+    raise KernelError(
+        f"'{to_text(lhs)}' cannot be assigned to\n"
+        "  hint: the left-hand side is a variable or an array element, such as x or a[i, j]"
+    )
+
+
+def _index_of(lhs: Expr) -> tuple[Expr, ...]:
+    match lhs:
+        case p.Subscript():
+            return lhs.index_tuple
+        case LinearSubscript():
+            return (lhs.index,)
+        case SubArrayRef():
+            return lhs.subscript.index_tuple
+        case p.Lookup():
+            return _index_of(lhs.aggregate)
+    return ()
+
+
+def _collect(expr: Expr, kind: type[Any], visit: Callable[[Any], None]) -> None:
+    stack: list[Any] = [expr]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, kind):
+            visit(top)
+        stack.extend(reversed(_children(top)))
+
+
+def _children(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case tuple():
+            return expr
+        case Reduction():
+            return expr.exprs
+        case p.Call():
+            return expr.parameters
+        case p.Comparison():
+            return (expr.left, expr.right)
+        case p.ExpressionNode():
+            flat: list[Expr] = []
+            for field in dataclasses.fields(expr):  # type: ignore[arg-type]
+                value = getattr(expr, field.name)
+                if isinstance(value, tuple | p.ExpressionNode):
+                    flat.append(value)
+            return tuple(flat)
+    return ()
+
+
+def _collect_reduction_inames(expr: Expr, found: dict[str, None]) -> None:
+    _collect(expr, Reduction, lambda node: found.update(dict.fromkeys(node.inames)))
+
+
+def _collect_swept_inames(expr: Expr, found: dict[str, None]) -> None:
+    _collect(
+        expr, SubArrayRef, lambda node: found.update((v.name, None) for v in node.swept_inames)
+    )
+
+
+def make_assignment(
+    assignees: tuple[Expr, ...], expression: Expr, temp_var_types: Any = None, **options: Any
+) -> Assignment | CallInstruction:
+    """Make an :class:`Assignment` for one place, a :class:`CallInstruction` for others.
+
+    A one-place call stays an assignment unless it passes parts of arrays.
+    """
+    types = temp_var_types or (None,) * len(assignees)
+    passes_arrays = isinstance(expression, p.Call) and any(
+        isinstance(arg, SubArrayRef) for arg in (*expression.parameters, *assignees)
+    )
+    if len(assignees) == 1 and not passes_arrays:
+        return Assignment(assignees[0], expression, temp_var_type=types[0], **options)
+    return CallInstruction(assignees, expression, temp_var_types=types, **options)
+

@@ -1,0 +1,342 @@
+"""One kernel: domains, instructions, declarations; and the questions asked of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from constantdict import constantdict
+from pytools import UniqueNameGenerator
+from pytools.tag import Tag
+
+from kgen.errors import KernelError, message, near_names
+from kgen.ir.data import (
+    ArrayArg,
+    ArrayBase,
+    Iname,
+    SubstitutionRule,
+    TemporaryVariable,
+    ValueArg,
+)
+from kgen.ir.digest import digest
+from kgen.ir.domain import (
+    SET_DIM,
+    BasicSet,
+    PwAff,
+    Set,
+    dim_names,
+    from_named,
+    param_names,
+    parse_assumptions,
+    restrict,
+)
+from kgen.ir.grid import Grid, grid_of
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.options import Options
+from kgen.ir.pretty import stringify_kernel
+from kgen.ir.target import TargetBase
+from kgen.ir.types import INT32, AddressSpace, NumpyType
+
+T = TypeVar("T", bound=Tag)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopKernel:
+    """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
+
+    A value: every transformation returns another one. ``domains`` form a forest: a domain
+    whose parameter is an iname of another one is nested in that. All sizes are in elements.
+    """
+
+    name: str
+    domains: tuple[BasicSet, ...]
+    instructions: tuple[InstructionBase, ...]
+    args: tuple[ArrayArg | ValueArg, ...] = ()
+    temporary_variables: Mapping[str, TemporaryVariable] = constantdict()
+    inames: Mapping[str, Iname] = constantdict()
+    substitutions: Mapping[str, SubstitutionRule] = constantdict()
+    assumptions: Set = field(default_factory=lambda: parse_assumptions(None))
+    loop_priority: tuple[tuple[str, ...], ...] = ()
+    #: per iname: (first, last) iterations of the loop that get code of their own
+    iname_slab_increments: Mapping[str, tuple[int, int]] = constantdict()
+    options: Options = field(default_factory=Options)
+    target: TargetBase
+    index_dtype: NumpyType = INT32
+    silenced_warnings: tuple[str, ...] = ()
+    preambles: tuple[tuple[str, str], ...] = ()
+    preamble_generators: tuple[Callable[..., Any], ...] = ()
+    symbol_manglers: tuple[Callable[..., Any], ...] = ()
+    tags: frozenset[Tag] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("temporary_variables", "inames", "substitutions", "iname_slab_increments"):
+            value = getattr(self, name)
+            if not isinstance(value, constantdict):
+                object.__setattr__(self, name, constantdict(value))
+        for name in ("domains", "instructions", "args", "silenced_warnings"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def copy(self, **changes: Any) -> LoopKernel:
+        """Return this with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the kernel's content: the same in every process."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self)
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    # -- names ------------------------------------------------------------------------
+
+    @cached_property
+    def id_to_insn(self) -> Mapping[str, InstructionBase]:
+        """Instructions by id."""
+        return {insn.id: insn for insn in self.instructions if insn.id is not None}
+
+    @cached_property
+    def arg_dict(self) -> Mapping[str, ArrayArg | ValueArg]:
+        """Arguments by name."""
+        return {arg.name: arg for arg in self.args}
+
+    @cached_property
+    def array_vars(self) -> Mapping[str, ArrayBase]:
+        """Array arguments and temporaries by name."""
+        arrays: dict[str, ArrayBase] = {
+            arg.name: arg for arg in self.args if isinstance(arg, ArrayBase)
+        }
+        arrays.update(self.temporary_variables)
+        return arrays
+
+    def all_inames(self) -> frozenset[str]:
+        """Return all loop variables."""
+        return frozenset(self.inames)
+
+    @cached_property
+    def iname_order(self) -> Mapping[str, int]:
+        """Position of each iname in the declaration of the domains."""
+        order: dict[str, int] = {}
+        for domain in self.domains:
+            for name in dim_names(domain):
+                order.setdefault(name, len(order))
+        return order
+
+    def all_params(self) -> frozenset[str]:
+        """Return all parameters of domains that are not inames."""
+        names = {name for domain in self.domains for name in param_names(domain)}
+        return frozenset(names - set(self.inames))
+
+    outer_params = all_params
+
+    def all_variable_names(self) -> frozenset[str]:
+        """Return every name that is taken."""
+        return frozenset(self.inames).union(
+            self.arg_dict,
+            self.temporary_variables,
+            self.substitutions,
+            self.all_params(),
+            (self.name,),
+        )
+
+    def get_var_name_generator(self) -> UniqueNameGenerator:
+        """Return a generator of names that are not taken."""
+        return UniqueNameGenerator(set(self.all_variable_names()))
+
+    def get_instruction_id_generator(self) -> UniqueNameGenerator:
+        """Return a generator of instruction ids that are not taken."""
+        return UniqueNameGenerator(set(self.id_to_insn))
+
+    def make_unique_instruction_id(self, based_on: str = "insn") -> str:
+        """Return an instruction id that is not taken."""
+        return str(self.get_instruction_id_generator()(based_on))
+
+    def get_var_descriptor(self, name: str) -> ArrayBase | ValueArg:
+        """Return the argument or temporary called *name*, or refuse."""
+        found = self.temporary_variables.get(name) or self.arg_dict.get(name)
+        if found is None:
+            known = {*self.temporary_variables, *self.arg_dict}
+            raise KernelError(
+                message(f"there is no variable '{name}'", kernel=self.name, hint=near_names(name, known))
+            )
+        return found
+
+    # -- instructions -------------------------------------------------------------------
+
+    @cached_property
+    def writers(self) -> Mapping[str, tuple[str, ...]]:
+        """Ids of the instructions that write each variable, in program order."""
+        found: dict[str, list[str]] = {}
+        for insn in self.instructions:
+            for name in dict.fromkeys(insn.assignee_var_names()):
+                found.setdefault(name, []).append(str(insn.id))
+        return {name: tuple(ids) for name, ids in found.items()}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[str, ...]]:
+        """Ids of the instructions that read each variable, in program order."""
+        variables = {*self.arg_dict, *self.temporary_variables}
+        found: dict[str, list[str]] = {}
+        for insn in self.instructions:
+            for name in sorted(insn.read_dependency_names() & variables):
+                found.setdefault(name, []).append(str(insn.id))
+        return {name: tuple(ids) for name, ids in found.items()}
+
+    def writer_map(self) -> dict[str, set[str]]:
+        """Return the ids of the writers of each variable."""
+        return {name: set(ids) for name, ids in self.writers.items()}
+
+    def reader_map(self) -> dict[str, set[str]]:
+        """Return the ids of the readers of each variable."""
+        return {name: set(ids) for name, ids in self.readers.items()}
+
+    def get_written_variables(self) -> frozenset[str]:
+        """Return the names of all variables that some instruction writes."""
+        return frozenset(self.writers)
+
+    def get_read_variables(self) -> frozenset[str]:
+        """Return the names of all variables that some instruction reads."""
+        return frozenset(self.readers)
+
+    def insn_inames(self, insn: str | InstructionBase) -> frozenset[str]:
+        """Return the loops around an instruction."""
+        found = self.id_to_insn[insn] if isinstance(insn, str) else insn
+        return found.within_inames
+
+    @cached_property
+    def _iname_to_insns(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, set[str]] = {name: set() for name in self.inames}
+        for insn in self.instructions:
+            for name in insn.within_inames:
+                found[name].add(str(insn.id))
+        return {name: frozenset(ids) for name, ids in found.items()}
+
+    def iname_to_insns(self) -> Mapping[str, frozenset[str]]:
+        """Return the ids of the instructions inside each loop."""
+        return self._iname_to_insns
+
+    def global_var_names(self) -> frozenset[str]:
+        """Return the arrays in device memory."""
+        return self._in_space(AddressSpace.GLOBAL)
+
+    def local_var_names(self) -> frozenset[str]:
+        """Return the arrays shared by a work-group."""
+        return self._in_space(AddressSpace.LOCAL)
+
+    def _in_space(self, space: AddressSpace) -> frozenset[str]:
+        return frozenset(
+            name
+            for name, array in self.array_vars.items()
+            if getattr(array, "address_space", None) == space
+        )
+
+    # -- tags -----------------------------------------------------------------------------
+
+    def iname_tags(self, iname: str) -> frozenset[Tag]:
+        """Return the tags of *iname*."""
+        return self.inames[iname].tags
+
+    def iname_tags_of_type(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> frozenset[T]:
+        """Return the tags of *iname* that are of a type."""
+        return frozenset(tag for tag in self.inames[iname].tags if isinstance(tag, kind))
+
+    def has_tag(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> bool:
+        """Tell whether *iname* has a tag of a type."""
+        return any(isinstance(tag, kind) for tag in self.inames[iname].tags)
+
+    # -- domains --------------------------------------------------------------------------
+
+    @cached_property
+    def home_domain(self) -> Mapping[str, int]:
+        """The index of the domain that declares each iname."""
+        home: dict[str, int] = {}
+        for index, domain in enumerate(self.domains):
+            for name in dim_names(domain):
+                if name in home:
+                    raise KernelError(
+                        message(
+                            f"iname '{name}' is in two domains",
+                            kernel=self.name,
+                            hint="rename one of them, or write one domain",
+                        )
+                    )
+                home[name] = index
+        return home
+
+    @cached_property
+    def _domain_params(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(param_names(domain) for domain in self.domains)
+
+    def with_outer_inames(self, inames: frozenset[str]) -> frozenset[str]:
+        """Add the inames on which the bounds of *inames* depend."""
+        result, stack = set(inames), list(inames)
+        while stack:
+            for name in self._domain_params[self.home_domain[stack.pop()]]:
+                if name in self.inames and name not in result:
+                    result.add(name)
+                    stack.append(name)
+        return frozenset(result)
+
+    @cached_property
+    def _domain_memo(self) -> dict[tuple[str, ...], Set]:
+        return {}
+
+    def domain_of(self, inames: tuple[str, ...]) -> Set:
+        """Return the values that *inames* take together: ``[params] -> { [inames] }``.
+
+        Bounds that depend on other inames hold for some value of those.
+        """
+        memo = self._domain_memo
+        result = memo.get(inames)
+        if result is None:
+            result = memo[inames] = self._domain_of(inames)
+        return result
+
+    def _domain_of(self, inames: tuple[str, ...]) -> Set:
+        needed = self.with_outer_inames(frozenset(inames))
+        by_home: dict[int, list[str]] = {}
+        for name in sorted(needed, key=self.iname_order.__getitem__):
+            by_home.setdefault(self.home_domain[name], []).append(name)
+        named: Set | None = None
+        for index in sorted(by_home):
+            part = restrict(self.domains[index], by_home[index])
+            named = part if named is None else named.intersect(part)
+        if named is None:
+            return parse_assumptions(None)
+        result = from_named(named, [*inames, *sorted(needed - set(inames))])
+        extra = len(needed) - len(inames)
+        if extra:
+            result = result.project_out(SET_DIM, len(inames), extra)
+        return result
+
+    def get_inames_domain(self, inames: Any) -> Set:
+        """Return the domain of some inames, in declaration order."""
+        names = (inames,) if isinstance(inames, str) else inames
+        return self.domain_of(tuple(sorted(names, key=self.iname_order.__getitem__)))
+
+    def get_grid_size_upper_bounds(
+        self, callables_table: Any = None, ignore_auto: bool = False, return_dict: bool = False
+    ) -> tuple[tuple[PwAff, ...], tuple[PwAff, ...]]:
+        """Return the numbers of work-groups, and of work-items per group, along each axis."""
+        grid = self.grid
+        return grid.group_counts, grid.local_sizes
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The hardware axes of the kernel."""
+        return grid_of(self)
+
+    # -- text -----------------------------------------------------------------------------
+
+    def stringify(self, what: Any = None, with_dependencies: bool = False) -> str:
+        """Print the kernel; *what* restricts it to sections such as ``"INSTRUCTIONS"``."""
+        return stringify_kernel(self, what=what, with_dependencies=with_dependencies)
+
+    def __str__(self) -> str:
+        return self.stringify()

@@ -1,0 +1,186 @@
+"""Array axes in storage: dimension tags, orders and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymbolic.primitives as p
+from pymbolic import parse
+
+from kgen.errors import KernelError
+from kgen.ir.expr import Expr, is_constant, to_text
+from kgen.ir.types import AutoType, auto
+
+__all__ = [
+    "ArrayDimImplementationTag",
+    "ComputedStrideArrayDimTag",
+    "FixedStrideArrayDimTag",
+    "SeparateArrayArrayDimTag",
+    "VectorArrayDimTag",
+    "parse_array_dim_tags",
+    "parse_shape",
+    "resolve_strides",
+]
+
+
+class ArrayDimImplementationTag:
+    """How one axis of an array is laid out in storage."""
+
+
+@dataclass(frozen=True)
+class FixedStrideArrayDimTag(ArrayDimImplementationTag):
+    """``N<level>:stride:<stride>``: neighbours are *stride* elements apart."""
+
+    stride: Expr | AutoType
+    layout_nesting_level: int | None = None
+
+    def __str__(self) -> str:
+        level = "" if self.layout_nesting_level is None else f"N{self.layout_nesting_level}:"
+        return f"{level}stride:{self.stride if self.stride is auto else to_text(self.stride)}"
+
+
+@dataclass(frozen=True)
+class ComputedStrideArrayDimTag(ArrayDimImplementationTag):
+    """``N<level>``: the stride follows from the extents of the axes of lower level."""
+
+    layout_nesting_level: int
+    pad_to: int | None = None
+
+    def __str__(self) -> str:
+        pad = "" if self.pad_to is None else f"({self.pad_to})"
+        return f"N{self.layout_nesting_level}:c{pad}"
+
+
+@dataclass(frozen=True)
+class SeparateArrayArrayDimTag(ArrayDimImplementationTag):
+    """``sep``: one array per index of this axis."""
+
+    def __str__(self) -> str:
+        return "sep"
+
+
+@dataclass(frozen=True)
+class VectorArrayDimTag(ArrayDimImplementationTag):
+    """``vec``: the lanes of a vector type."""
+
+    def __str__(self) -> str:
+        return "vec"
+
+
+def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
+    """Read a shape: one extent or several, as numbers, text or expressions.
+
+    >>> parse_shape("n, 2*n")
+    (Variable('n'), Product((2, Variable('n'))))
+    """
+    if shape is None or shape is auto:
+        return shape  # type: ignore[no-any-return]
+    if isinstance(shape, str):
+        shape = parse(shape) if shape.strip() else ()
+    if not isinstance(shape, tuple | list):
+        shape = (shape,)
+    return tuple(
+        parse(axis) if isinstance(axis, str) else axis if axis is auto else _plain(axis)
+        for axis in shape
+    )
+
+
+def _plain(axis: Any) -> Expr:
+    return int(axis) if is_constant(axis) else axis
+
+
+def _parse_one(text: str) -> ArrayDimImplementationTag:
+    text = text.strip()
+    if text in ("sep", "vec"):
+        return SeparateArrayArrayDimTag() if text == "sep" else VectorArrayDimTag()
+    level: int | None = None
+    if text.startswith("N"):
+        head, _, text = text.partition(":")
+        if not head[1:].isdigit():
+            raise KernelError(f"'{head}' is not a dimension tag: 'N' wants a number, as in 'N0'")
+        level = int(head[1:])
+    if text.startswith("stride:"):
+        stride = text.removeprefix("stride:").strip()
+        return FixedStrideArrayDimTag(auto if stride == "auto" else parse(stride), level)
+    if level is not None and text in ("", "c"):
+        return ComputedStrideArrayDimTag(level)
+    raise KernelError(
+        f"'{text}' is not a dimension tag\n  hint: the tags are 'N0', 'N1', ..., 'stride:EXPR', "
+        "'N0:stride:EXPR', 'sep' and 'vec'; an order is 'C' or 'F'"
+    )
+
+
+def parse_array_dim_tags(
+    spec: Any, naxes: int, *, order: str | None = None, strides: Any = None
+) -> tuple[ArrayDimImplementationTag, ...]:
+    """Read one tag per axis from a *spec*, an *order* or *strides*; C order by default.
+
+    >>> [str(tag) for tag in parse_array_dim_tags("N0,N1", 2)]
+    ['N0:c', 'N1:c']
+    """
+    if strides is not None and strides is not auto:
+        values = parse_shape(strides)
+        assert isinstance(values, tuple)
+        tags: tuple[ArrayDimImplementationTag, ...] = tuple(
+            FixedStrideArrayDimTag(stride) for stride in values
+        )
+    elif spec is None or spec in ("C", "c", "F", "f"):
+        letter = (spec or order or "C").upper()
+        if letter not in ("C", "F"):
+            raise KernelError(f"order '{order}' is neither 'C' nor 'F'")
+        tags = tuple(
+            ComputedStrideArrayDimTag(axis if letter == "F" else naxes - 1 - axis)
+            for axis in range(naxes)
+        )
+    else:
+        items: Sequence[Any] = spec.split(",") if isinstance(spec, str) else spec
+        tags = tuple(_parse_one(item) if isinstance(item, str) else item for item in items)
+    if len(tags) != naxes:
+        raise KernelError(f"{len(tags)} dimension tags were given for {naxes} axes")
+    return tags
+
+
+def resolve_strides(
+    tags: tuple[ArrayDimImplementationTag, ...], shape: tuple[Expr, ...]
+) -> tuple[ArrayDimImplementationTag, ...]:
+    """Turn computed strides into fixed ones, in elements, now that the *shape* is known.
+
+    Shape ``(n, m)`` in C order gives strides ``(m, 1)``.
+    """
+    levels = {
+        tag.layout_nesting_level: axis
+        for axis, tag in enumerate(tags)
+        if isinstance(tag, ComputedStrideArrayDimTag)
+    }
+    result = list(tags)
+    stride: Expr = 1
+    for level in sorted(levels):
+        axis = levels[level]
+        result[axis] = FixedStrideArrayDimTag(stride, level)
+        extent = shape[axis]
+        if extent is auto:
+            break
+        stride = extent if stride == 1 else _product(stride, extent)
+        tag = tags[axis]
+        if isinstance(tag, ComputedStrideArrayDimTag) and tag.pad_to is not None:
+            stride = (stride + tag.pad_to - 1) // tag.pad_to * tag.pad_to
+    return tuple(result)
+
+
+def _product(a: Expr, b: Expr) -> Expr:
+    if is_constant(a) and is_constant(b):
+        return a * b
+    factors = (b.children if isinstance(b, p.Product) else (b,)) + (
+        a.children if isinstance(a, p.Product) else (a,)
+    )
+    constant = 1
+    rest = []
+    for factor in factors:
+        if is_constant(factor):
+            constant *= factor
+        else:
+            rest.append(factor)
+    children = (constant, *rest) if constant != 1 else tuple(rest)
+    return children[0] if len(children) == 1 else p.Product(children)

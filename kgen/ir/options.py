@@ -1,0 +1,93 @@
+"""What a user may set about a kernel's code and calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from kgen.errors import KgenError, near_names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings of a kernel, changed with ``set_options(kernel, name=value)``.
+
+    * ``return_dict``: a call returns its outputs as a dict by name
+    * ``no_numpy``: refuse numpy arrays on devices (no hidden transfers); device arrays only
+    * ``cl_exec_manage_array_events``: wait for and record events of device arrays
+    * ``write_code``, ``write_wrapper``: print the generated code / the Python that calls it
+    * ``edit_code``: path of a file that replaces the generated code, for experiments
+    * ``build_options``: list of flags for the compiler
+    * ``skip_arg_checks``: trust the caller; no checks of dtypes and shapes in calls
+    * ``trace_assignments``, ``trace_assignment_values``: print from within the kernel
+    * ``annotate_inames``: a comment at the start of each loop
+    * ``enforce_variable_access_ordered``: refuse unordered accesses; ``"no_check"`` skips
+    * ``enforce_array_accesses_within_bounds``: refuse out-of-bounds; ``"no_check"`` skips
+    * ``insert_gbarriers``: put in missing global barriers instead of refusing
+    * ``allow_fp_reordering``: transformations may reorder floating-point sums
+    * ``restrict``: promise the compiler that array arguments do not overlap
+    * ``allow_terminal_colors``: colour printed kernels
+    """
+
+    annotate_inames: bool = False
+    trace_assignments: bool = False
+    trace_assignment_values: bool = False
+    enforce_variable_access_ordered: Any = True
+    enforce_array_accesses_within_bounds: Any = True
+    insert_gbarriers: bool = False
+    skip_arg_checks: bool = False
+    no_numpy: bool = False
+    cl_exec_manage_array_events: bool = True
+    return_dict: bool = False
+    write_wrapper: Any = False
+    write_code: Any = False
+    edit_code: Any = False
+    build_options: tuple[str, ...] = ()
+    allow_terminal_colors: bool = True
+    disable_global_barriers: bool = False
+    allow_fp_reordering: bool = True
+    restrict: bool = True
+
+    def __post_init__(self) -> None:
+        flags = self.build_options
+        flags = tuple(flags.split()) if isinstance(flags, str) else tuple(flags)
+        object.__setattr__(self, "build_options", flags)
+
+    def copy(self, **changes: Any) -> Options:
+        """Return this with some settings changed; refuses a name that does not exist."""
+        known = {field.name for field in dataclasses.fields(self)}
+        settings: dict[str, Any] = {}
+        for name, value in changes.items():
+            name = _OLD_NAMES.get(name, name)
+            if name not in known:
+                raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, known)}")
+            settings[name] = value
+        return dataclasses.replace(self, **settings)
+
+
+#: Documented earlier spellings.
+_OLD_NAMES = {
+    "write_cl": "write_code",
+    "edit_cl": "edit_code",
+    "highlight_cl": "allow_terminal_colors",
+    "highlight_code": "allow_terminal_colors",
+    "cl_build_options": "build_options",
+}
+
+
+def make_options(given: Any) -> Options:
+    """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=1"``."""
+    if given is None:
+        return Options()
+    if isinstance(given, Options):
+        return given
+    if isinstance(given, dict):
+        return Options().copy(**given)
+    if isinstance(given, str):
+        settings: dict[str, Any] = {}
+        for item in filter(None, (part.strip() for part in given.split(","))):
+            name, has_value, value = item.partition("=")
+            settings[name.strip()] = value.strip() not in ("0", "False", "false") if has_value else True
+        return Options().copy(**settings)
+    raise KgenError(f"options are an Options, a dict or text, not {type(given).__name__}")

@@ -1,0 +1,128 @@
+"""Kernels as text, in the layout of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kgen.ir.expr import to_text
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+_RULE = 75 * "-"
+
+
+def _arguments(kernel: LoopKernel) -> list[str]:
+    return [str(arg) for arg in sorted(kernel.args, key=lambda arg: arg.name)]
+
+
+def _domains(kernel: LoopKernel) -> list[str]:
+    depth: dict[int, int] = {}
+    lines = []
+    for index, domain in enumerate(kernel.domains):
+        parents = [
+            kernel.home_domain[name]
+            for name in kernel._domain_params[index]
+            if name in kernel.inames and kernel.home_domain[name] != index
+        ]
+        depth[index] = max((depth.get(parent, 0) + 1 for parent in parents), default=0)
+        lines.append("  " * depth[index] + str(domain))
+    return lines
+
+
+def _tags(kernel: LoopKernel) -> list[str]:
+    return [
+        f"{name}: {', '.join(sorted(str(tag) for tag in kernel.inames[name].tags)) or None}"
+        for name in sorted(kernel.inames)
+    ]
+
+
+def _temporaries(kernel: LoopKernel) -> list[str]:
+    return [str(var) for _, var in sorted(kernel.temporary_variables.items())]
+
+
+def _rules(kernel: LoopKernel) -> list[str]:
+    return [str(rule) for _, rule in sorted(kernel.substitutions.items())]
+
+
+def _instructions(kernel: LoopKernel) -> list[str]:
+    """Print instructions below the loops around them, opened and closed as they change."""
+    lines: list[str] = []
+    open_loops: list[str] = []
+    open_conditions: list[str] = []
+
+    def close_to(loops: int, conditions: int) -> None:
+        while len(open_conditions) > conditions:
+            open_conditions.pop()
+            lines.append("  " * (len(open_loops) + len(open_conditions)) + "end")
+        while len(open_loops) > loops:
+            name = open_loops.pop()
+            lines.append("  " * len(open_loops) + f"end {name}")
+
+    for insn in kernel.instructions:
+        wanted = sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+        shared = [name for name in open_loops if name in insn.within_inames]
+        keep = 0
+        while keep < len(shared) and open_loops[keep] == shared[keep]:
+            keep += 1
+        conditions = [to_text(c) for c in insn.sorted_predicates]
+        if keep < len(open_loops) or len(wanted) > keep or conditions != open_conditions:
+            close_to(keep, 0)
+        for name in wanted:
+            if name not in open_loops:
+                lines.append("  " * len(open_loops) + f"for {name}")
+                open_loops.append(name)
+        for condition in conditions[len(open_conditions) :]:
+            lines.append("  " * (len(open_loops) + len(open_conditions)) + f"if {condition}")
+            open_conditions.append(condition)
+        indent = "  " * (len(open_loops) + len(open_conditions))
+        lines.extend(indent + line for line in str(insn).splitlines())
+    close_to(0, 0)
+    return lines
+
+
+def _dependencies(kernel: LoopKernel) -> list[str]:
+    return [
+        f"{insn.id} : {', '.join(sorted(insn.depends_on))}"
+        for insn in kernel.instructions
+        if insn.depends_on
+    ]
+
+
+_SECTIONS: tuple[tuple[str, str, Callable[[LoopKernel], list[str]]], ...] = (
+    ("arguments", "ARGUMENTS:", _arguments),
+    ("domains", "DOMAINS:", _domains),
+    ("tags", "INAME TAGS:", _tags),
+    ("variables", "TEMPORARIES:", _temporaries),
+    ("rules", "SUBSTITUTION RULES:", _rules),
+    ("instructions", "INSTRUCTIONS:", _instructions),
+    ("dependencies", "DEPENDENCIES: (use show_dependency_graph to visualize)", _dependencies),
+)
+
+
+def stringify_kernel(
+    kernel: LoopKernel, *, what: Any = None, with_dependencies: bool = False
+) -> str:
+    """Print *kernel*: arguments, domains, tags, temporaries, rules, instructions.
+
+    *what* is a section name, several of them (comma-separated or a list), or ``None``.
+    """
+    if what is None:
+        wanted = {key for key, _, _ in _SECTIONS} | {"name"}
+        if not with_dependencies:
+            wanted.discard("dependencies")
+    else:
+        items = what.split(",") if isinstance(what, str) else what
+        wanted = {item.strip().lower() for item in items}
+    lines = [_RULE]
+    if "name" in wanted:
+        lines += [f"KERNEL: {kernel.name}", _RULE]
+    always = ("arguments", "domains", "tags", "instructions")
+    for key, title, section in _SECTIONS:
+        if key not in wanted:
+            continue
+        content = section(kernel)
+        if content or key in always:
+            lines += [title, *content, _RULE]
+    return "\n".join(lines)

@@ -1,0 +1,170 @@
+"""How a loop is implemented: the tags of an iname, and their spelling."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pytools.tag import Tag
+
+from kgen.errors import KgenError
+
+__all__ = [
+    "AutoFitLocalInameTag",
+    "AxisTag",
+    "ConcurrentTag",
+    "ForceSequentialTag",
+    "GroupInameTag",
+    "HardwareConcurrentTag",
+    "IlpBaseTag",
+    "InOrderSequentialSequentialTag",
+    "InameImplementationTag",
+    "LocalInameTag",
+    "LocalInameTagBase",
+    "LoopedIlpTag",
+    "TagLike",
+    "UnrollTag",
+    "UnrolledIlpTag",
+    "VectorizeTag",
+    "parse_tag",
+]
+
+
+class InameImplementationTag(Tag):
+    """A tag that says how a loop is implemented; an iname has at most one."""
+
+
+class ConcurrentTag(InameImplementationTag):
+    """The instances of the loop run at the same time, in no order."""
+
+
+class HardwareConcurrentTag(ConcurrentTag):
+    """The loop is spread over hardware axes: there is no loop in the code."""
+
+
+@dataclass(frozen=True)
+class AxisTag(HardwareConcurrentTag):
+    """A hardware axis, counted from the one whose neighbours are adjacent."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class GroupInameTag(AxisTag):
+    """``g.N``: the loop variable is the index of the work-group along axis N."""
+
+    def __str__(self) -> str:
+        return f"g.{self.axis}"
+
+
+class LocalInameTagBase(HardwareConcurrentTag):
+    """Any tag that spreads a loop over the work-items of a group."""
+
+
+@dataclass(frozen=True)
+class LocalInameTag(LocalInameTagBase, AxisTag):
+    """``l.N``: the loop variable is the work-item's index in its group along axis N."""
+
+    def __str__(self) -> str:
+        return f"l.{self.axis}"
+
+
+@dataclass(frozen=True)
+class AutoFitLocalInameTag(LocalInameTagBase):
+    """``l.auto``: kgen picks the local axis."""
+
+    def __str__(self) -> str:
+        return "l.auto"
+
+
+class IlpBaseTag(ConcurrentTag):
+    """Instances that run interleaved in one work-item, each with its own temporaries."""
+
+
+@dataclass(frozen=True)
+class UnrolledIlpTag(IlpBaseTag):
+    """``ilp`` or ``ilp.unr``: every instruction is repeated, innermost, per instance."""
+
+    def __str__(self) -> str:
+        return "ilp.unr"
+
+
+@dataclass(frozen=True)
+class LoopedIlpTag(IlpBaseTag):
+    """``ilp.seq``: every instruction gets an innermost loop over the instances."""
+
+    def __str__(self) -> str:
+        return "ilp.seq"
+
+
+@dataclass(frozen=True)
+class VectorizeTag(ConcurrentTag):
+    """``vec``: the instances are lanes of a vector."""
+
+    def __str__(self) -> str:
+        return "vec"
+
+
+@dataclass(frozen=True)
+class UnrollTag(InameImplementationTag):
+    """``unr``: the loop body is repeated once per value."""
+
+    def __str__(self) -> str:
+        return "unr"
+
+
+@dataclass(frozen=True)
+class ForceSequentialTag(InameImplementationTag):
+    """``for``: a loop, and nothing may give it another tag later."""
+
+    def __str__(self) -> str:
+        return "forceseq"
+
+
+@dataclass(frozen=True)
+class InOrderSequentialSequentialTag(InameImplementationTag):
+    """``ord``: a loop whose iterations must run in ascending order."""
+
+    def __str__(self) -> str:
+        return "ord"
+
+
+TagLike: TypeAlias = str | Tag | None
+
+_FIXED: dict[str, InameImplementationTag] = {
+    "l.auto": AutoFitLocalInameTag(),
+    "ilp": UnrolledIlpTag(),
+    "ilp.unr": UnrolledIlpTag(),
+    "ilp.seq": LoopedIlpTag(),
+    "vec": VectorizeTag(),
+    "unr": UnrollTag(),
+    "forceseq": ForceSequentialTag(),
+    "ord": InOrderSequentialSequentialTag(),
+}
+
+
+def parse_tag(tag: Any) -> Tag | None:
+    """Read a tag from its spelling; ``for`` and ``None`` mean a plain loop.
+
+    >>> parse_tag("g.1")
+    GroupInameTag(axis=1)
+    >>> parse_tag("for") is None
+    True
+    """
+    if tag is None or isinstance(tag, Tag):
+        return tag
+    if not isinstance(tag, str):
+        raise KgenError(f"an iname tag is text or a Tag, not {tag!r}")
+    text = tag.strip()
+    if text in ("for", ""):
+        return None
+    if text in _FIXED:
+        return _FIXED[text]
+    if axis := re.fullmatch(r"([gl])\.(\d+)", text):
+        number = int(axis[2])
+        return GroupInameTag(number) if axis[1] == "g" else LocalInameTag(number)
+    raise KgenError(
+        f"'{tag}' is not an iname tag\n  hint: the tags are 'for', 'ord', 'unr', 'g.N', 'l.N', "
+        "'l.auto', 'ilp', 'ilp.unr', 'ilp.seq', 'vec', or an instance of pytools.tag.Tag"
+    )

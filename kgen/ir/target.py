@@ -1,0 +1,25 @@
+"""What the IR knows of a target: its name and who runs its code."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class TargetBase:
+    """The base of all targets.
+
+    A target that can run code names the module that does so; it is loaded on the first
+    call, so that code generation needs no driver and no optional package.
+    """
+
+    #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
+    runtime_module: ClassVar[str | None] = None
+
+    def load_runtime(self) -> Any:
+        """Import and return the module that runs this target's code, or refuse."""
+        if self.runtime_module is None:
+            raise NotImplementedError(f"{type(self).__name__} generates code but does not run it")
+        return importlib.import_module(self.runtime_module)

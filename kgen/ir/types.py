@@ -1,0 +1,162 @@
+"""Data types, address spaces and the ``auto`` marker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from kgen.errors import KgenError
+
+
+class _Auto(Enum):
+    AUTO = "auto"
+
+    def __repr__(self) -> str:
+        return "auto"
+
+    __str__ = __repr__
+
+
+#: "Find it out from the rest of the kernel": a dtype, a shape, an offset, an address space.
+auto: Final = _Auto.AUTO
+AutoType: TypeAlias = Literal[_Auto.AUTO]
+
+
+class AddressSpace(IntEnum):
+    """Where an array lives: one work-item, one work-group, or the device."""
+
+    PRIVATE = 0
+    LOCAL = 1
+    GLOBAL = 2
+
+    @classmethod
+    def stringify(cls, value: AddressSpace | AutoType) -> str:
+        """Return ``private``, ``local``, ``global`` or ``auto``."""
+        return "auto" if value is auto else AddressSpace(value).name.lower()
+
+
+class KgenType:
+    """The base of all element types."""
+
+    def is_integral(self) -> bool:
+        """Tell whether this is an integer or boolean type."""
+        raise NotImplementedError
+
+    def is_complex(self) -> bool:
+        """Tell whether this is a complex type."""
+        raise NotImplementedError
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The numpy type of one element."""
+        raise NotImplementedError
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self.numpy_dtype.itemsize
+
+
+@dataclass(frozen=True)
+class NumpyType(KgenType):
+    """An element type given by a numpy dtype."""
+
+    dtype: np.dtype[Any]
+
+    def __post_init__(self) -> None:
+        dtype = np.dtype(self.dtype)
+        if dtype.hasobject:
+            raise KgenError(f"'{dtype}' holds Python objects and cannot be an element type")
+        object.__setattr__(self, "dtype", dtype.newbyteorder("="))
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The numpy type of one element."""
+        return self.dtype
+
+    def is_integral(self) -> bool:
+        """Tell whether this is an integer or boolean type."""
+        return self.dtype.kind in "iub"
+
+    def is_complex(self) -> bool:
+        """Tell whether this is a complex type."""
+        return self.dtype.kind == "c"
+
+    def involves_complex(self) -> bool:
+        """Tell whether this is a complex type."""
+        return self.is_complex()
+
+    def __str__(self) -> str:
+        return f"np:{self.dtype!r}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, repr=False)
+class AtomicType(NumpyType):
+    """An element type whose updates may be atomic."""
+
+    def __str__(self) -> str:
+        return f"atomic:{self.dtype!r}"
+
+
+class AtomicNumpyType(AtomicType):
+    """The documented name of :class:`AtomicType`."""
+
+
+@lru_cache(maxsize=256)
+def _from_numpy(dtype: np.dtype[Any], for_atomic: bool) -> NumpyType:
+    return AtomicNumpyType(dtype) if for_atomic else NumpyType(dtype)
+
+
+def to_kgen_type(
+    dtype: Any,
+    allow_auto: bool = False,
+    allow_none: bool = False,
+    for_atomic: bool = False,
+    target: Any = None,
+) -> Any:
+    """Convert anything that names a numpy dtype to a :class:`KgenType`.
+
+    ``None`` and :data:`auto` mean "to be inferred" and both give ``None``.
+
+    >>> to_kgen_type("float32")
+    np:dtype('float32')
+    """
+    if dtype is None or dtype is auto:
+        return None
+    if isinstance(dtype, NumpyType):
+        if for_atomic and not isinstance(dtype, AtomicType):
+            return _from_numpy(dtype.dtype, True)
+        return dtype
+    if isinstance(dtype, KgenType):
+        return dtype
+    if isinstance(dtype, str):
+        dtype = _C_NAMES.get(dtype.strip(), dtype.strip().removeprefix("np:"))
+    try:
+        converted = np.dtype(dtype)
+    except TypeError as err:
+        raise KgenError(f"'{dtype}' does not name a data type: {err}") from None
+    return _from_numpy(converted, for_atomic)
+
+
+_C_NAMES = {
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "long": "int64",
+    "unsigned": "uint32",
+    "uint": "uint32",
+    "char": "int8",
+    "short": "int16",
+}
+
+INT32: Final = NumpyType(np.dtype(np.int32))
+INT64: Final = NumpyType(np.dtype(np.int64))
+BOOL8: Final = NumpyType(np.dtype(np.int8))
+FLOAT64: Final = NumpyType(np.dtype(np.float64))

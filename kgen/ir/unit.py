@@ -1,0 +1,167 @@
+"""A program: kernels that may call each other, and the ones a caller starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from constantdict import constantdict
+
+from kgen.errors import KernelError, near_names
+from kgen.ir.digest import digest
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.target import TargetBase
+
+
+class InKernelCallable:
+    """Anything that an instruction can call."""
+
+
+@dataclass(frozen=True)
+class CallableKernel(InKernelCallable):
+    """A kernel that other kernels call."""
+
+    subkernel: LoopKernel
+
+    @property
+    def name(self) -> str:
+        """The name that calls use."""
+        return self.subkernel.name
+
+    def copy(self, **changes: Any) -> CallableKernel:
+        """Return this with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationUnit:
+    """Kernels and functions by name; ``entrypoints`` are what a caller may start.
+
+    ``unit["name"]`` is a kernel, ``unit(queue, a=...)`` runs the only entry point.
+    """
+
+    callables_table: Mapping[str, InKernelCallable]
+    entrypoints: frozenset[str]
+    target: TargetBase
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "callables_table", constantdict(self.callables_table))
+        object.__setattr__(self, "entrypoints", frozenset(self.entrypoints))
+        for name in sorted(self.entrypoints):
+            if name not in self.callables_table:
+                raise KernelError(
+                    f"there is no kernel '{name}' to start\n"
+                    f"  hint: {near_names(name, self.callables_table)}"
+                )
+
+    def copy(self, **changes: Any) -> TranslationUnit:
+        """Return this with some fields changed; a new target goes to every kernel."""
+        target = changes.get("target")
+        unit = dataclasses.replace(self, **changes)
+        if target is None:
+            return unit
+        return unit.map_kernels(lambda kernel: kernel.copy(target=target))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the program's content: the same in every process."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self)
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    # -- kernels --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> LoopKernel:
+        found = self.callables_table.get(name)
+        if not isinstance(found, CallableKernel):
+            known = [kernel.name for kernel in self.kernels()]
+            raise KeyError(f"there is no kernel '{name}'; {near_names(name, known)}")
+        return found.subkernel
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.callables_table
+
+    def kernels(self) -> Iterator[LoopKernel]:
+        """Return all kernels, entry points and called ones, by name."""
+        for _, item in sorted(self.callables_table.items()):
+            if isinstance(item, CallableKernel):
+                yield item.subkernel
+
+    @property
+    def default_entrypoint(self) -> LoopKernel:
+        """The only entry point; refuses when there are several."""
+        if len(self.entrypoints) != 1:
+            raise KernelError(
+                f"the program has {len(self.entrypoints)} entry points: "
+                f"{', '.join(sorted(self.entrypoints))}\n"
+                "  hint: choose one with unit['name'], or unit.with_entrypoints('name')"
+            )
+        (name,) = self.entrypoints
+        return self[name]
+
+    def with_kernel(self, kernel: LoopKernel) -> TranslationUnit:
+        """Put *kernel* in, in the place of the one of its name if there is one."""
+        table = dict(self.callables_table)
+        table[kernel.name] = CallableKernel(kernel)
+        return dataclasses.replace(self, callables_table=table)
+
+    def with_entrypoints(self, entrypoints: Any) -> TranslationUnit:
+        """Choose what a caller may start."""
+        names = entrypoints.split(",") if isinstance(entrypoints, str) else entrypoints
+        return dataclasses.replace(self, entrypoints=frozenset(n.strip() for n in names))
+
+    def map_kernels(self, change: Callable[[LoopKernel], LoopKernel]) -> TranslationUnit:
+        """Apply *change* to every kernel; the same unit when nothing changed."""
+        table = dict(self.callables_table)
+        changed = False
+        for name, item in self.callables_table.items():
+            if isinstance(item, CallableKernel):
+                kernel = change(item.subkernel)
+                if kernel is not item.subkernel:
+                    table[name] = CallableKernel(kernel)
+                    changed = True
+        return dataclasses.replace(self, callables_table=table) if changed else self
+
+    # -- text, running -------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return "\n".join(str(kernel) for kernel in self.kernels())
+
+    @cached_property
+    def _executors(self) -> dict[Any, Any]:
+        return {}
+
+    def executor(self, *args: Any, entrypoint: str | None = None, **kwargs: Any) -> Any:
+        """Return what runs one entry point; *args* are the target's: a queue, a context...
+
+        The same arguments give the same executor, which keeps what it has compiled.
+        """
+        name = entrypoint or self.default_entrypoint.name
+        return self.target.load_runtime().executor_for(self._executors, self, name, *args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel: ``evt, (out,) = knl(queue, a=x)``, or ``knl(a=x)`` on the host."""
+        entrypoint = kwargs.pop("entrypoint", None)
+        return self.executor(*args[:1], entrypoint=entrypoint)(*args, **kwargs)
+
+
+def for_each_kernel(
+    transform: Callable[..., LoopKernel],
+) -> Callable[..., TranslationUnit | LoopKernel]:
+    """Make a function on kernels work on programs too: it is applied to each kernel."""
+
+    def apply(unit: TranslationUnit | LoopKernel, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(unit, TranslationUnit):
+            return unit.map_kernels(lambda kernel: transform(kernel, *args, **kwargs))
+        return transform(unit, *args, **kwargs)
+
+    apply.__name__ = transform.__name__
+    apply.__doc__ = transform.__doc__
+    return cast("Callable[..., TranslationUnit | LoopKernel]", apply)
