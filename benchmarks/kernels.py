@@ -1,0 +1,140 @@
+"""The kernels that are timed, written once for kgen and for its peer.
+
+Each builder takes the module (``lp``: kgen or loopy, both by their documented names) and a size,
+and returns a kernel that is ready for code generation. Every array has a type and a shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+N_TILE = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One kernel, its size, and what the measurement is held to."""
+
+    title: str
+    build: Callable[[Any, int], Any]
+    size: int
+    #: How many times faster than the peer kgen must be; None where the peer may fail.
+    required_ratio: float | None
+    #: Whether the time is held to grow linearly with the size.
+    grows: bool = False
+
+
+def make(lp: Any, domains: str | list[str], statements: str | list[str], data: list[Any]) -> Any:
+    """Call make_kernel with what all cases share."""
+    return lp.make_kernel(
+        domains, statements, [*data, "..."], target=lp.OpenCLTarget(), lang_version=(2018, 2)
+    )
+
+
+def arrays(lp: Any, names: str, shape: str) -> Any:
+    return lp.GlobalArg(names, np.float32, shape=shape)
+
+
+def chained(count: int, inames: Callable[[int], str]) -> list[str]:
+    """Return statements that double ``out`` in turn, each after the one before."""
+    after = ["", *(f", dep=s{k}" for k in range(count - 1))]
+    return [f"out[{inames(k)}] = 2*out[{inames(k)}] {{id=s{k}{after[k]}}}" for k in range(count)]
+
+
+def copy(lp: Any, _size: int) -> Any:
+    return make(lp, "{[i]: 0<=i<n}", "out[i] = 2*a[i]", [arrays(lp, "a,out", "n")])
+
+
+def transpose(lp: Any, _size: int) -> Any:
+    knl = make(lp, "{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", [arrays(lp, "a,out", "n,n")])
+    knl = lp.split_iname(knl, "i", N_TILE, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(knl, "j", N_TILE, outer_tag="g.0", inner_tag="l.0")
+
+
+def statements(lp: Any, size: int) -> Any:
+    return make(lp, "{[i]: 0<=i<n}", chained(size, lambda _: "i"), [arrays(lp, "out", "n")])
+
+
+def nests(lp: Any, size: int) -> Any:
+    domains = [f"{{[i{k}]: 0<=i{k}<n}}" for k in range(size)]
+    return make(lp, domains, chained(size, lambda k: f"i{k}"), [arrays(lp, "out", "n")])
+
+
+def unroll(lp: Any, size: int) -> Any:
+    data = [arrays(lp, "a,out", str(size))]
+    knl = make(lp, f"{{[i]: 0<=i<{size}}}", "out[i] = 2*a[i]", data)
+    return lp.tag_inames(knl, {"i": "unr"})
+
+
+def split_unroll(lp: Any, size: int) -> Any:
+    data = [arrays(lp, "a,out", str(8 * size))]
+    knl = make(lp, f"{{[i]: 0<=i<{8 * size}}}", "out[i] = 2*a[i]", data)
+    return lp.split_iname(knl, "i", size, inner_tag="unr")
+
+
+def siblings(lp: Any, size: int) -> Any:
+    inames = ",".join(f"i{k}" for k in range(size))
+    joint = f"{{[{inames}]: 0<={inames}<1000}}"
+    return make(lp, joint, chained(size, lambda k: f"i{k}"), [arrays(lp, "out", "1000")])
+
+
+def terms(lp: Any, size: int) -> Any:
+    total = " + ".join(f"{k + 2}*a[i+{k}]" for k in range(size))
+    data = [arrays(lp, "a", f"n+{size}"), arrays(lp, "out", "n")]
+    return make(lp, "{[i]: 0<=i<n}", f"out[i] = {total}", data)
+
+
+def deep_nest(lp: Any, size: int) -> Any:
+    inames = ",".join(f"i{k}" for k in range(size))
+    data = [arrays(lp, "a,out", ",".join("n" * size))]
+    return make(lp, f"{{[{inames}]: 0<={inames}<n}}", f"out[{inames}] = 2*a[{inames}]", data)
+
+
+CASES = {
+    case.build.__name__: case
+    for case in (
+        Case(title="out[i] = 2*a[i]", build=copy, size=1, required_ratio=4),
+        Case(title="transpose, tiles of 16x16", build=transpose, size=1, required_ratio=4),
+        Case(
+            title="chained statements in one nest",
+            build=statements,
+            size=1000,
+            required_ratio=10,
+            grows=True,
+        ),
+        Case(title="nests in a chain", build=nests, size=300, required_ratio=10, grows=True),
+        Case(title="unrolled loop", build=unroll, size=1024, required_ratio=10, grows=True),
+        Case(
+            title="split, inner loop unrolled",
+            build=split_unroll,
+            size=1024,
+            required_ratio=10,
+            grows=True,
+        ),
+        Case(
+            title="sibling loops, one joint domain",
+            build=siblings,
+            size=128,
+            required_ratio=50,
+            grows=True,
+        ),
+        Case(
+            title="terms in one expression",
+            build=terms,
+            size=1000,
+            required_ratio=None,
+            grows=True,
+        ),
+        Case(title="loops in one nest", build=deep_nest, size=8, required_ratio=None),
+    )
+}
+
+
+def code_text(lp: Any, case: Case, size: int) -> str:
+    """Go the measured way: from make_kernel to the device code's text."""
+    text: str = lp.generate_code_v2(case.build(lp, size)).device_code()
+    return text

@@ -1,0 +1,63 @@
+"""The peer, loopy from PyPI: an environment of its own, and scripts run in it or in ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+PEER_VENV = ROOT / ".bench-venv"
+PEER_PACKAGES = ["loopy", "pyopencl"]
+
+
+def peer_python() -> str:
+    """Return the interpreter of the peer's environment, made on the first call."""
+    python = PEER_VENV / "bin" / "python"
+    done = PEER_VENV / "complete"
+    if not done.exists():
+        print(f"installing {', '.join(PEER_PACKAGES)} into {PEER_VENV.name}", file=sys.stderr)
+        venv.create(PEER_VENV, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PEER_PACKAGES], check=True)
+        done.touch()
+    return str(python)
+
+
+def python_of(module: str) -> str:
+    """Return the interpreter that has *module*, which is kgen or loopy."""
+    return sys.executable if module == "kgen" else peer_python()
+
+
+def run_json(module: str, script: str, *arguments: str, timeout: float = 600) -> dict[str, Any]:
+    """Run a script of this folder where *module* is; return the JSON of its last line.
+
+    A script that fails, or runs longer than *timeout* seconds, gives ``{"error": ...}``, and its
+    messages go to our standard error.
+    """
+    command = [python_of(module), str(HERE / script), module, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    try:
+        run = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"over {timeout:.0f} s"}
+    if run.returncode != 0:
+        print(run.stderr, file=sys.stderr)
+        return {"error": (run.stderr.splitlines() or [f"exit {run.returncode}"])[-1][:60]}
+    result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return result
+
+
+def describe_run() -> dict[str, str]:
+    """Return the versions that a result belongs to."""
+    ask = "import importlib.metadata as m; print(m.version('loopy'))"
+    version = subprocess.run(
+        [peer_python(), "-c", ask], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    return {"python": sys.version.split()[0], "loopy": version, "cores": str(os.cpu_count())}
