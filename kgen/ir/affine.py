@@ -1,0 +1,236 @@
+"""Integer expressions in linear normal form: merged terms, comparisons without minus signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.ir.expr import Expr, TypeCast
+
+__all__ = ["LinearForm", "linear_form", "move_to_sides", "simplify"]
+
+
+class LinearForm:
+    """``sum(coefficient * atom) + constant`` over the integers, atoms in order of appearance.
+
+    An atom is anything that is no sum and no multiple: a variable, a subscript, ``n // 4``,
+    or a product of such, ``n * i``, of which the order of the factors does not matter.
+    """
+
+    __slots__ = ("_terms", "constant")
+
+    def __init__(self) -> None:
+        self._terms: dict[Any, tuple[int, Expr]] = {}
+        self.constant = 0
+
+    def add(self, atom: Expr, coefficient: int) -> None:
+        """Add ``coefficient * atom``."""
+        key = frozenset(_count(atom.children)) if isinstance(atom, p.Product) else atom
+        old = self._terms.get(key)
+        self._terms[key] = (coefficient, atom) if old is None else (old[0] + coefficient, old[1])
+
+    def add_form(self, other: LinearForm, factor: int) -> None:
+        """Add ``factor * other``."""
+        self.constant += factor * other.constant
+        for coefficient, atom in other._terms.values():
+            self.add(atom, factor * coefficient)
+
+    @property
+    def terms(self) -> list[tuple[int, Expr]]:
+        """Coefficients, none of them 0, and their atoms."""
+        return [term for term in self._terms.values() if term[0]]
+
+    def to_expr(self) -> Expr:
+        """Write the form as an expression whose first term is positive if one is."""
+        return _sum(self.terms, self.constant)
+
+
+def simplify(expr: Expr) -> Expr:
+    """Merge the terms of an expression over the integers; constants stand last.
+
+    Products of sums that hold no number stay factored. Not for floating point, of which the
+    rounding would change.
+
+    >>> from pymbolic import parse
+    >>> from kgen.ir.expr import to_text
+    >>> to_text(simplify(parse("16*(i + 1) + 1*j + 0*k + 1")))
+    '16*i + j + 17'
+    >>> to_text(simplify(parse("(n + 2)*(i + 1) + j + (i - 1) % 16")))
+    '(n + 2)*(i + 1) + j + (i + 15) % 16'
+    """
+    return linear_form(expr).to_expr()
+
+
+def linear_form(expr: Expr) -> LinearForm:
+    """Collect the terms of an expression over the integers."""
+    form = LinearForm()
+    stack: list[tuple[int, Expr]] = [(1, expr)]
+    while stack:
+        factor, top = stack.pop()
+        if isinstance(top, p.Sum):
+            stack.extend((factor, child) for child in reversed(top.children))
+        elif isinstance(top, int | np.integer):
+            form.constant += factor * int(top)
+        elif isinstance(top, p.Product):
+            _add_product(form, factor, top)
+        else:
+            _add_other(form, factor, top)
+    return form
+
+
+def _add_other(form: LinearForm, factor: int, expr: Expr) -> None:
+    match expr:
+        case p.FloorDiv() | p.Remainder():
+            form.add_form(_divided(expr), factor)
+        case p.Min() | p.Max():
+            form.add(type(expr)(tuple(simplify(child) for child in expr.children)), factor)
+        case p.If():
+            form.add(p.If(expr.condition, simplify(expr.then), simplify(expr.else_)), factor)
+        case TypeCast() if expr.type.is_integral():
+            form.add(TypeCast(expr.type, simplify(expr.child)), factor)
+        case _:
+            form.add(expr, factor)
+
+
+def _add_product(form: LinearForm, number: int, expr: p.Product) -> None:
+    """Add a product: numbers are multiplied out and distributed over a single sum."""
+    rest: list[LinearForm] = []
+    for child in expr.children:
+        factor = linear_form(child)
+        terms = factor.terms
+        if not terms:
+            number *= factor.constant
+        elif len(terms) == 1 and not factor.constant:
+            number *= terms[0][0]
+            rest.append(_form_of(terms[0][1]))
+        else:
+            rest.append(factor)
+    if not rest:
+        form.constant += number
+    elif len(rest) == 1:
+        form.add_form(rest[0], number)
+    else:
+        factors: list[Expr] = []
+        for factor in rest:
+            part = factor.to_expr()
+            factors.extend(part.children if isinstance(part, p.Product) else (part,))
+        form.add(p.Product(tuple(factors)), number)
+
+
+def _form_of(atom: Expr) -> LinearForm:
+    form = LinearForm()
+    form.add(atom, 1)
+    return form
+
+
+def _divided(expr: p.FloorDiv | p.Remainder) -> LinearForm:
+    """Divide, taking multiples of a constant divisor out of the numerator.
+
+    The constant of the numerator becomes non-negative, so that ``(i - 1) % 16`` reads
+    ``(i + 15) % 16``, which C's operator computes right for ``i >= 0``.
+    """
+    result = LinearForm()
+    top, den = linear_form(expr.numerator), simplify(expr.denominator)
+    is_div = isinstance(expr, p.FloorDiv)
+    if not (isinstance(den, int) and den > 0):
+        return _form_of(type(expr)(top.to_expr(), den))
+    inside = LinearForm()
+    for coefficient, atom in top.terms:
+        if coefficient % den:
+            inside.add(atom, coefficient)
+        elif is_div:
+            result.add(atom, coefficient // den)
+    quotient, inside.constant = divmod(top.constant, den)
+    if is_div:
+        result.constant = quotient
+    if inside.terms:
+        result.add(type(expr)(inside.to_expr(), den), 1)
+    elif not is_div:
+        result.constant = inside.constant
+    return result
+
+
+def move_to_sides(lhs: Expr, op: str, rhs: Expr) -> p.Comparison | bool:
+    """Compare integers with only positive terms on each side; ``bool`` where it is decided.
+
+    >>> from pymbolic import parse
+    >>> from kgen.ir.expr import to_text
+    >>> to_text(move_to_sides(parse("-1 + n + -16*io + -ii"), ">=", 0))
+    '16*io + ii < n'
+    >>> move_to_sides(3, "<=", 4)
+    True
+    """
+    form = linear_form(p.Sum((lhs, p.Product((-1, rhs)))))
+    terms, constant = form.terms, form.constant
+    if op in ("==", "!="):
+        return _equation(terms, constant, op)
+    if op in ("<", "<="):
+        terms, constant = [(-coefficient, atom) for coefficient, atom in terms], -constant
+    elif op not in (">", ">="):
+        raise ValueError(f"'{op}' is not a comparison")
+    # terms + constant >= 0 from here on
+    if op in ("<", ">"):
+        constant -= 1
+    if not terms:
+        return constant >= 0
+    common = gcd(*(coefficient for coefficient, _ in terms))
+    return _inequality([(c // common, atom) for c, atom in terms], constant // common)
+
+
+def _inequality(terms: list[tuple[int, Expr]], constant: int) -> p.Comparison:
+    """Write ``terms + constant >= 0``."""
+    more = [term for term in terms if term[0] > 0]
+    less = [(-coefficient, atom) for coefficient, atom in terms if coefficient < 0]
+    if not less:
+        return p.Comparison(_sum(more, 0), ">=", -constant)
+    if not more:
+        return p.Comparison(_sum(less, 0), "<", constant + 1)
+    if constant == 0:
+        return p.Comparison(_sum(less, 0), "<=", _sum(more, 0))
+    slack = constant + 1
+    return p.Comparison(_sum(less, max(-slack, 0)), "<", _sum(more, max(slack, 0)))
+
+
+def _equation(terms: list[tuple[int, Expr]], constant: int, op: str) -> p.Comparison | bool:
+    if not terms:
+        return (constant == 0) == (op == "==")
+    common = gcd(*(coefficient for coefficient, _ in terms))
+    if constant % common:
+        return op == "!="
+    sign = 1 if any(coefficient > 0 for coefficient, _ in terms) else -1
+    terms = [(sign * coefficient // common, atom) for coefficient, atom in terms]
+    constant = sign * constant // common
+    more = [term for term in terms if term[0] > 0]
+    less = [(-coefficient, atom) for coefficient, atom in terms if coefficient < 0]
+    if not less:
+        return p.Comparison(_sum(more, 0), op, -constant)
+    return p.Comparison(_sum(more, max(constant, 0)), op, _sum(less, max(-constant, 0)))
+
+
+def _sum(terms: Iterable[tuple[int, Expr]], constant: int) -> Expr:
+    """Write a sum, a positive term first if there is one, the constant last."""
+    ordered = list(terms)
+    first = next((k for k, term in enumerate(ordered) if term[0] > 0), None)
+    if first:
+        ordered.insert(0, ordered.pop(first))
+    children = [_times(coefficient, atom) for coefficient, atom in ordered]
+    if constant > 0 and ordered and first is None:
+        children.insert(0, constant)
+    elif constant or not children:
+        children.append(constant)
+    return children[0] if len(children) == 1 else p.Sum(tuple(children))
+
+
+def _times(coefficient: int, atom: Expr) -> Expr:
+    if coefficient == 1:
+        return atom
+    factors = atom.children if isinstance(atom, p.Product) else (atom,)
+    return p.Product((coefficient, *factors))
+
+
+def _count(factors: tuple[Expr, ...]) -> Iterable[tuple[Expr, int]]:
+    return ((factor, factors.count(factor)) for factor in factors)
