@@ -1,0 +1,62 @@
+"""Time what a launch costs on the host beside loopy, in one run: PoCL and the host's C compiler.
+
+Prints microseconds a launch, and what is required of kgen. Exits with 1 where that is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from peer import describe_run, run_json
+
+# kgen's figure of the backend is held to a part of loopy's executor, or to microseconds.
+FRACTION_OF_PEER = {"opencl": 1 / 2, "c": 1 / 4}
+HELD_TO_PEER = ("executor", "executor, arrays alternating")
+CALL_LIMIT_US = 50
+HELD_TO_LIMIT = ("knl(queue, ...)", "knl(...)")
+
+
+def limit_of(backend: str, name: str, peer: dict[str, Any]) -> float | None:
+    """Return what kgen's figure must stay below; None for what is only shown."""
+    if name in HELD_TO_PEER:
+        executor: float = peer[backend]["executor"]
+        return executor * FRACTION_OF_PEER[backend]
+    return CALL_LIMIT_US if name in HELD_TO_LIMIT else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
+    args = parser.parse_args()
+
+    versions = describe_run()
+    print(", ".join(f"{name} {value}" for name, value in versions.items()))
+    peer = run_json("loopy", "time_launch.py")
+    ours = run_json("kgen", "time_launch.py")
+    for module, result in (("loopy", peer), ("kgen", ours)):
+        if "error" in result:
+            print(f"{module}: {result['error']}", file=sys.stderr)
+            return 1
+
+    missed = 0
+    for backend in FRACTION_OF_PEER:
+        print(f"\n{f'{backend}, us a launch':32} {'loopy':>10} {'kgen':>10} {'below':>8}")
+        for name, figure in ours[backend].items():
+            limit = limit_of(backend, name, peer)
+            verdict = "" if limit is None else "ok" if figure < limit else "MISSED"
+            missed += verdict == "MISSED"
+            below = "-" if limit is None else f"{limit:.2f}"
+            print(f"{name:32} {peer[backend][name]:10.2f} {figure:10.2f} {below:>8}  {verdict}")
+
+    if args.json:
+        result = {"versions": versions, "loopy": peer, "kgen": ours}
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
