@@ -27,7 +27,7 @@ def fetch_sdist(name: str, folder: Path) -> Path:
         content = reply.read()
     if hashlib.sha256(content).hexdigest() != sdist["digests"]["sha256"]:
         raise ValueError(f"{sdist['filename']}: the SHA-256 is not the index's; fetch it again")
-    path = folder / sdist["filename"]
+    path = folder / str(sdist["filename"])
     path.write_bytes(content)
     return path
 
