@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import Any
 
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.ir.expr import Expr, TypeCast
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, TypeCast, substitute
 
 __all__ = ["LinearForm", "linear_form", "move_to_sides", "simplify"]
 
@@ -49,11 +49,11 @@ class LinearForm:
         return _sum(self.terms, self.constant)
 
 
-def simplify(expr: Expr) -> Expr:
+def simplify(expr: Expr, values: Mapping[str, Expr] | None = None) -> Expr:
     """Merge the terms of an expression over the integers; constants stand last.
 
-    Products of sums that hold no number stay factored. Not for floating point, of which the
-    rounding would change.
+    Variables in *values* are replaced by those on the way. Products of sums that hold no
+    number stay factored. Not for floating point, of which the rounding would change.
 
     >>> from pymbolic import parse
     >>> from kgen.ir.expr import to_text
@@ -62,63 +62,94 @@ def simplify(expr: Expr) -> Expr:
     >>> to_text(simplify(parse("(n + 2)*(i + 1) + j + (i - 1) % 16")))
     '(n + 2)*(i + 1) + j + (i + 15) % 16'
     """
-    return linear_form(expr).to_expr()
+    return linear_form(expr, values).to_expr()
 
 
-def linear_form(expr: Expr) -> LinearForm:
-    """Collect the terms of an expression over the integers."""
+def linear_form(expr: Expr, values: Mapping[str, Expr] | None = None) -> LinearForm:
+    """Collect the terms of an expression over the integers, replacing variables by *values*."""
     form = LinearForm()
-    stack: list[tuple[int, Expr]] = [(1, expr)]
-    while stack:
-        factor, top = stack.pop()
-        if isinstance(top, p.Sum):
-            stack.extend((factor, child) for child in reversed(top.children))
-        elif isinstance(top, int | np.integer):
-            form.constant += factor * int(top)
-        elif isinstance(top, p.Product):
-            _add_product(form, factor, top)
-        else:
-            _add_other(form, factor, top)
+    _Collector(values or {}).add(form, 1, expr)
     return form
 
 
-def _add_other(form: LinearForm, factor: int, expr: Expr) -> None:
-    match expr:
-        case p.FloorDiv() | p.Remainder():
-            form.add_form(_divided(expr), factor)
-        case p.Min() | p.Max():
-            form.add(type(expr)(tuple(simplify(child) for child in expr.children)), factor)
-        case p.If():
-            form.add(p.If(expr.condition, simplify(expr.then), simplify(expr.else_)), factor)
-        case TypeCast() if expr.type.is_integral():
-            form.add(TypeCast(expr.type, simplify(expr.child)), factor)
-        case _:
-            form.add(expr, factor)
+class _Collector:
+    """Adds expressions to a form, replacing variables by their values."""
 
+    def __init__(self, values: Mapping[str, Expr]) -> None:
+        self.values = values
 
-def _add_product(form: LinearForm, number: int, expr: p.Product) -> None:
-    """Add a product: numbers are multiplied out and distributed over a single sum."""
-    rest: list[LinearForm] = []
-    for child in expr.children:
-        factor = linear_form(child)
-        terms = factor.terms
-        if not terms:
-            number *= factor.constant
-        elif len(terms) == 1 and not factor.constant:
-            number *= terms[0][0]
-            rest.append(_form_of(terms[0][1]))
+    def form_of(self, expr: Expr) -> LinearForm:
+        form = LinearForm()
+        self.add(form, 1, expr)
+        return form
+
+    def simplified(self, expr: Expr) -> Expr:
+        return self.form_of(expr).to_expr()
+
+    def add(self, form: LinearForm, factor: int, expr: Expr) -> None:
+        stack: list[tuple[int, Expr]] = [(factor, expr)]
+        while stack:
+            factor, top = stack.pop()
+            if isinstance(top, p.Variable):
+                value = self.values.get(top.name)
+                if value is None or value == top:
+                    form.add(top, factor)
+                else:
+                    _PLAIN.add(form, factor, value)
+            elif isinstance(top, p.Sum):
+                stack.extend((factor, child) for child in reversed(top.children))
+            elif isinstance(top, int | np.integer):
+                form.constant += factor * int(top)
+            elif isinstance(top, p.Product):
+                self._add_product(form, factor, top)
+            else:
+                self._add_other(form, factor, top)
+
+    def _add_product(self, form: LinearForm, number: int, expr: p.Product) -> None:
+        """Add a product: numbers are multiplied out and distributed over a single sum."""
+        rest: list[LinearForm] = []
+        for child in expr.children:
+            factor = self.form_of(child)
+            terms = factor.terms
+            if not terms:
+                number *= factor.constant
+            elif len(terms) == 1 and not factor.constant:
+                number *= terms[0][0]
+                rest.append(_form_of(terms[0][1]))
+            else:
+                rest.append(factor)
+        if not rest:
+            form.constant += number
+        elif len(rest) == 1:
+            form.add_form(rest[0], number)
         else:
-            rest.append(factor)
-    if not rest:
-        form.constant += number
-    elif len(rest) == 1:
-        form.add_form(rest[0], number)
-    else:
-        factors: list[Expr] = []
-        for factor in rest:
-            part = factor.to_expr()
-            factors.extend(part.children if isinstance(part, p.Product) else (part,))
-        form.add(p.Product(tuple(factors)), number)
+            factors: list[Expr] = []
+            for factor in rest:
+                part = factor.to_expr()
+                factors.extend(part.children if isinstance(part, p.Product) else (part,))
+            form.add(p.Product(tuple(factors)), number)
+
+    def _add_other(self, form: LinearForm, factor: int, expr: Expr) -> None:
+        match expr:
+            case p.FloorDiv() | p.Remainder():
+                top, den = self.form_of(expr.numerator), self.simplified(expr.denominator)
+                form.add_form(_divided(type(expr), top, den), factor)
+            case TruncQuotient() | TruncRemainder():
+                top, den = self.form_of(expr.numerator), self.simplified(expr.denominator)
+                form.add_form(_truncated(type(expr), top, den), factor)
+            case p.Min() | p.Max():
+                children = tuple(self.simplified(child) for child in expr.children)
+                form.add(type(expr)(children), factor)
+            case p.If():
+                then, other = self.simplified(expr.then), self.simplified(expr.else_)
+                form.add(p.If(substitute(expr.condition, self.values), then, other), factor)
+            case TypeCast() if expr.type.is_integral():
+                form.add(TypeCast(expr.type, self.simplified(expr.child)), factor)
+            case _:
+                form.add(substitute(expr, self.values), factor)
+
+
+_PLAIN = _Collector({})
 
 
 def _form_of(atom: Expr) -> LinearForm:
@@ -127,18 +158,16 @@ def _form_of(atom: Expr) -> LinearForm:
     return form
 
 
-def _divided(expr: p.FloorDiv | p.Remainder) -> LinearForm:
-    """Divide, taking multiples of a constant divisor out of the numerator.
+def _divided(kind: type[Expr], top: LinearForm, den: Expr) -> LinearForm:
+    """Floor-divide, taking multiples of a constant divisor out of the numerator.
 
     The constant of the numerator becomes non-negative, so that ``(i - 1) % 16`` reads
     ``(i + 15) % 16``, which C's operator computes right for ``i >= 0``.
     """
-    result = LinearForm()
-    top, den = linear_form(expr.numerator), simplify(expr.denominator)
-    is_div = isinstance(expr, p.FloorDiv)
     if not (isinstance(den, int) and den > 0):
-        return _form_of(type(expr)(top.to_expr(), den))
-    inside = LinearForm()
+        return _form_of(kind(top.to_expr(), den))
+    is_div = issubclass(kind, p.FloorDiv)
+    result, inside = LinearForm(), LinearForm()
     for coefficient, atom in top.terms:
         if coefficient % den:
             inside.add(atom, coefficient)
@@ -148,9 +177,19 @@ def _divided(expr: p.FloorDiv | p.Remainder) -> LinearForm:
     if is_div:
         result.constant = quotient
     if inside.terms:
-        result.add(type(expr)(inside.to_expr(), den), 1)
+        result.add(kind(inside.to_expr(), den), 1)
     elif not is_div:
         result.constant = inside.constant
+    return result
+
+
+def _truncated(kind: type[Expr], top: LinearForm, den: Expr) -> LinearForm:
+    """Divide as C does; folds numbers."""
+    if top.terms or not (isinstance(den, int) and den > 0):
+        return _form_of(kind(top.to_expr(), den))
+    result = LinearForm()
+    size, sign = abs(top.constant), -1 if top.constant < 0 else 1
+    result.constant = sign * (size // den if kind is TruncQuotient else size % den)
     return result
 
 

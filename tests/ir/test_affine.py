@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
 from kgen.ir.affine import move_to_sides, simplify
-from kgen.ir.expr import to_text
+from kgen.ir.expr import TruncQuotient, TruncRemainder, to_text
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,19 @@ from kgen.ir.expr import to_text
 )
 def test_merges_terms(text: str, expected: str) -> None:
     assert to_text(simplify(parse(text))) == expected
+
+
+def test_replaces_variables_on_the_way() -> None:
+    values = {"ii": 2, "i": parse("16*io + i")}
+    assert to_text(simplify(parse("(4*i + ii) % 4 + a[i] + i"), values)) == (
+        "a[16*io + i] + 16*io + i + 2"
+    )
+
+
+@pytest.mark.parametrize(("top", "quotient", "rest"), [(7, 1, 3), (-7, -1, -3)])
+def test_folds_division_of_c(top: int, quotient: int, rest: int) -> None:
+    assert simplify(TruncQuotient(top, 4)) == quotient
+    assert simplify(TruncRemainder(top, 4)) == rest
 
 
 @pytest.mark.parametrize(
