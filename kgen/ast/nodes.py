@@ -28,11 +28,16 @@ class For:
 
 @dataclass(frozen=True)
 class If:
-    """``if (condition) body else orelse``."""
+    """``if (condition) body else orelse``.
+
+    ``reads_data``: the condition reads variables that statements may change, not only loop
+    variables, parameters and hardware axes.
+    """
 
     condition: Expr
     body: Node
     orelse: Node | None = None
+    reads_data: bool = False
 
 
 @dataclass(frozen=True)

@@ -379,7 +379,7 @@ def aff_to_expr(aff: isl.Aff) -> Expr:
     for k in range(aff.dim(_DIV)):
         coefficient = scaled.get_coefficient_val(_DIV, k).to_python()
         if coefficient:
-            terms.append(_times(coefficient, aff_to_expr(aff.get_div(k).floor())))
+            terms.append(_times(coefficient, aff_to_expr(aff.get_div(k))))
     constant = scaled.get_constant_val().to_python()
     terms.sort(key=lambda t: isinstance(t, p.Product) and is_constant(t.children[0]) and t.children[0] < 0)
     if constant or not terms:

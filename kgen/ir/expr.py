@@ -34,6 +34,8 @@ __all__ = [
     "SubstitutionMapper",
     "TaggedVariable",
     "TypeCast",
+    "TruncQuotient",
+    "TruncRemainder",
     "TypedLiteral",
     "WalkMapper",
     "contains_reduction",
@@ -137,6 +139,22 @@ class LocalHardwareAxisIndex(p.ExpressionNode):
     axis: int
 
 
+@p.expr_dataclass()
+class TruncQuotient(p.ExpressionNode):
+    """C's integer ``/``; stands where it equals floor division, or where both do."""
+
+    numerator: Expr
+    denominator: Expr
+
+
+@p.expr_dataclass()
+class TruncRemainder(p.ExpressionNode):
+    """C's integer ``%``; stands where it equals the modulus, or is compared with 0."""
+
+    numerator: Expr
+    denominator: Expr
+
+
 class _NodesOfKgen:
     """The rebuilding methods for kgen's nodes; mixed into an identity mapper."""
 
@@ -150,6 +168,12 @@ class _NodesOfKgen:
 
     map_group_hardware_axis_index = map_typed_literal
     map_local_hardware_axis_index = map_typed_literal
+
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> Expr:
+        return TruncQuotient(self.rec(expr.numerator, *args), self.rec(expr.denominator, *args))
+
+    def map_trunc_remainder(self, expr: TruncRemainder, *args: Any) -> Expr:
+        return TruncRemainder(self.rec(expr.numerator, *args), self.rec(expr.denominator, *args))
 
     def map_type_cast(self, expr: TypeCast, *args: Any) -> Expr:
         child = self.rec(expr.child, *args)
@@ -224,6 +248,11 @@ class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg,misc]
     map_group_hardware_axis_index = map_typed_literal
     map_local_hardware_axis_index = map_typed_literal
 
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> Any:
+        return self.combine([self.rec(expr.numerator, *args), self.rec(expr.denominator, *args)])
+
+    map_trunc_remainder = map_trunc_quotient
+
     def map_type_cast(self, expr: TypeCast, *args: Any) -> Any:
         return self.rec(expr.child, *args)
 
@@ -251,6 +280,13 @@ class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg,misc]
 
     def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> None:
         self.map_variable(expr, *args)
+
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> None:
+        if self.visit(expr, *args):
+            self.rec(expr.numerator, *args)
+            self.rec(expr.denominator, *args)
+
+    map_trunc_remainder = map_trunc_quotient
 
     def map_type_cast(self, expr: TypeCast, *args: Any) -> None:
         if self.visit(expr, *args):
@@ -296,6 +332,12 @@ class StringifyMapper(_StringifyMapper[[]]):
         self, expr: LocalHardwareAxisIndex, enclosing_prec: int
     ) -> str:
         return f"lid({expr.axis})"
+
+    def map_trunc_quotient(self, expr: TruncQuotient, enclosing_prec: int) -> str:
+        return str(self.rec(p.FloorDiv(expr.numerator, expr.denominator), enclosing_prec))
+
+    def map_trunc_remainder(self, expr: TruncRemainder, enclosing_prec: int) -> str:
+        return str(self.rec(p.Remainder(expr.numerator, expr.denominator), enclosing_prec))
 
     def map_type_cast(self, expr: TypeCast, enclosing_prec: int) -> str:
         return f"cast({expr.type}, {self.rec(expr.child, PREC_NONE)})"

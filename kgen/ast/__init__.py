@@ -1,0 +1,1 @@
+"""From a schedule to the code tree: isl's AST generator, translation, verification."""

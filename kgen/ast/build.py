@@ -1,0 +1,138 @@
+"""Schedule to code tree: one question to isl per nest of a new shape."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import islpy as isl
+
+from kgen.ast.merge import merge_guards
+from kgen.ast.nodes import Barrier, Block, DeviceFunction, Node
+from kgen.ast.translate import instantiate, translate
+from kgen.ast.unroll import expand_unrolled
+from kgen.ir.data import ArrayBase, TemporaryVariable
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from kgen.schedule.to_isl import Nest, axis_context, axes_in, make_nest, to_isl
+from kgen.schedule.tree import (
+    Barrier as ScheduleBarrier,
+    Bind,
+    Launch,
+    Loop,
+    Node as ScheduleNode,
+    Schedule,
+    Sequence,
+    insn_ids,
+)
+
+
+def build_code(kernel: LoopKernel, schedule: Schedule) -> tuple[DeviceFunction, ...]:
+    """Turn every launch of *schedule* into a device function."""
+    memo: dict[Hashable, Node] = {}
+    return tuple(_device_function(kernel, launch, memo) for launch in schedule.launches)
+
+
+def _device_function(
+    kernel: LoopKernel, launch: Launch, memo: dict[Hashable, Node]
+) -> DeviceFunction:
+    tree = _nest_code(kernel, launch.body, [], memo)
+    axes = _axes(launch.body)
+    facts = kernel.assumptions.intersect(axis_context(kernel.grid, axes))
+    tree = merge_guards(expand_unrolled(tree, kernel, facts))
+    ids = insn_ids(launch.body)
+    arguments, temporaries = _storage(kernel, ids)
+    return DeviceFunction(
+        launch.name,
+        tree,
+        kernel.grid.groups if axes else (),
+        kernel.grid.locals if axes else (),
+        arguments,
+        temporaries,
+        ids,
+    )
+
+
+def _nest_code(
+    kernel: LoopKernel,
+    root: ScheduleNode,
+    axes: list[tuple[str, Expr]],
+    memo: dict[Hashable, Node],
+) -> Node:
+    """Turn a child of the outermost body into code: in it isl is asked once per shape."""
+    if isinstance(root, ScheduleBarrier):
+        return Barrier(root.memory, root.reason)
+    if isinstance(root, Bind):
+        return _nest_code(kernel, root.body, [*axes, *root.axes], memo)
+    if isinstance(root, Sequence):
+        return Block(tuple(_nest_code(kernel, child, axes, memo) for child in root.children))
+    nest = make_nest(kernel, root, axes)
+    general = memo.get(nest.key)
+    if general is None:
+        general = memo[nest.key] = translate(nest, _isl_ast(kernel, nest))
+    return instantiate(general, nest, kernel)
+
+
+def _axes(node: ScheduleNode) -> list[Expr]:
+    """Return the hardware axes that are bound anywhere below *node*."""
+    match node:
+        case Bind():
+            return [*(axes_in(value) for _, value in node.axes), *_axes(node.body)]
+        case Loop():
+            return _axes(node.body)
+        case Sequence():
+            return [axis for child in node.children for axis in _axes(child)]
+    return []
+
+
+def _isl_ast(kernel: LoopKernel, nest: Nest) -> isl.AstNode:
+    ctx = isl.DEFAULT_CONTEXT
+    before = ctx.get_ast_build_detect_min_max()
+    ctx.set_ast_build_detect_min_max(1)
+    try:
+        build = isl.AstBuild.from_context(kernel.assumptions.intersect(nest.context))
+        return build.node_from_schedule(to_isl(kernel, nest))
+    finally:
+        ctx.set_ast_build_detect_min_max(before)
+
+
+def _storage(kernel: LoopKernel, ids: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what a launch is passed, and what it declares: used names and their sizes."""
+    used: set[str] = set()
+    for insn_id in ids:
+        insn = kernel.id_to_insn[insn_id]
+        used |= insn.dependency_names()
+        for name in insn.within_inames | insn.reduction_inames():
+            domain = kernel.domains[kernel.home_domain[name]]
+            used.update(domain.get_var_names(isl.dim_type.param))
+    frontier = sorted(used)
+    while frontier:
+        array = kernel.array_vars.get(frontier.pop())
+        if array is None:
+            continue
+        for name in _layout_names(array):
+            if name not in used:
+                used.add(name)
+                frontier.append(name)
+    for count in kernel.grid.groups:
+        used.update(variable_names(count))
+    temporaries = [t for name, t in sorted(kernel.temporary_variables.items()) if name in used]
+    arguments = [arg.name for arg in kernel.args if arg.name in used]
+    arguments += [t.name for t in temporaries if _is_global(t)]
+    return tuple(arguments), tuple(t.name for t in temporaries if not _is_global(t))
+
+
+def _layout_names(array: ArrayBase) -> tuple[str, ...]:
+    names: list[str] = []
+    if isinstance(array.shape, tuple):
+        names.extend(variable_names(*array.shape))
+    if isinstance(array.dim_tags, tuple):
+        names.extend(variable_names(*(getattr(tag, "stride", 0) for tag in array.dim_tags)))
+    names.extend(variable_names(array.offset) if not isinstance(array.offset, int) else ())
+    return tuple(names)
+
+
+def _is_global(temporary: TemporaryVariable) -> bool:
+    return bool(
+        temporary.address_space == AddressSpace.GLOBAL and temporary.initializer is None
+    )

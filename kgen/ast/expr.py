@@ -1,0 +1,168 @@
+"""isl AST expressions as pymbolic ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.ir.affine import move_to_sides, simplify
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant
+
+_KIND = isl.ast_expr_type
+_OP = isl.ast_expr_op_type
+
+_COMPARISONS = {_OP.eq: "==", _OP.le: "<=", _OP.lt: "<", _OP.ge: ">=", _OP.gt: ">"}
+_FLIPPED = {"==": "!=", "!=": "==", "<=": ">", ">": "<=", "<": ">=", ">=": "<"}
+
+
+def _add(args: list[Expr]) -> Expr:
+    return p.Sum(tuple(args))
+
+
+def _arithmetic() -> Mapping[isl.ast_expr_op_type, Callable[[list[Expr]], Expr]]:
+    return {
+        _OP.add: _add,
+        _OP.sub: lambda a: p.Sum((a[0], p.Product((-1, a[1])))),
+        _OP.mul: lambda a: p.Product(tuple(a)),
+        _OP.minus: lambda a: p.Product((-1, a[0])),
+        _OP.max: lambda a: p.Max(tuple(a)),
+        _OP.min: lambda a: p.Min(tuple(a)),
+        # isl proved div exact, and the operands of pdiv non-negative
+        _OP.div: lambda a: TruncQuotient(simplify(a[0]), a[1]),
+        _OP.pdiv_q: lambda a: TruncQuotient(simplify(a[0]), a[1]),
+        _OP.pdiv_r: lambda a: TruncRemainder(simplify(a[0]), a[1]),
+        _OP.zdiv_r: lambda a: TruncRemainder(simplify(a[0]), a[1]),
+        _OP.fdiv_q: lambda a: p.FloorDiv(simplify(a[0]), a[1]),
+    }
+
+
+_ARITHMETIC = _arithmetic()
+
+
+class ExprReader:
+    """Convert AST expressions; *names* gives what each identifier stands for."""
+
+    def __init__(self, names: Callable[[str], Expr]) -> None:
+        self.names = names
+
+    def value(self, expr: isl.AstExpr) -> Expr:
+        """Convert an integer expression to linear normal form."""
+        raw = self._raw(expr)
+        return raw if is_constant(raw) or isinstance(raw, p.Variable) else simplify(raw)
+
+    def condition(self, expr: isl.AstExpr) -> Expr:
+        """Convert a condition; comparisons get only positive terms on each side.
+
+        The result is ``True`` or ``False`` where that is decided.
+        """
+        kind = expr.get_type()
+        if kind == _KIND.int:
+            return bool(expr.get_val().to_python())
+        op = expr.op_get_type()
+        args = [expr.op_get_arg(k) for k in range(expr.op_get_n_arg())]
+        if op in _COMPARISONS:
+            return move_to_sides(self._raw(args[0]), _COMPARISONS[op], self._raw(args[1]))
+        if op in (_OP.and_, _OP.and_then):
+            return conjunction([self.condition(arg) for arg in args])
+        if op in (_OP.or_, _OP.or_else):
+            return _disjunction([self.condition(arg) for arg in args])
+        if op in (_OP.cond, _OP.select):
+            test, then, other = (self.condition(arg) for arg in args)
+            return _disjunction([conjunction([test, then]), conjunction([negation(test), other])])
+        raise AssertionError(f"isl gave a condition of type {op}")
+
+    def _raw(self, expr: isl.AstExpr) -> Expr:
+        kind = expr.get_type()
+        if kind == _KIND.id:
+            return self.names(expr.get_id().get_name())
+        if kind == _KIND.int:
+            return int(expr.get_val().to_python())
+        op = expr.op_get_type()
+        args = [expr.op_get_arg(k) for k in range(expr.op_get_n_arg())]
+        if op in (_OP.cond, _OP.select):
+            return p.If(self.condition(args[0]), self._raw(args[1]), self._raw(args[2]))
+        make = _ARITHMETIC.get(op)
+        if make is None:
+            raise AssertionError(f"isl gave an expression of type {op}")
+        return make([self._raw(arg) for arg in args])
+
+
+def conjunction(parts: list[Expr]) -> Expr:
+    """Make ``a and b and ...``, nested ones opened, decided ones dropped."""
+    return _combine(parts, p.LogicalAnd, neutral=True)
+
+
+def _disjunction(parts: list[Expr]) -> Expr:
+    return _combine(parts, p.LogicalOr, neutral=False)
+
+
+def _combine(
+    parts: list[Expr], kind: type[p.LogicalAnd] | type[p.LogicalOr], *, neutral: bool
+) -> Expr:
+    opened: list[Expr] = []
+    for part in parts:
+        if isinstance(part, kind):
+            opened.extend(part.children)
+        elif isinstance(part, bool):
+            if part is not neutral:
+                return part
+        else:
+            opened.append(part)
+    unique = tuple(dict.fromkeys(opened))
+    if not unique:
+        return neutral
+    return unique[0] if len(unique) == 1 else kind(unique)
+
+
+def negation(condition: Expr) -> Expr:
+    """Make ``not condition``, pushed into comparisons."""
+    match condition:
+        case bool():
+            return not condition
+        case p.Comparison():
+            return p.Comparison(
+                condition.left, _FLIPPED[str(condition.operator)], condition.right
+            )
+        case p.LogicalNot():
+            return condition.child
+        case p.LogicalAnd():
+            return _disjunction([negation(child) for child in condition.children])
+        case p.LogicalOr():
+            return conjunction([negation(child) for child in condition.children])
+    return p.LogicalNot(condition)
+
+
+def successor(bound: Expr, *, first_is_natural: bool) -> Expr:
+    """Turn an inclusive upper bound into an exclusive one.
+
+    ``n - 1`` gives ``n``, ``min(a, b)`` gives ``min(a + 1, b + 1)``, ``e // d`` gives
+    ``(e + d) // d``. With a first value >= 0 (*first_is_natural*), C's division serves for
+    the latter: where they differ, both are <= 0 and the loop does not run.
+    """
+    match bound:
+        case p.Min() | p.Max():
+            parts = (successor(c, first_is_natural=first_is_natural) for c in bound.children)
+            return type(bound)(tuple(parts))
+        case p.If():
+            return p.If(
+                bound.condition,
+                successor(bound.then, first_is_natural=first_is_natural),
+                successor(bound.else_, first_is_natural=first_is_natural),
+            )
+        case p.FloorDiv() | TruncQuotient() if is_constant(bound.denominator):
+            top = simplify(p.Sum((bound.numerator, bound.denominator)))
+            exact = first_is_natural or isinstance(bound, TruncQuotient)
+            return (TruncQuotient if exact else p.FloorDiv)(top, bound.denominator)
+    return simplify(p.Sum((bound, 1)))
+
+
+def minimum(values: list[Expr]) -> Expr:
+    """Make the minimum of expressions, constants folded."""
+    constants = [value for value in values if is_constant(value)]
+    rest = tuple(dict.fromkeys(value for value in values if not is_constant(value)))
+    if constants:
+        rest = (reduce(min, constants), *rest)
+    return rest[0] if len(rest) == 1 else p.Min(rest)

@@ -1,0 +1,245 @@
+"""isl's AST to the code tree: loop bounds, guards and statements in normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.range import loop_type
+from kgen.ast.expr import ExprReader, conjunction, minimum, successor
+from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run
+from kgen.ir.expr import Expr, is_constant, substitute
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import INT32
+from kgen.schedule.to_isl import Nest, axis_from_name
+from kgen.schedule.tree import Barrier as ScheduleBarrier
+
+_NODE = isl.ast_node_type
+_OP = isl.ast_expr_op_type
+
+
+def translate(nest: Nest, ast: isl.AstNode) -> Node:
+    """Translate the AST of a nest, with canonical names: loops ``x0``, statements ``S0``."""
+    return _Translator(nest).node(ast, {}, None)
+
+
+class _Translator:
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+
+    def node(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
+        """Translate below a mark for *loop*; *names* are the iterators around."""
+        kind = ast.get_type()
+        if kind == _NODE.mark:
+            return self._mark(ast, names)
+        if kind == _NODE.for_:
+            return self._for(ast, names, loop)
+        if kind == _NODE.if_:
+            return self._if(ast, names, loop)
+        if kind == _NODE.block:
+            children = ast.block_get_children()
+            parts = [self.node(children.get_at(k), names, loop) for k in range(len_of(children))]
+            return Block(tuple(parts))
+        if kind == _NODE.user:
+            return self._user(ast, names)
+        raise AssertionError(f"isl gave a node of type {kind}")
+
+    def _reader(self, names: Mapping[str, Expr]) -> ExprReader:
+        def lookup(name: str) -> Expr:
+            found = names.get(name)
+            if found is None:
+                found = axis_from_name(name)
+            return p.Variable(name) if found is None else found
+
+        return ExprReader(lookup)
+
+    def _mark(self, ast: isl.AstNode, names: Mapping[str, Expr]) -> Node:
+        loop = ast.mark_get_id().get_name()
+        return _name_single_trips(self.node(ast.mark_get_node(), names, loop), loop)
+
+    def _for(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
+        assert loop is not None, "every band stands below a mark"
+        reader = self._reader(names)
+        iterator = ast.for_get_iterator().get_id().get_name()
+        first = reader.value(ast.for_get_init())
+        if ast.for_is_degenerate():
+            return self.node(ast.for_get_body(), {**names, iterator: first}, None)
+        inner = {**names, iterator: p.Variable(loop)}
+        stop = self._stop(ast.for_get_cond(), reader, inner, first)
+        step = int(ast.for_get_inc().get_val().to_python())
+        return For(loop, INT32, first, stop, step, self.node(ast.for_get_body(), inner, None))
+
+    def _stop(
+        self, cond: isl.AstExpr, reader: ExprReader, names: Mapping[str, Expr], first: Expr
+    ) -> Expr:
+        """Read ``iterator < e`` or ``iterator <= e``, or several of them."""
+        op = cond.op_get_type()
+        if op in (_OP.and_, _OP.and_then):
+            parts = [cond.op_get_arg(k) for k in range(cond.op_get_n_arg())]
+            return minimum([self._stop(part, reader, names, first) for part in parts])
+        bound = reader.value(cond.op_get_arg(1))
+        if op == _OP.lt:
+            return bound
+        assert op == _OP.le, f"isl gave a loop condition of type {op}"
+        return successor(bound, first_is_natural=is_constant(first) and bool(first >= 0))
+
+    def _if(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
+        condition = self._reader(names).condition(ast.if_get_cond())
+        body = self.node(ast.if_get_then(), names, loop)
+        orelse = self.node(ast.if_get_else(), names, loop) if ast.if_has_else() else None
+        if condition is True:
+            return body
+        if condition is False:
+            return orelse if orelse is not None else Block(())
+        return If(condition, body, orelse)
+
+    def _user(self, ast: isl.AstNode, names: Mapping[str, Expr]) -> Node:
+        reader = self._reader(names)
+        call = ast.user_get_expr()
+        statement = call.op_get_arg(0).get_id().get_name()
+        values: dict[str, Expr] = {}
+        number = int(statement[1:])
+        for k in range(1, call.op_get_n_arg()):
+            name = self._dim_name(number, k - 1)
+            value = reader.value(call.op_get_arg(k))
+            if not (isinstance(value, p.Variable) and value.name == name):
+                values[name] = value
+        return Run(statement, values)
+
+    def _dim_name(self, number: int, position: int) -> str:
+        name = self.nest.statements[number].domain.get_dim_name(isl.dim_type.set, position)
+        assert name is not None
+        return name
+
+
+def len_of(children: isl.AstNodeList) -> int:
+    """Return the length of an AST node list."""
+    return int(children.n_ast_node())
+
+
+# -- single trips ------------------------------------------------------------------------
+
+
+def _name_single_trips(node: Node, loop: str) -> Node:
+    """Give the value of a loop that runs once, and has no ``for``, its name again.
+
+    ``S(i = (n - 1) // 16)`` twice becomes ``let i = (n - 1) // 16`` and ``S(i)`` twice.
+    Numbers and plain variables stay where they are used.
+    """
+    match node:
+        case Block():
+            return Block(tuple(_name_single_trips(child, loop) for child in node.children))
+        case If():
+            orelse = node.orelse and _name_single_trips(node.orelse, loop)
+            return If(node.condition, _name_single_trips(node.body, loop), orelse)
+        case For() if node.iname == loop:
+            return node
+    values = _values_of(node, loop)
+    if len(values) != 1:
+        return node
+    (value,) = values
+    if is_constant(value) or isinstance(value, p.Variable):
+        return node
+    return Let(loop, INT32, value, _without_value(node, loop))
+
+
+def _values_of(node: Node, loop: str) -> set[Expr]:
+    match node:
+        case Run():
+            return {node.values[loop]} if loop in node.values else set()
+        case Block():
+            return set().union(*(_values_of(child, loop) for child in node.children))
+        case If():
+            rest = _values_of(node.orelse, loop) if node.orelse is not None else set()
+            return _values_of(node.body, loop) | rest
+        case For() | Let():
+            return _values_of(node.body, loop)
+    return set()
+
+
+def _without_value(node: Node, loop: str) -> Node:
+    match node:
+        case Run():
+            return Run(node.insn_id, {k: v for k, v in node.values.items() if k != loop})
+        case Block():
+            return Block(tuple(_without_value(child, loop) for child in node.children))
+        case If():
+            orelse = node.orelse and _without_value(node.orelse, loop)
+            return If(node.condition, _without_value(node.body, loop), orelse)
+        case For():
+            body = _without_value(node.body, loop)
+            return For(node.iname, node.dtype, node.first, node.stop, node.step, body)
+        case Let():
+            return Let(node.name, node.dtype, node.value, _without_value(node.body, loop))
+    return node
+
+
+# -- from canonical names to a kernel's own ------------------------------------------------
+
+
+def instantiate(node: Node, nest: Nest, kernel: LoopKernel) -> Node:
+    """Put the names of a kernel into the translation of a nest of this shape."""
+    return _Instance(nest, kernel).node(node)
+
+
+class _Instance:
+    def __init__(self, nest: Nest, kernel: LoopKernel) -> None:
+        self.nest = nest
+        self.kernel = kernel
+        self.loops = {f"x{k}": loop for k, loop in enumerate(nest.loops)}
+        self.names: dict[str, Expr] = {
+            name: p.Variable(loop.iname) for name, loop in self.loops.items()
+        }
+        self.axes = dict(nest.axes)
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case For():
+                loop = self.loops[node.iname]
+                return For(
+                    loop.iname,
+                    loop_type(self.kernel, loop.iname),
+                    self._expr(node.first),
+                    self._expr(node.stop),
+                    node.step,
+                    self.node(node.body),
+                )
+            case If():
+                orelse = None if node.orelse is None else self.node(node.orelse)
+                return If(self._expr(node.condition), self.node(node.body), orelse)
+            case Let():
+                iname = self.loops[node.name].iname
+                dtype = loop_type(self.kernel, iname)
+                return Let(iname, dtype, self._expr(node.value), self.node(node.body))
+            case Block():
+                return Block(tuple(self.node(child) for child in node.children))
+            case Run():
+                return self._run(node)
+        raise AssertionError(f"{type(node).__name__} does not come from isl")
+
+    def _expr(self, expr: Expr) -> Expr:
+        if is_constant(expr):
+            return expr
+        return substitute(expr, self.names)
+
+    def _run(self, run: Run) -> Node:
+        statement = self.nest.statements[int(run.insn_id[1:])]
+        if isinstance(statement.node, ScheduleBarrier):
+            return Barrier(statement.node.memory, statement.node.reason)
+        position = {f"x{k}": loop.iname for k, loop in enumerate(self.nest.loops)}
+        for at, iname in enumerate(statement.dims):
+            position.setdefault(f"y{at}", iname)
+        values = {position[name]: self._expr(value) for name, value in run.values.items()}
+        insn = self.kernel.id_to_insn[statement.node.insn_ids[0]]
+        for iname, value in self.axes.items():
+            if iname in insn.within_inames:
+                values[iname] = value
+        runs: list[Node] = [Run(insn_id, values) for insn_id in statement.node.insn_ids]
+        body = runs[0] if len(runs) == 1 else Block(tuple(runs))
+        if statement.conditions:
+            condition = conjunction([substitute(c, values) for c in statement.conditions])
+            body = If(condition, body, reads_data=True)
+        return body
+

@@ -1,0 +1,291 @@
+"""Unrolling: the body of a loop once per value, guarded only where isl finds a need.
+
+isl is asked for a plain loop and the body is generated once; the copies are substitutions.
+"""
+
+from __future__ import annotations
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.ast.expr import conjunction
+from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
+from kgen.errors import ExpressionToAffineConversionError, ScheduleError, message
+from kgen.ir.affine import move_to_sides, simplify
+from kgen.ir.domain import Set, constant_bounds, set_from_condition
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    IdentityMapper,
+    LocalHardwareAxisIndex,
+    TruncQuotient,
+    TruncRemainder,
+    is_constant,
+    substitute,
+    variable_names,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag, UnrollTag, VectorizeTag
+from kgen.schedule.to_isl import axis_name
+
+#: More copies than this are refused: nobody wants that much code.
+MAX_COPIES = 1 << 16
+
+
+def expand_unrolled(node: Node, kernel: LoopKernel, facts: Set) -> Node:
+    """Replace the loops over inames tagged ``unr``, ``ilp`` or ``vec`` by copies.
+
+    *facts*: what is known of parameters and hardware axes at the root.
+    """
+    unrolled = frozenset(
+        name
+        for name in kernel.inames
+        if kernel.has_tag(name, (UnrollTag, UnrolledIlpTag, VectorizeTag))
+        and not kernel.has_tag(name, LoopedIlpTag)
+    )
+    if not unrolled:
+        return node
+    return _Expander(kernel, unrolled, _Facts(facts, ())).node(node)
+
+
+class _Facts:
+    """What is known at a point: the root's facts and the conditions around it."""
+
+    def __init__(self, root: Set, conditions: tuple[Expr, ...]) -> None:
+        self.root = root
+        self.conditions = conditions
+        self._known: Set | None = None
+
+    def with_(self, *conditions: Expr) -> _Facts:
+        return _Facts(self.root, (*self.conditions, *conditions))
+
+    def imply(self, condition: Expr) -> bool:
+        """Tell whether *condition* is proved."""
+        known = self._set()
+        space = _space_with(known.get_space(), condition)
+        try:
+            holds = set_from_condition(space, _named_axes(condition))
+        except ExpressionToAffineConversionError:
+            return False
+        return bool(known.params().is_subset(holds.params()))
+
+    def _set(self) -> Set:
+        if self._known is None:
+            known = self.root.params()
+            for condition in self.conditions:
+                space = _space_with(known.get_space(), condition)
+                try:
+                    known = known.intersect(set_from_condition(space, _named_axes(condition)).params())
+                except ExpressionToAffineConversionError:
+                    continue
+            self._known = known
+        return self._known
+
+
+def _space_with(space: isl.Space, condition: Expr) -> isl.Space:
+    space = space.params()
+    for name in variable_names(_named_axes(condition)):
+        if space.find_dim_by_name(isl.dim_type.param, name) < 0:
+            at = space.dim(isl.dim_type.param)
+            space = space.insert_dims(isl.dim_type.param, at, 1).set_dim_name(
+                isl.dim_type.param, at, name
+            )
+    return space.set_from_params()
+
+
+class _AxisNamer(IdentityMapper):
+    """Put isl's parameters in the place of hardware axes, floor division for C's."""
+
+    def map_group_hardware_axis_index(self, expr: GroupHardwareAxisIndex, *args: object) -> Expr:
+        return p.Variable(axis_name(expr))
+
+    def map_local_hardware_axis_index(self, expr: LocalHardwareAxisIndex, *args: object) -> Expr:
+        return p.Variable(axis_name(expr))
+
+
+def _named_axes(condition: Expr) -> Expr:
+    return _AxisNamer()(condition)
+
+
+class _Expander:
+    def __init__(self, kernel: LoopKernel, unrolled: frozenset[str], facts: _Facts) -> None:
+        self.kernel = kernel
+        self.unrolled = unrolled
+        self.facts = facts
+
+    def _at(self, *conditions: Expr) -> _Expander:
+        return _Expander(self.kernel, self.unrolled, self.facts.with_(*conditions))
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case For():
+                index = p.Variable(node.iname)
+                below = p.Comparison(index, "<", _without_trunc(node.stop))
+                above = p.Comparison(index, ">=", _without_trunc(node.first))
+                body = self._at(above, below).node(node.body)
+                if node.iname in self.unrolled:
+                    return self._copies(node, body)
+                return For(node.iname, node.dtype, node.first, node.stop, node.step, body)
+            case If():
+                body = self._at(_without_trunc(node.condition)).node(node.body)
+                orelse = None if node.orelse is None else self.node(node.orelse)
+                return If(node.condition, body, orelse, node.reads_data)
+            case Let():
+                equal = p.Comparison(p.Variable(node.name), "==", _without_trunc(node.value))
+                return Let(node.name, node.dtype, node.value, self._at(equal).node(node.body))
+            case Block():
+                return Block(tuple(self.node(child) for child in node.children))
+            case Comment():
+                return Comment(node.text, self.node(node.body))
+            case Run() | Barrier():
+                return node
+
+    def _copies(self, loop: For, body: Node) -> Node:
+        if is_constant(loop.first) and is_constant(loop.stop):
+            values: list[Expr] = list(range(loop.first, loop.stop, loop.step))
+            self._check_count(loop, len(values))
+            return Block(tuple(bind(body, loop.iname, value) for value in values))
+        values = self._values(loop)
+        copies = []
+        for value in values:
+            guard = conjunction(
+                [
+                    condition
+                    for condition in self._conditions(loop, value)
+                    if isinstance(condition, bool) or not self.facts.imply(_without_trunc(condition))
+                ]
+            )
+            if guard is False:
+                continue
+            copy = bind(body, loop.iname, value)
+            copies.append(copy if guard is True else If(guard, copy))
+        return Block(tuple(copies))
+
+    def _values(self, loop: For) -> list[Expr]:
+        """Return the values that the loop may take, for fixed values of the loops around."""
+        trip = simplify(p.Sum((loop.stop, p.Product((-1, loop.first)))))
+        tops = trip.children if isinstance(trip, p.Min) else (trip,)
+        if is_constant(loop.first) and isinstance(loop.stop, p.Min):
+            tops = tuple(c - loop.first for c in loop.stop.children if is_constant(c)) or tops
+        counts = [top for top in tops if is_constant(top)]
+        if counts:
+            self._check_count(loop, min(counts))
+            return [
+                simplify(p.Sum((loop.first, k))) for k in range(0, min(counts), loop.step)
+            ]
+        domain = self.kernel.get_inames_domain(frozenset((loop.iname,)))
+        low, high = constant_bounds(domain.intersect_params(self.kernel.assumptions), loop.iname)
+        if low is None or high is None or loop.step != 1:
+            raise ScheduleError(
+                message(
+                    f"iname '{loop.iname}' is to be unrolled, but its number of values is "
+                    "not bounded by a constant",
+                    kernel=self.kernel.name,
+                    because=f"it takes the values {domain}",
+                    hint=f"split_iname(kernel, '{loop.iname}', 4, inner_tag='unr')",
+                )
+            )
+        self._check_count(loop, high - low + 1)
+        return list(range(low, high + 1))
+
+    def _check_count(self, loop: For, count: int) -> None:
+        if count > MAX_COPIES:
+            raise ScheduleError(
+                message(
+                    f"iname '{loop.iname}' would be unrolled {count} times",
+                    kernel=self.kernel.name,
+                    hint=f"split it first; at most {MAX_COPIES} copies are made",
+                )
+            )
+
+    def _conditions(self, loop: For, value: Expr) -> list[Expr]:
+        tops = loop.stop.children if isinstance(loop.stop, p.Min) else (loop.stop,)
+        bottoms = loop.first.children if isinstance(loop.first, p.Max) else (loop.first,)
+        return [
+            *(move_to_sides(value, ">=", bottom) for bottom in bottoms),
+            *(move_to_sides(value, "<", top) for top in tops),
+        ]
+
+
+class _TruncRemover(IdentityMapper):
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: object) -> Expr:
+        return p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator))
+
+    def map_trunc_remainder(self, expr: TruncRemainder, *args: object) -> Expr:
+        return p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator))
+
+
+def _without_trunc(expr: Expr) -> Expr:
+    """Put floor division in the place of C's, which equals it wherever it stands."""
+    return _TruncRemover()(expr)
+
+
+def bind(node: Node, name: str, value: Expr) -> Node:
+    """Return *node* with the loop variable *name* replaced by *value*."""
+    return _Binder(name, value).node(node)
+
+
+class _Binder:
+    def __init__(self, name: str, value: Expr) -> None:
+        self.name = name
+        self.value = value
+        self.replacement = {name: value}
+
+    def _expr(self, expr: Expr) -> Expr:
+        if is_constant(expr) or self.name not in variable_names(expr):
+            return expr
+        return simplify(substitute(expr, self.replacement))
+
+    def _condition(self, condition: Expr) -> Expr:
+        match condition:
+            case p.Comparison():
+                if self.name not in variable_names(condition):
+                    return condition
+                return move_to_sides(
+                    self._expr(condition.left), str(condition.operator), self._expr(condition.right)
+                )
+            case p.LogicalAnd():
+                return conjunction([self._condition(child) for child in condition.children])
+        return substitute(condition, self.replacement)
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case Run():
+                values = {
+                    iname: self._expr(expr)
+                    for iname, expr in node.values.items()
+                    if iname != self.name
+                }
+                own = node.values.get(self.name, self.value)
+                values[self.name] = own if own is self.value else self._expr(own)
+                return Run(node.insn_id, values)
+            case For():
+                return For(
+                    node.iname,
+                    node.dtype,
+                    self._expr(node.first),
+                    self._expr(node.stop),
+                    node.step,
+                    self.node(node.body),
+                    node.comment,
+                )
+            case If():
+                condition = (
+                    substitute(node.condition, self.replacement)
+                    if node.reads_data
+                    else self._condition(node.condition)
+                )
+                if condition is True:
+                    return self.node(node.body)
+                orelse = None if node.orelse is None else self.node(node.orelse)
+                if condition is False:
+                    return orelse if orelse is not None else Block(())
+                return If(condition, self.node(node.body), orelse, node.reads_data)
+            case Let():
+                return Let(node.name, node.dtype, self._expr(node.value), self.node(node.body))
+            case Block():
+                return Block(tuple(self.node(child) for child in node.children))
+            case Comment():
+                return Comment(node.text, self.node(node.body))
+            case Barrier():
+                return node

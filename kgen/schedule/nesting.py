@@ -1,0 +1,193 @@
+"""Which loop is around which: one loop per sequential iname, nested by inclusion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pymbolic.primitives as p
+
+from kgen.errors import ScheduleError, message
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import Expr, WalkMapper, flatten_sum
+from kgen.ir.instruction import InstructionBase, MultiAssignmentBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.tags import (
+    ConcurrentTag,
+    HardwareConcurrentTag,
+    InOrderSequentialSequentialTag,
+    UnrollTag,
+)
+
+
+class LoopNesting:
+    """The order of loops around each instruction, outermost first.
+
+    Let ``I(i)`` be the instructions inside loop ``i``. ``I(j)`` a proper part of ``I(i)``
+    nests ``j`` in ``i``. Loops around the same instructions are ordered by the declared
+    priority, then: ``ord`` loops outermost, unrolled ones innermost, bounds before what
+    they bound, the loop of unit stride innermost, declaration order. Sets that overlap
+    without inclusion have no nesting: :class:`ScheduleError`.
+    """
+
+    def __init__(self, kernel: LoopKernel, sequential_axes: bool) -> None:
+        self.kernel = kernel
+        self._concurrent = frozenset(
+            name
+            for name in kernel.inames
+            if kernel.has_tag(name, ConcurrentTag)
+            and not (sequential_axes and kernel.has_tag(name, HardwareConcurrentTag))
+        )
+        self._inside: Mapping[str, frozenset[str]] = kernel.iname_to_insns()
+        self._after = _priority_closure(kernel)
+        self._memo: dict[frozenset[str], tuple[str, ...]] = {}
+        self._scores: dict[frozenset[str], Mapping[str, int]] = {}
+
+    def loops_around(self, insn: InstructionBase) -> tuple[str, ...]:
+        """Return the sequential loops around *insn*, outermost first."""
+        inames = insn.within_inames
+        found = self._memo.get(inames)
+        if found is None:
+            found = self._memo[inames] = self._order(inames - self._concurrent)
+        return found
+
+    def _order(self, inames: Iterable[str]) -> tuple[str, ...]:
+        classes: dict[frozenset[str], list[str]] = {}
+        for name in sorted(inames, key=self.kernel.iname_order.__getitem__):
+            classes.setdefault(self._inside[name], []).append(name)
+        ordered = sorted(
+            classes.items(), key=lambda item: (-len(item[0]), self.kernel.iname_order[item[1][0]])
+        )
+        for (outer, outer_names), (inner, inner_names) in zip(ordered, ordered[1:], strict=False):
+            if not inner <= outer:
+                raise self._overlap(outer_names[0], inner_names[0])
+        result: list[str] = []
+        for insns, names in ordered:
+            result.extend(self._order_equals(insns, names))
+        return tuple(result)
+
+    def _overlap(self, one: str, other: str) -> ScheduleError:
+        only_one = sorted(self._inside[one] - self._inside[other])
+        only_other = sorted(self._inside[other] - self._inside[one])
+        both = sorted(self._inside[one] & self._inside[other])
+        return ScheduleError(
+            message(
+                f"loops '{one}' and '{other}' cannot be nested",
+                kernel=self.kernel.name,
+                because=(
+                    f"'{both[0]}' is inside both, '{only_one[0]}' only inside '{one}', "
+                    f"'{only_other[0]}' only inside '{other}'"
+                ),
+                hint=(
+                    f"duplicate_inames(kernel, '{other}', within='id:{only_other[0]}') gives "
+                    f"'{only_other[0]}' a loop of its own"
+                ),
+            )
+        )
+
+    def _order_equals(self, insns: frozenset[str], names: list[str]) -> list[str]:
+        """Order loops around the same instructions: a topological sort by priority."""
+        if len(names) == 1:
+            return names
+        keys = self._tie_breaks(insns, names)
+        before = {name: self._after_within(name, names) for name in names}
+        waiting = {name: 0 for name in names}
+        for followers in before.values():
+            for name in followers:
+                waiting[name] += 1
+        result: list[str] = []
+        ready = [name for name in names if not waiting[name]]
+        while ready:
+            first = min(ready, key=keys.__getitem__)
+            ready.remove(first)
+            result.append(first)
+            for name in before[first]:
+                waiting[name] -= 1
+                if not waiting[name]:
+                    ready.append(name)
+        if len(result) < len(names):
+            stuck = sorted(set(names) - set(result))
+            raise ScheduleError(
+                message(
+                    f"the loop priorities of {', '.join(map(repr, stuck))} contradict each other",
+                    kernel=self.kernel.name,
+                    hint="prioritize_loops was called with both orders; keep one",
+                )
+            )
+        return result
+
+    def _after_within(self, name: str, names: list[str]) -> list[str]:
+        later = self._after.get(name, frozenset())
+        return [other for other in names if other in later]
+
+    def _tie_breaks(
+        self, insns: frozenset[str], names: list[str]
+    ) -> dict[str, tuple[bool, bool, int, int, int]]:
+        kernel = self.kernel
+        stride_one = self._unit_stride_scores(insns)
+        return {
+            name: (
+                not kernel.has_tag(name, InOrderSequentialSequentialTag),
+                kernel.has_tag(name, UnrollTag),
+                len(kernel.with_outer_inames(frozenset((name,)))),
+                stride_one.get(name, 0),
+                kernel.iname_order[name],
+            )
+            for name in names
+        }
+
+    def _unit_stride_scores(self, insns: frozenset[str]) -> Mapping[str, int]:
+        scores = self._scores.get(insns)
+        if scores is None:
+            counter = _UnitStrideCounter(self.kernel.array_vars)
+            for insn_id in sorted(insns)[:64]:  # a vote: no need to ask everybody
+                insn = self.kernel.id_to_insn[insn_id]
+                for lhs in insn.assignees:
+                    counter.rec(lhs)
+                    counter.rec(lhs)
+                if isinstance(insn, MultiAssignmentBase):
+                    counter.rec(insn.expression)
+            scores = self._scores[insns] = counter.scores
+        return scores
+
+
+class _UnitStrideCounter(WalkMapper):
+    """Count, per variable, the accesses in which it steps through adjacent elements."""
+
+    def __init__(self, arrays: Mapping[str, ArrayBase]) -> None:
+        self.arrays = arrays
+        self.scores: dict[str, int] = {}
+
+    def map_subscript(self, expr: p.Subscript, *args: object) -> None:
+        super().map_subscript(expr, *args)
+        array = self.arrays.get(getattr(expr.aggregate, "name", ""))
+        if array is None or not isinstance(array.dim_tags, tuple):
+            return
+        for index, tag in zip(expr.index_tuple, array.dim_tags, strict=False):
+            if isinstance(tag, FixedStrideArrayDimTag) and tag.stride == 1:
+                for name in _unit_coefficients(index):
+                    self.scores[name] = self.scores.get(name, 0) + 1
+
+
+def _unit_coefficients(index: Expr) -> list[str]:
+    return [term.name for term in flatten_sum(index) if isinstance(term, p.Variable)]
+
+
+def _priority_closure(kernel: LoopKernel) -> Mapping[str, frozenset[str]]:
+    """Return, per iname, all that the declared priorities put inside of it."""
+    direct: dict[str, set[str]] = {}
+    for chain in kernel.loop_priority:
+        for outer, inner in zip(chain, chain[1:], strict=False):
+            direct.setdefault(outer, set()).add(inner)
+    closure: dict[str, frozenset[str]] = {}
+    for name in direct:
+        seen: set[str] = set()
+        stack: list[str] = [name]
+        while stack:
+            for inner in sorted(direct.get(stack.pop(), ())):
+                if inner not in seen:
+                    seen.add(inner)
+                    stack.append(inner)
+        closure[name] = frozenset(seen)
+    return closure
+

@@ -1,0 +1,281 @@
+"""The order of instructions and loops: a topological sort in every body."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kgen.errors import DependencyCycleFound, ScheduleError, message
+from kgen.ir.expr import variable_names
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, UnrollTag, VectorizeTag
+from kgen.schedule.nesting import LoopNesting
+from kgen.schedule.tree import Barrier, Loop, LoopKind, Node, Run, sequence
+
+
+@dataclass
+class _Body:
+    """A loop body (or the whole kernel) while it is put together.
+
+    An item is an instruction, by id, or the body of a loop directly inside.
+    """
+
+    iname: str | None
+    parent: _Body | None
+    depth: int
+    items: dict[str, _Item] = field(default_factory=dict)
+
+
+@dataclass
+class _Item:
+    key: str
+    order: int
+    priority: int
+    body: _Body | None
+    after: set[str] = field(default_factory=set)
+    groups: frozenset[str] = frozenset()
+    conflicts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class GlobalBarrier:
+    """A point where all work-items of the device wait: the launch ends."""
+
+    insn_id: str
+
+
+def order_kernel(
+    kernel: LoopKernel, *, sequential_axes: bool
+) -> tuple[Node | GlobalBarrier, ...]:
+    """Put loops and instructions in order; return the children of the outermost body.
+
+    A dependency acts inside the loops that both instructions share. Ties go by priority of
+    the instruction, then by program order. *sequential_axes*: hardware axes are loops too.
+
+    Raises :class:`DependencyCycleFound`, :class:`ScheduleError`.
+    """
+    nesting = LoopNesting(kernel, sequential_axes)
+    root = _Body(None, None, 0)
+    home: dict[str, _Body] = {}
+    bodies: dict[str, _Body] = {}
+    for position, insn in enumerate(kernel.instructions):
+        body = root
+        for iname in nesting.loops_around(insn):
+            inner = bodies.get(iname)
+            if inner is None:
+                inner = bodies[iname] = _Body(iname, body, body.depth + 1)
+                body.items[f"for {iname}"] = _Item(f"for {iname}", position, insn.priority, inner)
+            item = body.items[f"for {iname}"]
+            item.priority = max(item.priority, insn.priority)
+            body = inner
+        insn_id = str(insn.id)
+        home[insn_id] = body
+        body.items[insn_id] = _Item(
+            insn_id,
+            position,
+            insn.priority,
+            None,
+            groups=insn.groups,
+            conflicts=insn.conflicts_with_groups,
+        )
+    _connect(kernel, home)
+    return tuple(_children(kernel, root))
+
+
+def _connect(kernel: LoopKernel, home: dict[str, _Body]) -> None:
+    for insn in kernel.instructions:
+        for dependency in insn.depends_on:
+            if dependency not in home:
+                raise ScheduleError(
+                    message(
+                        f"instruction '{insn.id}' depends on '{dependency}', which does not exist",
+                        kernel=kernel.name,
+                        hint="remove the dependency, or give the id of an instruction",
+                    )
+                )
+            first, first_body = dependency, home[dependency]
+            second, second_body = str(insn.id), home[str(insn.id)]
+            while first_body is not second_body:
+                if first_body.depth >= second_body.depth:
+                    assert first_body.parent is not None
+                    first, first_body = f"for {first_body.iname}", first_body.parent
+                else:
+                    assert second_body.parent is not None
+                    second, second_body = f"for {second_body.iname}", second_body.parent
+            if first != second:
+                second_body.items[second].after.add(first)
+            elif dependency == insn.id:
+                raise DependencyCycleFound(
+                    message(f"instruction '{insn.id}' depends on itself", kernel=kernel.name)
+                )
+
+
+def _children(kernel: LoopKernel, body: _Body) -> Iterable[Node | GlobalBarrier]:
+    """Make the ordered nodes of a body, consecutive alike instructions in one block."""
+    result: list[Node | GlobalBarrier] = []
+    block: list[InstructionBase] = []
+
+    def flush() -> None:
+        if block:
+            result.append(Run(tuple(str(insn.id) for insn in block)))
+            block.clear()
+
+    for item in _sorted(kernel, body):
+        if item.body is not None:
+            flush()
+            inner = tuple(_children(kernel, item.body))
+            result.append(_loop(kernel, item.body, inner))
+            continue
+        insn = kernel.id_to_insn[item.key]
+        if isinstance(insn, BarrierInstruction):
+            flush()
+            if insn.synchronization_kind == "global":
+                result.append(GlobalBarrier(item.key))
+            else:
+                result.append(Barrier(insn.mem_kind, f"requested by '{insn.id}'"))
+            continue
+        if block and (
+            insn.within_inames != block[-1].within_inames
+            or insn.predicates != block[-1].predicates
+            or _reads_own_condition(block, insn)
+        ):
+            flush()
+        innermost = [
+            name
+            for name in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+            if kernel.has_tag(name, (IlpBaseTag, VectorizeTag))
+        ]
+        if innermost:
+            flush()
+            result.append(_interleaved(kernel, insn, innermost))
+        else:
+            block.append(insn)
+    flush()
+    return result
+
+
+def _reads_own_condition(block: list[InstructionBase], insn: InstructionBase) -> bool:
+    """Tell whether the block changes a variable that the shared predicate reads."""
+    if not insn.predicates:
+        return False
+    conditions = variable_names(*insn.sorted_predicates)
+    return any(name in conditions for other in block for name in other.assignee_var_names())
+
+
+def _interleaved(kernel: LoopKernel, insn: InstructionBase, inames: list[str]) -> Node:
+    node: Node = Run((str(insn.id),))
+    for iname in reversed(inames):
+        looped = kernel.has_tag(iname, LoopedIlpTag)
+        node = Loop(iname, node, LoopKind.LOOP if looped else LoopKind.UNROLL)
+    return node
+
+
+def _loop(kernel: LoopKernel, body: _Body, inner: tuple[Node | GlobalBarrier, ...]) -> Loop:
+    assert body.iname is not None
+    nodes: list[Node] = []
+    for child in inner:
+        if isinstance(child, GlobalBarrier):
+            raise ScheduleError(
+                message(
+                    f"global barrier '{child.insn_id}' is inside the loop over '{body.iname}'",
+                    kernel=kernel.name,
+                    because="a global barrier ends a launch, and the host runs launches in a row",
+                    hint=f"move the barrier out of '{body.iname}', or call the kernel in a loop",
+                )
+            )
+        nodes.append(child)
+    unrolled = kernel.has_tag(body.iname, UnrollTag)
+    return Loop(
+        body.iname,
+        sequence(tuple(nodes)),
+        LoopKind.UNROLL if unrolled else LoopKind.LOOP,
+        kernel.iname_slab_increments.get(body.iname, (0, 0)),
+    )
+
+
+def _sorted(kernel: LoopKernel, body: _Body) -> list[_Item]:
+    """Sort the items of a body topologically: Kahn's algorithm with a heap."""
+    items = body.items
+    waiting = {key: len(item.after) for key, item in items.items()}
+    followers: dict[str, list[str]] = {}
+    for key, item in items.items():
+        for earlier in item.after:
+            followers.setdefault(earlier, []).append(key)
+    open_groups = _GroupCounts(items)
+    heap = [_entry(item) for item in items.values() if not item.after]
+    heapq.heapify(heap)
+    result: list[_Item] = []
+    blocked: list[tuple[int, int, str]] = []
+    while heap:
+        entry = heapq.heappop(heap)
+        item = items[entry[2]]
+        if open_groups.blocks(item):
+            blocked.append(entry)
+            continue
+        result.append(item)
+        open_groups.done(item)
+        for key in followers.get(item.key, ()):
+            waiting[key] -= 1
+            if not waiting[key]:
+                heapq.heappush(heap, _entry(items[key]))
+        for entry in blocked:
+            heapq.heappush(heap, entry)
+        blocked.clear()
+    if blocked:
+        raise ScheduleError(
+            message(
+                f"instruction '{blocked[0][2]}' conflicts with a group that it has to interrupt",
+                kernel=kernel.name,
+                hint="remove the conflict, or the dependency on a part of the group",
+            )
+        )
+    if len(result) < len(items):
+        raise _cycle(kernel, items, {item.key for item in result})
+    return result
+
+
+def _entry(item: _Item) -> tuple[int, int, str]:
+    return (-item.priority, item.order, item.key)
+
+
+class _GroupCounts:
+    """Which instruction groups have begun and not ended."""
+
+    def __init__(self, items: dict[str, _Item]) -> None:
+        self.total: dict[str, int] = {}
+        for item in items.values():
+            for group in item.groups:
+                self.total[group] = self.total.get(group, 0) + 1
+        self.seen: dict[str, int] = {}
+
+    def blocks(self, item: _Item) -> bool:
+        return any(
+            0 < self.seen.get(group, 0) < self.total.get(group, 0) for group in item.conflicts
+        )
+
+    def done(self, item: _Item) -> None:
+        for group in item.groups:
+            self.seen[group] = self.seen.get(group, 0) + 1
+
+
+def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> DependencyCycleFound:
+    """Walk back through unfinished prerequisites until a place comes again."""
+    key = min((key for key in items if key not in done), key=lambda k: items[k].order)
+    path: list[str] = []
+    while key not in path:
+        path.append(key)
+        key = min(
+            (k for k in items[key].after if k not in done), key=lambda k: items[k].order
+        )
+    cycle = [*path[path.index(key) :], key]
+    names = [f"loop '{k[4:]}'" if items[k].body is not None else f"'{k}'" for k in cycle]
+    return DependencyCycleFound(
+        message(
+            "the dependencies form a cycle: " + " waits for ".join(names),
+            kernel=kernel.name,
+            because="a dependency holds for whole loops that the two instructions do not share",
+            hint="drop one of the dependencies, or duplicate_inames to give one side its own loop",
+        )
+    )

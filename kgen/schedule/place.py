@@ -1,0 +1,224 @@
+"""Launches and hardware axes: where groups and work-items become known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kgen.errors import MissingDefinitionError, ScheduleError, message
+from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
+from kgen.ir.grid import at_axis
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import (
+    AutoFitLocalInameTag,
+    GroupInameTag,
+    HardwareConcurrentTag,
+    LocalInameTag,
+    LocalInameTagBase,
+)
+from kgen.ir.types import AddressSpace
+from kgen.schedule.order import GlobalBarrier, order_kernel
+from kgen.schedule.tree import (
+    Barrier,
+    Bind,
+    Launch,
+    Loop,
+    Node,
+    Run,
+    Schedule,
+    Sequence,
+    contains_barrier,
+    insn_ids,
+    sequence,
+)
+
+
+def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Schedule:
+    """Make the schedule of a typed kernel without reductions.
+
+    Groups become known at the root of each launch, work-items below every barrier.
+    *sequential_axes*: the target has no hardware axes; tagged loops are plain loops.
+
+    Raises :class:`ScheduleError`, :class:`MissingDefinitionError`.
+    """
+    if sequential_axes:
+        _check_sequential(kernel)
+    else:
+        _check_axes(kernel)
+    launches = []
+    for number, part in enumerate(_split(order_kernel(kernel, sequential_axes=sequential_axes))):
+        name = kernel.name if number == 0 else f"{kernel.name}_{number - 1}"
+        body = sequence(part)
+        if not sequential_axes:
+            body = _bind(kernel, GroupInameTag, _place(kernel, body), insn_ids(body))
+        launches.append(Launch(name, body))
+    _check_definitions(kernel, launches)
+    return Schedule(tuple(launches))
+
+
+def _split(children: Iterable[Node | GlobalBarrier]) -> list[tuple[Node, ...]]:
+    parts: list[list[Node]] = [[]]
+    for child in children:
+        if isinstance(child, GlobalBarrier):
+            parts.append([])
+        else:
+            parts[-1].append(child)
+    return [tuple(part) for part in parts if part]
+
+
+def _place(kernel: LoopKernel, node: Node) -> Node:
+    """Bind the work-item indices around maximal parts without a barrier."""
+    if not contains_barrier(node):
+        return _bind(kernel, LocalInameTag, node, insn_ids(node))
+    match node:
+        case Loop():
+            return Loop(node.iname, _place(kernel, node.body), node.kind, node.slabs)
+        case Sequence():
+            children: list[Node] = []
+            free: list[Node] = []
+            for child in node.children:
+                if not contains_barrier(child):
+                    free.append(child)
+                    continue
+                if free:
+                    children.append(_place(kernel, sequence(tuple(free))))
+                    free = []
+                children.append(_place(kernel, child))
+            if free:
+                children.append(_place(kernel, sequence(tuple(free))))
+            return Sequence(tuple(children))
+        case Barrier() | Run() | Bind():
+            return node
+
+
+def _bind(
+    kernel: LoopKernel,
+    kind: type[GroupInameTag] | type[LocalInameTag],
+    body: Node,
+    insns: Iterable[str],
+) -> Node:
+    index = GroupHardwareAxisIndex if kind is GroupInameTag else LocalHardwareAxisIndex
+    axes: dict[str, Expr] = {}
+    for insn_id in insns:
+        for iname in kernel.id_to_insn[insn_id].within_inames:
+            for tag in kernel.iname_tags_of_type(iname, kind):
+                axes[iname] = at_axis(kernel.grid, iname, index(tag.axis))
+    if not axes:
+        return body
+    ordered = sorted(axes, key=kernel.iname_order.__getitem__)
+    return Bind(tuple((iname, axes[iname]) for iname in ordered), body)
+
+
+# -- checks ------------------------------------------------------------------------------
+
+
+def _check_axes(kernel: LoopKernel) -> None:
+    """Refuse writes to shared memory by instructions that leave a hardware axis unused."""
+    tag_of = {
+        iname: tag
+        for iname in kernel.inames
+        for tag in kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag))
+    }
+    for iname in sorted(kernel.inames):
+        if kernel.has_tag(iname, AutoFitLocalInameTag):
+            raise ScheduleError(
+                message(
+                    f"iname '{iname}' is tagged 'l.auto' and no axis was chosen for it",
+                    kernel=kernel.name,
+                    hint=f"tag_inames(kernel, '{iname}:l.0')",
+                )
+            )
+    used_groups = {tag.axis for tag in tag_of.values() if isinstance(tag, GroupInameTag)}
+    used_locals = {tag.axis for tag in tag_of.values() if isinstance(tag, LocalInameTag)}
+    if not tag_of:
+        return
+    for insn in kernel.instructions:
+        mine = [tag_of[iname] for iname in sorted(insn.within_inames) if iname in tag_of]
+        if len(set(mine)) < len(mine):
+            axes = ", ".join(f"{i}: {tag_of[i]}" for i in sorted(insn.within_inames) if i in tag_of)
+            raise ScheduleError(
+                message(
+                    f"instruction '{insn.id}' has two loops on one hardware axis ({axes})",
+                    kernel=kernel.name,
+                    hint="tag one of them with another axis",
+                )
+            )
+        spaces = {_space(kernel, name) for name in insn.assignee_var_names()}
+        missing = [
+            f"g.{axis}"
+            for axis in sorted(used_groups - {t.axis for t in mine if isinstance(t, GroupInameTag)})
+            if AddressSpace.GLOBAL in spaces
+        ] + [
+            f"l.{axis}"
+            for axis in sorted(used_locals - {t.axis for t in mine if isinstance(t, LocalInameTag)})
+            if AddressSpace.GLOBAL in spaces or AddressSpace.LOCAL in spaces
+        ]
+        if missing:
+            inames = [name for name, tag in sorted(tag_of.items()) if str(tag) in missing]
+            raise ScheduleError(
+                message(
+                    f"instruction '{insn.id}' writes '{insn.assignee_var_names()[0]}' without "
+                    f"using hardware axes {', '.join(missing)}",
+                    kernel=kernel.name,
+                    where=str(insn.span or insn),
+                    because="every work-item along those axes would write the same elements",
+                    hint=(
+                        f"add_inames_to_insn(kernel, '{inames[0]}', 'id:{insn.id}'), or give the "
+                        "instruction a loop of its own on that axis"
+                    ),
+                )
+            )
+
+
+def _space(kernel: LoopKernel, name: str) -> AddressSpace:
+    array = kernel.array_vars.get(name)
+    space = getattr(array, "address_space", AddressSpace.PRIVATE)
+    return space if isinstance(space, AddressSpace) else AddressSpace.PRIVATE
+
+
+def _check_sequential(kernel: LoopKernel) -> None:
+    """Refuse what plain loops cannot do in the place of work-items."""
+    parallel = [
+        name for name in sorted(kernel.inames) if kernel.has_tag(name, HardwareConcurrentTag)
+    ]
+    local = [
+        name
+        for name, temporary in sorted(kernel.temporary_variables.items())
+        if temporary.address_space == AddressSpace.LOCAL
+    ]
+    items = [name for name in parallel if kernel.has_tag(name, LocalInameTagBase)]
+    if items and local:
+        raise ScheduleError(
+            message(
+                f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
+                "target has none",
+                kernel=kernel.name,
+                hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
+            )
+        )
+
+
+def _check_definitions(kernel: LoopKernel, launches: list[Launch]) -> None:
+    """Refuse private and local values that would have to survive the end of a launch."""
+    if len(launches) < 2:
+        return
+    for launch in launches[1:]:
+        written: set[str] = set()
+        for insn_id in insn_ids(launch.body):
+            insn = kernel.id_to_insn[insn_id]
+            for name in sorted(insn.read_dependency_names()):
+                temporary = kernel.temporary_variables.get(name)
+                if (
+                    temporary is None
+                    or name in written
+                    or temporary.address_space == AddressSpace.GLOBAL
+                    or temporary.initializer is not None
+                ):
+                    continue
+                raise MissingDefinitionError(
+                    f"temporary variable '{name}' gets used in subkernel '{launch.name}' without "
+                    f"a definition (in kernel '{kernel.name}', instruction '{insn_id}')\n"
+                    "  because: it does not outlive the launch that wrote it\n"
+                    "  hint: save_and_reload_temporaries(kernel), or "
+                    f"set_temporary_address_space(kernel, '{name}', 'global')"
+                )
+            written.update(insn.assignee_var_names())

@@ -1,0 +1,370 @@
+"""A nest of the schedule tree as an isl schedule tree.
+
+Names are canonical (loops ``x0, x1, ...`` and statements ``S0, S1, ...`` in order of
+appearance), so that nests of one shape, whatever their inames, are one question to isl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.domain import (
+    Set,
+    dim_names,
+    from_named,
+    project_out_named,
+    pw_aff_from_expr,
+    set_from_condition,
+    to_named,
+)
+from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
+from kgen.ir.grid import Grid
+from kgen.ir.kernel import LoopKernel
+from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence as Seq
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+_ATOMIC = isl.ast_loop_type.atomic
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One isl statement: a block of instructions, or a barrier.
+
+    ``dims`` are the inames of its dimensions: loops from the outside in, then inames bound
+    below a barrier. ``conditions`` are predicates that are not affine.
+    """
+
+    node: Run | Barrier
+    dims: tuple[str, ...]
+    domain: Set
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A part of a launch that isl is asked about, and how to name the answer.
+
+    ``loops[k]`` is the loop called ``x<k>``, ``statements[k]`` the one called ``S<k>``,
+    ``axes`` the values of inames bound around the whole nest. ``key`` is equal for nests
+    of the same shape.
+    """
+
+    root: Node
+    loops: tuple[Loop, ...]
+    statements: tuple[Statement, ...]
+    axes: tuple[tuple[str, Expr], ...]
+    context: Set
+    key: Hashable
+
+
+def axis_name(axis: Expr) -> str:
+    """Return the name of the isl parameter for a hardware axis index."""
+    assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
+    return f"gid{axis.axis}" if isinstance(axis, GroupHardwareAxisIndex) else f"lid{axis.axis}"
+
+
+def axis_from_name(name: str) -> Expr | None:
+    """Return the hardware axis index that a parameter stands for, if it does."""
+    if name[:3] in ("gid", "lid") and name[3:].isdigit():
+        kind = GroupHardwareAxisIndex if name[0] == "g" else LocalHardwareAxisIndex
+        return kind(int(name[3:]))
+    return None
+
+
+def axes_in(value: Expr) -> Expr:
+    """Return the axis index inside the value of a bound iname."""
+    if isinstance(value, p.Sum):
+        return value.children[0]
+    return value
+
+
+def axis_context(grid: Grid, axes: Sequence[Expr]) -> Set:
+    """Return ``{ : 0 <= gid0 < groups and 0 <= lid0 < size }`` for the given axis indices."""
+    context = isl.Set("{ : }")
+    for axis in dict.fromkeys(axes):
+        is_group = isinstance(axis, GroupHardwareAxisIndex)
+        counts = grid.group_counts if is_group else grid.local_sizes
+        count = counts[axis.axis]
+        space = count.get_domain_space()
+        at = space.dim(_PARAM)
+        space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, axis_name(axis))
+        index = isl.PwAff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
+        zero = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
+        inside = index.lt_set(count.align_params(space)).intersect(index.ge_set(zero))
+        context = context.intersect(inside)
+    return context
+
+
+class _NestMaker:
+    def __init__(self, kernel: LoopKernel, axes: Sequence[tuple[str, Expr]]) -> None:
+        self.kernel = kernel
+        self.axes = dict(axes)
+        self.loops: list[Loop] = []
+        self.statements: list[Statement] = []
+
+    def visit(self, node: Node, dims: tuple[str, ...], bound: tuple[str, ...]) -> Hashable:
+        """Number loops and statements; return the shape."""
+        match node:
+            case Run():
+                self.statements.append(self._statement(node, dims, bound))
+                return ("run", len(dims), len(bound))
+            case Barrier():
+                at = len(self.statements)
+                self.statements.append(Statement(node, dims, isl.Set("{ : }"), ()))
+                return ("barrier", at, node.memory)
+            case Loop():
+                self.loops.append(node)
+                inner = self.visit(node.body, (*dims, node.iname), bound)
+                return ("loop", node.kind, node.slabs, inner)
+            case Seq():
+                first = len(self.statements)
+                shape = tuple(self.visit(child, dims, bound) for child in node.children)
+                self._fill_barriers(first, dims)
+                return ("sequence", shape)
+            case Bind():
+                names = tuple(name for name, _ in node.axes)
+                inner = self.visit(node.body, dims, (*bound, *names))
+                return ("bind", tuple(axis_name(axes_in(v)) for _, v in node.axes), inner)
+
+    def _fill_barriers(self, first: int, dims: tuple[str, ...]) -> None:
+        """A barrier happens in every iteration in which a neighbour happens."""
+        siblings = self.statements[first:]
+        if not any(isinstance(s.node, Barrier) and len(s.dims) == len(dims) for s in siblings):
+            return
+        union: Set | None = None
+        for statement in siblings:
+            if isinstance(statement.node, Barrier):
+                continue
+            drop = len(statement.dims) - len(dims)
+            part = statement.domain.project_out(_SET, len(dims), drop)
+            union = part if union is None else union.union(part)
+        if union is None:
+            return
+        for k in range(first, len(self.statements)):
+            statement = self.statements[k]
+            if isinstance(statement.node, Barrier) and len(statement.dims) == len(dims):
+                self.statements[k] = Statement(statement.node, dims, union.coalesce(), ())
+
+    def _statement(self, run: Run, loops: tuple[str, ...], bound: tuple[str, ...]) -> Statement:
+        kernel = self.kernel
+        insn = kernel.id_to_insn[run.insn_ids[0]]
+        dims = (*loops, *(name for name in bound if name in insn.within_inames))
+        outer = [name for name in self.axes if name in insn.within_inames]
+        domain = kernel.domain_of((*dims, *outer))
+        conditions: list[Expr] = []
+        for condition in insn.sorted_predicates:
+            try:
+                domain = domain.intersect(_where(domain, condition))
+            except ExpressionToAffineConversionError:
+                conditions.append(condition)
+        if outer:
+            domain = self._at_axes(domain, dims, outer)
+        return Statement(run, dims, domain, tuple(conditions))
+
+    def _at_axes(self, domain: Set, dims: tuple[str, ...], outer: list[str]) -> Set:
+        """Replace inames bound outside by the parameters of their axes."""
+        named = to_named(domain)
+        for iname in outer:
+            value = self.axes[iname]
+            at = named.find_dim_by_name(_PARAM, iname)
+            if not isinstance(value, p.Sum):
+                axis = axis_name(value)
+                if named.find_dim_by_name(_PARAM, axis) < 0:
+                    named = named.set_dim_name(_PARAM, at, axis)
+                    continue
+            named = _equate(named, iname, value)
+            named = project_out_named(named, [iname])
+        return from_named(named, dims)
+
+
+def _where(domain: Set, condition: Expr) -> Set:
+    return set_from_condition(domain.get_space(), condition)
+
+
+def _equate(named: Set, iname: str, value: Expr) -> Set:
+    """Intersect a named set with ``iname = value``."""
+    axis = axes_in(value)
+    name = axis_name(axis)
+    if named.find_dim_by_name(_PARAM, name) < 0:
+        at = named.dim(_PARAM)
+        named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    plain = value
+    if isinstance(value, p.Sum):
+        plain = p.Sum((p.Variable(name), *value.children[1:]))
+    else:
+        plain = p.Variable(name)
+    space = named.get_space()
+    left = pw_aff_from_expr(space, p.Variable(iname))
+    return named.intersect(left.eq_set(pw_aff_from_expr(space, plain)))
+
+
+def make_nest(kernel: LoopKernel, root: Node, axes: Sequence[tuple[str, Expr]]) -> Nest:
+    """Collect loops and statements below *root*, with *axes* bound around it."""
+    maker = _NestMaker(kernel, axes)
+    shape = maker.visit(root, (), ())
+    loop_number = {loop.iname: f"x{k}" for k, loop in enumerate(maker.loops)}
+    statements = []
+    for k, statement in enumerate(maker.statements):
+        domain = statement.domain
+        for at, name in enumerate(statement.dims):
+            domain = domain.set_dim_name(_SET, at, loop_number.get(name, f"y{at}"))
+        domain = domain.set_tuple_name(f"S{k}")
+        statements.append(
+            Statement(statement.node, statement.dims, domain, statement.conditions)
+        )
+    context = axis_context(kernel.grid, [axes_in(value) for _, value in axes])
+    key = (shape, tuple((len(s.dims), s.domain) for s in statements), context)
+    return Nest(root, tuple(maker.loops), tuple(statements), tuple(axes), context, key)
+
+
+# -- to an isl schedule --------------------------------------------------------------------
+
+
+class _TreeMaker:
+    def __init__(self, kernel: LoopKernel, nest: Nest) -> None:
+        self.kernel = kernel
+        self.nest = nest
+        self.next_loop = 0
+        self.next_statement = 0
+
+    def make(self) -> isl.Schedule:
+        domain = _union([s.domain for s in self.nest.statements])
+        node = isl.ScheduleNode.from_domain(domain).child(0)
+        return self._put(node, self.nest.root, ()).get_schedule()
+
+    def _put(
+        self, at: isl.ScheduleNode, node: Node, outer: tuple[str, ...]
+    ) -> isl.ScheduleNode:
+        """Insert *node* at the leaf position *at*; return the cursor at that position."""
+        depth = at.get_tree_depth()
+        match node:
+            case Run() | Barrier():
+                self.next_statement += 1
+                return at
+            case Loop():
+                inside = self._put_loop(at, node, outer)
+            case Seq():
+                inside = self._put_sequence(at, node, outer)
+            case Bind():
+                inside = self._put_bind(at, node, outer)
+        return inside.ancestor(inside.get_tree_depth() - depth)
+
+    def _below(self, node: Node) -> range:
+        """The numbers of the statements below *node*, which comes next."""
+        return range(self.next_statement, self.next_statement + _count(node))
+
+    def _put_loop(
+        self, at: isl.ScheduleNode, node: Loop, outer: tuple[str, ...]
+    ) -> isl.ScheduleNode:
+        number, position = self.next_loop, len(outer)
+        self.next_loop += 1
+        numbers = self._below(node.body)
+        partial: isl.UnionPwAff | None = None
+        for k in numbers:
+            space = isl.LocalSpace.from_space(self.nest.statements[k].domain.get_space())
+            value = isl.UnionPwAff.from_pw_aff(
+                isl.PwAff.from_aff(isl.Aff.var_on_domain(space, _SET, position))
+            )
+            partial = value if partial is None else partial.union_add(value)
+        assert partial is not None
+        at = at.insert_mark(isl.Id(f"x{number}")).child(0)
+        at = at.insert_partial_schedule(isl.MultiUnionPwAff.from_union_pw_aff(partial))
+        at = at.band_member_set_ast_loop_type(0, _ATOMIC)
+        if node.slabs != (0, 0):
+            isolate = self._isolate(numbers, position, node.slabs)
+            options = at.band_get_ast_build_options().union(isolate)
+            at = at.band_set_ast_build_options(options)
+            at = at.band_member_set_isolate_ast_loop_type(0, _ATOMIC)
+        return self._put(at.child(0), node.body, (*outer, node.iname))
+
+    def _isolate(self, numbers: range, position: int, slabs: tuple[int, int]) -> isl.UnionSet:
+        """Return ``{ isolate[[outer] -> [i]] }``: all iterations but the slabs."""
+        union: Set | None = None
+        for k in numbers:
+            domain = self.nest.statements[k].domain.reset_tuple_id()
+            part = domain.project_out(_SET, position + 1, domain.dim(_SET) - position - 1)
+            union = part if union is None else union.union(part)
+        assert union is not None
+        names = dim_names(union)
+        only = from_named(to_named(union), names[-1:])  # outer loops as parameters
+        ctx = isl.DEFAULT_CONTEXT
+        low = only.dim_min(0).add_constant_val(isl.Val.int_from_si(ctx, slabs[0]))
+        high = only.dim_max(0).add_constant_val(isl.Val.int_from_si(ctx, -slabs[1]))
+        named = to_named(only).params()
+        at = named.find_dim_by_name(_PARAM, names[-1])
+        index = isl.PwAff.var_on_domain(isl.LocalSpace.from_space(named.get_space()), _PARAM, at)
+        bulk = named.intersect(index.ge_set(low)).intersect(index.le_set(high))
+        lifted = from_named(bulk.from_params(), names)
+        relation = isl.Map.from_range(lifted)
+        relation = relation.move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, position)
+        return isl.UnionSet.from_set(relation.wrap().set_tuple_name("isolate"))
+
+    def _put_sequence(
+        self, at: isl.ScheduleNode, node: Seq, outer: tuple[str, ...]
+    ) -> isl.ScheduleNode:
+        start = self.next_statement
+        filters = isl.UnionSetList.alloc(isl.DEFAULT_CONTEXT, len(node.children))
+        for child in node.children:
+            count = _count(child)
+            filters = filters.add(self._universe(range(start, start + count)))
+            start += count
+        at = at.insert_sequence(filters)
+        for k, child in enumerate(node.children):
+            at = self._put(at.child(k).child(0), child, outer).ancestor(2)
+        return at
+
+    def _put_bind(
+        self, at: isl.ScheduleNode, node: Bind, outer: tuple[str, ...]
+    ) -> isl.ScheduleNode:
+        axes = dict(node.axes)
+        context = axis_context(self.kernel.grid, [axes_in(value) for value in axes.values()])
+        context = context.from_params().insert_dims(_SET, 0, len(outer))
+        at = at.insert_context(context).child(0)
+        filters: isl.UnionSet | None = None
+        for k in self._below(node.body):
+            statement = self.nest.statements[k]
+            universe = isl.Set.universe(statement.domain.get_space())
+            tuple_name = universe.get_tuple_name()
+            for position, iname in enumerate(statement.dims):
+                if iname in axes:
+                    named = _equate(to_named(universe.reset_tuple_id()), f"y{position}", axes[iname])
+                    universe = from_named(named, dim_names(universe)).set_tuple_name(tuple_name)
+            part = isl.UnionSet.from_set(universe)
+            filters = part if filters is None else filters.union(part)
+        assert filters is not None
+        at = at.insert_filter(filters).child(0)
+        return self._put(at, node.body, outer)
+
+    def _universe(self, numbers: range) -> isl.UnionSet:
+        return _union(
+            [isl.Set.universe(self.nest.statements[k].domain.get_space()) for k in numbers]
+        )
+
+
+def _count(node: Node) -> int:
+    match node:
+        case Run() | Barrier():
+            return 1
+        case Loop() | Bind():
+            return _count(node.body)
+        case Seq():
+            return sum(_count(child) for child in node.children)
+
+
+def _union(sets: list[Set]) -> isl.UnionSet:
+    result = isl.UnionSet.from_set(sets[0])
+    for one in sets[1:]:
+        result = result.union(isl.UnionSet.from_set(one))
+    return result
+
+
+def to_isl(kernel: LoopKernel, nest: Nest) -> isl.Schedule:
+    """Make the isl schedule tree of a nest: bands in marks, sequences, contexts, filters."""
+    return _TreeMaker(kernel, nest).make()
+

@@ -1,0 +1,130 @@
+"""The schedule tree: what people and tests see before isl takes over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from kgen.ir.expr import Expr, to_text
+
+
+class LoopKind(Enum):
+    """How a loop becomes code."""
+
+    LOOP = "for"
+    UNROLL = "unroll"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A block: instructions with the same inames and predicates, in order."""
+
+    insn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One sequential loop; ``slabs`` first and last iterations get code of their own."""
+
+    iname: str
+    body: Node
+    kind: LoopKind = LoopKind.LOOP
+    slabs: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Children that run one after the other."""
+
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All work-items of a group wait; made consistent: *memory*."""
+
+    memory: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Bind:
+    """From here down the inames on hardware axes are known: ``iname -> axis index``."""
+
+    axes: tuple[tuple[str, Expr], ...]
+    body: Node
+
+
+Node: TypeAlias = Run | Loop | Sequence | Barrier | Bind
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One device function: what runs between two global barriers."""
+
+    name: str
+    body: Node
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All launches of a kernel, in order."""
+
+    launches: tuple[Launch, ...]
+
+    def __str__(self) -> str:
+        parts = []
+        for launch in self.launches:
+            parts.append(f"launch {launch.name}")
+            parts.append(print_node(launch.body, "  "))
+        return "\n".join(parts)
+
+
+def print_node(node: Node, indent: str = "") -> str:
+    """Print a schedule tree."""
+    match node:
+        case Run():
+            return indent + "run " + ", ".join(node.insn_ids)
+        case Loop():
+            slabs = "" if node.slabs == (0, 0) else f" slabs {node.slabs}"
+            head = f"{indent}{node.kind.value} {node.iname}{slabs}"
+            return head + "\n" + print_node(node.body, indent + "  ")
+        case Sequence():
+            return "\n".join(print_node(child, indent) for child in node.children)
+        case Barrier():
+            return f"{indent}barrier {node.memory}  # {node.reason}"
+        case Bind():
+            axes = ", ".join(f"{iname} = {to_text(axis)}" for iname, axis in node.axes)
+            return f"{indent}bind {axes}\n" + print_node(node.body, indent + "  ")
+
+
+def insn_ids(node: Node) -> tuple[str, ...]:
+    """Return the instructions below *node*, in order."""
+    match node:
+        case Run():
+            return node.insn_ids
+        case Loop() | Bind():
+            return insn_ids(node.body)
+        case Sequence():
+            return tuple(id for child in node.children for id in insn_ids(child))
+        case Barrier():
+            return ()
+
+
+def contains_barrier(node: Node) -> bool:
+    """Tell whether a barrier is anywhere below *node*."""
+    match node:
+        case Barrier():
+            return True
+        case Loop() | Bind():
+            return contains_barrier(node.body)
+        case Sequence():
+            return any(contains_barrier(child) for child in node.children)
+        case Run():
+            return False
+
+
+def sequence(children: tuple[Node, ...]) -> Node:
+    """Make a sequence, or the only child."""
+    return children[0] if len(children) == 1 else Sequence(children)
