@@ -1,0 +1,1 @@
+"""Running generated code: call wrappers, disk cache, one module per backend."""

@@ -1,0 +1,185 @@
+"""Compiled code on disk: keyed by content, published at once, checked when read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol
+from weakref import WeakSet
+
+import platformdirs
+
+__all__ = [
+    "CacheMode",
+    "DiskCache",
+    "InMemoryCache",
+    "ProcessCaches",
+    "clear_in_mem_caches",
+    "content_key",
+    "process_caches",
+    "set_caching_enabled",
+]
+
+#: Part of every key: changes when the meaning of cached content does.
+_FORMAT: Final = "kgen-1"
+#: An entry is its content, then this mark, then the SHA-256 of the content. Behind the content,
+#: because a shared library is loaded from its entry and may have anything after its end.
+_MARK: Final = b"\nkgen-sha256:"
+_TRAILER_SIZE: Final = len(_MARK) + hashlib.sha256().digest_size
+_PARTIAL_PREFIX: Final = "partial-"
+#: A partial file this old belongs to a process that was killed.
+_PARTIAL_LIFETIME_S: Final = 3600.0
+
+
+def content_key(*parts: str | bytes) -> str:
+    """Return the SHA-256 of a sequence of texts; where one ends and the next begins counts."""
+    state = hashlib.sha256()
+    for part in (_FORMAT, *parts):
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+class DiskCache:
+    """Byte strings in a folder, by content key; any number of processes may share it.
+
+    An entry appears complete or not at all, whenever a process is killed; one that does not
+    have its checksum is a miss, and is replaced when it is stored anew. There are no locks:
+    two processes that make the same entry publish the same content. Where the folder cannot
+    be written, nothing is stored.
+
+    *folder* is by default ``$KGEN_CACHE_DIR``, else the user's cache folder for kgen.
+    """
+
+    def __init__(self, folder: str | Path | None = None, *, enabled: bool = True) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._swept: Path | None = None
+        self.enabled = enabled
+
+    @property
+    def folder(self) -> Path:
+        """Where the entries are."""
+        if self._folder is not None:
+            return self._folder
+        chosen = os.environ.get("KGEN_CACHE_DIR")
+        return Path(chosen) if chosen else platformdirs.user_cache_path("kgen", appauthor=False)
+
+    def path_of(self, key: str) -> Path:
+        """Return where the entry of *key* is, or would be."""
+        return self.folder / key[:2] / key[2:]
+
+    def load(self, key: str) -> bytes | None:
+        """Return the content stored for *key*; ``None`` when there is none that is intact."""
+        if not self.enabled:
+            return None
+        try:
+            entry = self.path_of(key).read_bytes()
+        except OSError:
+            return None
+        content, trailer = entry[:-_TRAILER_SIZE], entry[-_TRAILER_SIZE:]
+        return content if trailer == _trailer(content) else None
+
+    def find(self, key: str) -> Path | None:
+        """Return the path of the intact entry of *key*: a file that begins with its content."""
+        return None if self.load(key) is None else self.path_of(key)
+
+    def store(self, key: str, content: bytes) -> Path | None:
+        """Publish *content* for *key*; return its path, or ``None`` where it cannot be stored."""
+        if not self.enabled:
+            return None
+        path = self.path_of(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            handle, partial = tempfile.mkstemp(prefix=_PARTIAL_PREFIX, dir=self.folder)
+        except OSError:
+            return None
+        try:
+            with open(handle, "wb") as file:
+                file.write(content)
+                file.write(_trailer(content))
+            os.replace(partial, path)
+        except OSError:  # a full disk, a quota
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            return None
+        return path
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left, once per folder."""
+        if self._swept == self.folder:
+            return
+        self._swept = self.folder
+        oldest = time.time() - _PARTIAL_LIFETIME_S
+        for partial in self.folder.glob(f"{_PARTIAL_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                if partial.stat().st_mtime < oldest:
+                    partial.unlink()
+
+
+def _trailer(content: bytes) -> bytes:
+    return _MARK + hashlib.sha256(content).digest()
+
+
+class InMemoryCache(Protocol):
+    """What :func:`clear_in_mem_caches` empties."""
+
+    def clear(self) -> None:
+        """Forget everything that can be made again."""
+
+
+class ProcessCaches:
+    """The caches that programs of this process share unless they are given others.
+
+    ``disk`` holds compiled code; ``in_memory`` are the executors that are alive.
+    """
+
+    def __init__(self) -> None:
+        self.disk = DiskCache()
+        self.in_memory: WeakSet[InMemoryCache] = WeakSet()
+
+
+#: The one object of the process; everything that uses it takes another in its place.
+process_caches: Final = ProcessCaches()
+
+
+def set_caching_enabled(flag: bool) -> None:
+    """Let the process use its disk cache, or keep it from doing so."""
+    process_caches.disk.enabled = flag
+
+
+def clear_in_mem_caches() -> None:
+    """Make all executors forget their compiled kernels; the next call of each loads anew."""
+    for cache in list(process_caches.in_memory):
+        cache.clear()
+
+
+class CacheMode:
+    """Use the disk cache, or not, within a ``with`` block.
+
+    >>> with CacheMode(False):
+    ...     process_caches.disk.enabled
+    False
+    """
+
+    def __init__(self, new_flag: bool) -> None:
+        self.new_flag = new_flag
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(process_caches.disk.enabled)
+        set_caching_enabled(self.new_flag)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        set_caching_enabled(self._previous.pop())
