@@ -1,0 +1,74 @@
+"""Where temporaries live, when nobody said: private, or shared by the work-group."""
+
+from __future__ import annotations
+
+from kgen.errors import WriteRaceConditionWarning, warn
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.instruction import InstructionBase, assignee_name
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import LocalInameTagBase
+from kgen.ir.types import AddressSpace, auto
+
+
+def find_address_spaces(kernel: LoopKernel) -> LoopKernel:
+    """Decide the address space of every temporary left to ``auto``.
+
+    A temporary that is written in parallel, at subscripts that involve the work-item's
+    index, is shared by the work-group; every other one is private. A temporary with an
+    initializer is a table in device memory.
+    """
+    undecided = [
+        temporary
+        for _, temporary in sorted(kernel.temporary_variables.items())
+        if temporary.address_space is auto
+    ]
+    if not undecided:
+        return kernel
+    parallel = frozenset(
+        name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase)
+    )
+    decided = dict(kernel.temporary_variables)
+    for temporary in undecided:
+        space = _space_of(kernel, temporary, parallel)
+        decided[temporary.name] = temporary.copy(address_space=space)
+    return kernel.copy(temporary_variables=decided)
+
+
+def _space_of(
+    kernel: LoopKernel, temporary: TemporaryVariable, parallel: frozenset[str]
+) -> AddressSpace:
+    if temporary.initializer is not None:
+        return AddressSpace.GLOBAL
+    if not parallel:
+        return AddressSpace.PRIVATE
+    wants_local = False
+    for insn_id in kernel.writers.get(temporary.name, ()):
+        insn = kernel.id_to_insn[insn_id]
+        around = insn.within_inames & parallel
+        indexed = around & _subscript_names(insn, temporary.name)
+        if not indexed:
+            continue
+        racing = sorted(around - indexed)
+        if racing:
+            warn(
+                f"in kernel {kernel.name}: instruction '{insn_id}' looks invalid: it assigns to "
+                f"indices based on local IDs, but its temporary '{temporary.name}' cannot be "
+                f"made local because a write race across the iname(s) '{', '.join(racing)}' "
+                "would emerge. (Do you need to add an extra iname to your prefetch?)",
+                WriteRaceConditionWarning,
+                silencer=f"write_race_local({insn_id})",
+                silenced=kernel.silenced_warnings,
+            )
+            return AddressSpace.PRIVATE
+        wants_local = True
+    return AddressSpace.LOCAL if wants_local else AddressSpace.PRIVATE
+
+
+def _subscript_names(insn: InstructionBase, name: str) -> frozenset[str]:
+    """Return the variables in the subscripts with which *insn* writes *name*."""
+    found: set[str] = set()
+    for lhs, names in zip(insn.assignees, insn.assignee_subscript_deps(), strict=True):
+        if assignee_name(lhs) == name:
+            found |= names
+    return frozenset(found)
+

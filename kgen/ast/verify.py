@@ -1,0 +1,68 @@
+"""A last look at the code tree: no barrier where work-items of a group may part ways."""
+
+from __future__ import annotations
+
+from kgen.ast.nodes import Barrier, DeviceFunction, For, If, Let, Node, children_of
+from kgen.errors import CodegenError, message
+from kgen.ir.expr import CombineMapper, Expr, LocalHardwareAxisIndex, to_text, variable_names
+
+
+class _LocalIndexFinder(CombineMapper):
+    """Tell whether an expression reads the index of the work-item."""
+
+    def combine(self, values: object) -> bool:
+        assert isinstance(values, list | tuple)
+        return any(values)
+
+    def map_constant(self, expr: object, *args: object) -> bool:
+        return False
+
+    map_variable = map_tagged_variable = map_function_symbol = map_constant
+    map_group_hardware_axis_index = map_typed_literal = map_constant
+
+    def map_local_hardware_axis_index(
+        self, expr: LocalHardwareAxisIndex, *args: object
+    ) -> bool:
+        return True
+
+
+_FINDER = _LocalIndexFinder()
+
+
+def verify_barriers(function: DeviceFunction) -> DeviceFunction:
+    """Return *function* if all work-items of a group meet the same barriers.
+
+    A barrier below a condition or a loop bound that differs between work-items is an error
+    of the scheduler; generated code would hang.
+    """
+    _visit(function, function.body, None, frozenset())
+    return function
+
+
+def _visit(
+    function: DeviceFunction, node: Node, divergent: str | None, unequal: frozenset[str]
+) -> None:
+    """Walk down; *unequal* are the names whose values differ between work-items."""
+
+    def differs(*exprs: Expr) -> bool:
+        return any(_FINDER(e) for e in exprs) or bool(unequal.intersection(variable_names(*exprs)))
+
+    match node:
+        case Barrier() if divergent is not None:
+            raise CodegenError(
+                message(
+                    f"a barrier ({node.reason}) stands below '{divergent}', which is not the "
+                    "same for all work-items of a group",
+                    kernel=function.name,
+                    hint="move the barrier out of the condition, or use a bound that is uniform",
+                )
+            )
+        case If() if node.reads_data or differs(node.condition):
+            divergent = divergent or f"if {to_text(node.condition)}"
+        case For() if differs(node.first, node.stop):
+            divergent = divergent or f"for {node.iname} < {to_text(node.stop)}"
+            unequal = unequal | {node.iname}
+        case Let() if differs(node.value):
+            unequal = unequal | {node.name}
+    for child in children_of(node):
+        _visit(function, child, divergent, unequal)

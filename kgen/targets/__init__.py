@@ -1,0 +1,1 @@
+"""Targets: from typed expressions and code trees to C, OpenCL and CUDA."""

@@ -1,0 +1,182 @@
+"""The pipeline: from a kernel to a module, one named stage after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kgen.analysis.address_space import find_address_spaces
+from kgen.analysis.infer import infer_types
+from kgen.analysis.shapes import (
+    check_bounds,
+    infer_argument_shapes,
+    infer_temporary_shapes,
+)
+from kgen.ast.build import build_code
+from kgen.ast.nodes import DeviceFunction, print_tree
+from kgen.ast.verify import verify_barriers
+from kgen.errors import CodegenError
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+from kgen.schedule.place import schedule_kernel
+from kgen.schedule.tree import Schedule
+from kgen.targets.base import Target
+from kgen.targets.emit import emit_module
+from kgen.targets.module import Module
+from kgen.transforms.privatize import privatize_for_ilp
+from kgen.transforms.reduction import realize_reduction
+from kgen.transforms.rules import expand_subst
+
+#: Called with the name of a stage and its product, as text.
+Observer: TypeAlias = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel on its last stop before text: prepared, scheduled, translated."""
+
+    kernel: LoopKernel
+    schedule: Schedule
+    functions: tuple[DeviceFunction, ...]
+
+
+def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> LoopKernel:
+    """Expand rules, find shapes and types, realize reductions: what a schedule starts from."""
+    return _prepare(kernel, dtypes, None)
+
+
+def _prepare(
+    kernel: LoopKernel, dtypes: Mapping[str, Any] | None, observe: Observer | None
+) -> LoopKernel:
+    stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
+        ("expand rules", expand_subst),
+        ("shapes of arguments", infer_argument_shapes),
+        ("types", lambda k: infer_types(k, dtypes)),
+        ("bounds", check_bounds),
+        ("realize reductions", realize_reduction),
+        ("privatize", privatize_for_ilp),
+        ("shapes of temporaries", infer_temporary_shapes),
+        ("address spaces", find_address_spaces),
+    )
+    for name, stage in stages:
+        kernel = stage(kernel)
+        if observe is not None:
+            observe(name, str(kernel))
+    return kernel
+
+
+def lower(
+    kernel: LoopKernel,
+    dtypes: Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> Lowered:
+    """Prepare, schedule and translate a kernel; *observe* sees the product of each stage."""
+    target = kernel.target
+    if not isinstance(target, Target):
+        raise CodegenError(f"{type(target).__name__} does not generate code")
+    kernel = _prepare(kernel, dtypes, observe)
+    schedule = schedule_kernel(kernel, sequential_axes=not target.has_hardware_axes)
+    if observe is not None:
+        observe("schedule", str(schedule))
+    functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
+    if observe is not None:
+        observe("code tree", "\n".join(print_tree(f.body) for f in functions))
+    return Lowered(kernel, schedule, functions)
+
+
+def generate_module(
+    unit: TranslationUnit | LoopKernel,
+    entrypoint: str | None = None,
+    dtypes: Mapping[str, np.dtype[Any]] | None = None,
+    observe: Observer | None = None,
+) -> Module:
+    """Generate the code of one entry point, for arguments of the given types."""
+    if isinstance(unit, TranslationUnit):
+        unit = unit[entrypoint] if entrypoint is not None else unit.default_entrypoint
+    lowered = lower(unit, dtypes, observe)
+    module = emit_module(lowered.kernel, lowered.functions)
+    if observe is not None:
+        observe("code", module.device_source)
+    return module
+
+
+# -- the documented results -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GeneratedProgram:
+    """One function of the generated code."""
+
+    name: str
+    is_device_program: bool
+    code: str
+
+    def __str__(self) -> str:
+        return self.code
+
+
+@dataclass(frozen=True)
+class CodeGenerationResult:
+    """The generated code of all entry points of a program."""
+
+    modules: tuple[Module, ...]
+
+    def device_code(self) -> str:
+        """Return what runs on the device."""
+        return "\n\n".join(module.device_source for module in self.modules)
+
+    def host_code(self) -> str:
+        """Return what launches it."""
+        return "\n\n".join(module.host_source for module in self.modules)
+
+    def all_code(self) -> str:
+        """Return host and device code."""
+        texts = [self.device_code()]
+        texts += [module.host_source for module in self.modules if module.host_source]
+        return "\n\n".join(texts)
+
+    @property
+    def device_programs(self) -> tuple[GeneratedProgram, ...]:
+        """The device code of each entry point."""
+        return tuple(GeneratedProgram(m.name, True, m.device_source) for m in self.modules)
+
+    @property
+    def host_programs(self) -> dict[str, GeneratedProgram]:
+        """The host code of each entry point, by name."""
+        return {m.name: GeneratedProgram(m.name, False, m.host_source) for m in self.modules}
+
+    @property
+    def host_program(self) -> GeneratedProgram:
+        """The host code of the only entry point."""
+        (program,) = self.host_programs.values()
+        return program
+
+
+def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult:
+    """Generate code for all entry points; all types must be known.
+
+    ``generate_code_v2(add_dtypes(knl, {"a": np.float32})).device_code()`` is the text.
+    """
+    if isinstance(unit, LoopKernel):
+        return CodeGenerationResult((generate_module(unit),))
+    return CodeGenerationResult(
+        tuple(generate_module(unit, name) for name in sorted(unit.entrypoints))
+    )
+
+
+def generate_header(
+    unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
+) -> list[str]:
+    """Return the declarations of the generated functions, for a C or C++ program."""
+    result = codegen_result or generate_code_v2(unit)
+    return [module.header for module in result.modules]
+
+
+def generate_body(unit: TranslationUnit | LoopKernel) -> str:
+    """Return the text between the braces of the only device function."""
+    (module,) = generate_code_v2(unit).modules
+    text = module.device_source
+    return text[text.index("{\n") + 2 : text.rindex("\n}")]

@@ -1,0 +1,172 @@
+"""Interpret a kernel's code tree in Python, and hold it against the kernel's domains.
+
+Every instance of every instruction must run exactly once, after the instances that it
+depends on, and all work-items of a group must meet the same barriers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import islpy as isl
+from pymbolic.mapper.evaluator import EvaluationMapper
+
+from kgen.ast.nodes import Barrier, Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.ir.domain import set_from_condition
+from kgen.ir.expr import TruncQuotient, TruncRemainder
+from kgen.ir.kernel import LoopKernel
+
+Point = tuple[int, ...]
+Instance = tuple[str, Point]
+
+
+class _Evaluator(EvaluationMapper):
+    """Evaluate with C's integer division where the code has it."""
+
+    def __init__(self, values: Mapping[str, int], gid: Point, lid: Point) -> None:
+        super().__init__(dict(values))
+        self.gid, self.lid = gid, lid
+
+    def map_group_hardware_axis_index(self, expr: Any) -> int:
+        return self.gid[expr.axis]
+
+    def map_local_hardware_axis_index(self, expr: Any) -> int:
+        return self.lid[expr.axis]
+
+    def map_trunc_quotient(self, expr: TruncQuotient) -> int:
+        a, b = self.rec(expr.numerator), self.rec(expr.denominator)
+        return int(abs(a) // b if a >= 0 else -(abs(a) // b))
+
+    def map_trunc_remainder(self, expr: TruncRemainder) -> int:
+        a, b = self.rec(expr.numerator), self.rec(expr.denominator)
+        return int(a - b * (abs(a) // b if a >= 0 else -(abs(a) // b)))
+
+
+class Oracle:
+    """The trace of one launch for fixed parameters: per work-item, what ran in order."""
+
+    def __init__(self, kernel: LoopKernel, parameters: Mapping[str, int]) -> None:
+        self.kernel = kernel
+        self.parameters = dict(parameters)
+        self.inames = {
+            str(insn.id): tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
+            for insn in kernel.instructions
+        }
+
+    def traces(self, function: DeviceFunction) -> Iterator[tuple[Point, list[Instance]]]:
+        """Return group index and trace of every work-item; barriers are ids ``"barrier"``."""
+        counts = [self._value(count, (), ()) for count in function.groups]
+        for gid in itertools.product(*(range(count) for count in counts)):
+            for lid in itertools.product(*(range(size) for size in function.locals)):
+                trace: list[Instance] = []
+                self._run(function.body, self.parameters, gid, lid, trace)
+                yield gid, trace
+
+    def _value(self, expr: Any, gid: Point, lid: Point) -> int:
+        return int(_Evaluator(self.parameters, gid, lid)(expr))
+
+    def _run(
+        self, node: Node, names: dict[str, int], gid: Point, lid: Point, trace: list[Instance]
+    ) -> None:
+        value = _Evaluator(names, gid, lid)
+        match node:
+            case For():
+                counter = value(node.first)
+                while counter < value(node.stop):
+                    self._run(node.body, {**names, node.iname: counter}, gid, lid, trace)
+                    counter += node.step
+            case If():
+                if value(node.condition):
+                    self._run(node.body, names, gid, lid, trace)
+                elif node.orelse is not None:
+                    self._run(node.orelse, names, gid, lid, trace)
+            case Let():
+                inner = {**names, node.name: value(node.value)}
+                self._run(node.body, inner, gid, lid, trace)
+            case Block():
+                for child in node.children:
+                    self._run(child, names, gid, lid, trace)
+            case Comment():
+                self._run(node.body, names, gid, lid, trace)
+            case Run():
+                at = {**names, **{name: value(expr) for name, expr in node.values.items()}}
+                point = tuple(at[name] for name in self.inames[node.insn_id])
+                trace.append((node.insn_id, point))
+            case Barrier():
+                trace.append(("barrier", ()))
+
+    # -- checks ---------------------------------------------------------------------------
+
+    def check(self, functions: tuple[DeviceFunction, ...]) -> None:
+        """Assert everything that the kernel promises."""
+        seen: Counter[Instance] = Counter()
+        for function in functions:
+            barriers: dict[Point, int] = {}
+            for gid, trace in self.traces(function):
+                count = sum(1 for name, _ in trace if name == "barrier")
+                assert barriers.setdefault(gid, count) == count, "work-items part at a barrier"
+                self._check_order(trace)
+                seen.update(item for item in trace if item[0] != "barrier")
+        for insn in self.kernel.instructions:
+            insn_id = str(insn.id)
+            expected = self._expected(insn_id)
+            got = {point: n for (name, point), n in seen.items() if name == insn_id}
+            assert set(got) == expected, f"{insn_id}: {set(got) ^ expected} differ"
+            twice = [point for point, n in got.items() if n != 1]
+            uses_axes = self._uses_all_axes(insn_id, functions)
+            assert not twice or not uses_axes, f"{insn_id} runs twice at {twice[:3]}"
+
+    def _uses_all_axes(self, insn_id: str, functions: tuple[DeviceFunction, ...]) -> bool:
+        """An instruction without some hardware axis is repeated by every work-item there."""
+        (function,) = [f for f in functions if insn_id in f.insn_ids]
+        first = self.kernel.grid.first
+        used = sum(1 for name in self.inames[insn_id] if name in first)
+        return used == len(function.groups) + len(function.locals)
+
+    def _expected(self, insn_id: str) -> set[Point]:
+        insn = self.kernel.id_to_insn[insn_id]
+        domain = self.kernel.domain_of(self.inames[insn_id])
+        domain = domain.intersect_params(self.kernel.assumptions)
+        for condition in insn.sorted_predicates:
+            domain = domain.intersect(set_from_condition(domain.get_space(), condition))
+        for name, value in self.parameters.items():
+            at = domain.find_dim_by_name(isl.dim_type.param, name)
+            if at >= 0:
+                domain = domain.fix_val(isl.dim_type.param, at, isl.Val(value))
+        points: set[Point] = set()
+        dims = domain.dim(isl.dim_type.set)
+        domain.foreach_point(
+            lambda point: points.add(
+                tuple(
+                    point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(dims)
+                )
+            )
+        )
+        return points
+
+    def _check_order(self, trace: list[Instance]) -> None:
+        """A dependency holds for all instances that agree on the shared inames."""
+        at: dict[str, list[tuple[int, Point]]] = {}
+        for position, (name, point) in enumerate(trace):
+            at.setdefault(name, []).append((position, point))
+        for insn in self.kernel.instructions:
+            for dependency in sorted(insn.depends_on):
+                self._check_pair(str(insn.id), dependency, at)
+
+    def _check_pair(
+        self, later: str, earlier: str, at: Mapping[str, list[tuple[int, Point]]]
+    ) -> None:
+        shared = [name for name in self.inames[later] if name in self.inames[earlier]]
+
+        def key(insn_id: str, point: Point) -> Point:
+            return tuple(point[self.inames[insn_id].index(name)] for name in shared)
+
+        last: dict[Point, int] = {}
+        for position, point in at.get(earlier, ()):
+            last[key(earlier, point)] = max(position, last.get(key(earlier, point), -1))
+        for position, point in at.get(later, ()):
+            before = last.get(key(later, point), -1)
+            assert before < position, f"{later}{point} runs before {earlier}"
