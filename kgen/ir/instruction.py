@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pymbolic.primitives as p
-from pymbolic import parse
 from pytools.tag import Tag
 
 from kgen.errors import KernelError
@@ -21,6 +20,8 @@ from kgen.ir.expr import (
     to_text,
     variable_names,
 )
+from kgen.ir.parse import parse
+from kgen.ir.tags import to_tags
 from kgen.ir.types import auto, to_kgen_type
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "NoOpInstruction",
     "OrderedAtomic",
     "SourceSpan",
+    "UniqueName",
     "UseStreamingStoreTag",
     "VarAtomicity",
     "assignee_name",
@@ -44,6 +46,13 @@ __all__ = [
 ]
 
 Self_ = TypeVar("Self_", bound="InstructionBase")
+
+
+@dataclass(frozen=True)
+class UniqueName:
+    """An id to be made unique: ``id=UniqueName("load")`` is ``{id_prefix=load}``."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,8 @@ def _names(value: Any) -> frozenset[str]:
 class InstructionBase:
     """What all instructions share.
 
-    * ``id``: unique in the kernel; ``within_inames``: the loops around it
+    * ``id``: unique in the kernel; :class:`UniqueName` before it is made so
+    * ``within_inames``: the loops around it
     * ``depends_on``: ids that run before; ``depends_on_is_final`` switches off the
       single-writer heuristic
     * ``no_sync_with``: pairs ``(id, scope)``, scope in local, global, any
@@ -124,7 +134,7 @@ class InstructionBase:
     * ``conflicts_with_groups``, ``groups``: sets of instructions that must not interleave
     """
 
-    id: str | None = None
+    id: Any = None
     depends_on: frozenset[str] = frozenset()
     depends_on_is_final: bool = False
     groups: frozenset[str] = frozenset()
@@ -151,7 +161,7 @@ class InstructionBase:
             predicates=frozenset(
                 parse(c) if isinstance(c, str) else c for c in self.predicates or ()
             ),
-            tags=frozenset(self.tags or ()),
+            tags=to_tags(self.tags),
         )
 
     def _set(self, **values: Any) -> None:
@@ -184,6 +194,10 @@ class InstructionBase:
 
     def _read_exprs(self) -> tuple[Expr, ...]:
         return ()
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """All expressions: what is read, the predicates, the places written."""
+        return (*self._read_exprs(), *self.sorted_predicates, *self.assignees)
 
     @cached_property
     def _read_names(self) -> frozenset[str]:
@@ -440,6 +454,8 @@ class CInstruction(InstructionBase):
 class NoOpInstruction(InstructionBase):
     """``... nop``: does nothing, but orders others."""
 
+    id: Any = dataclasses.field(default=None, kw_only=False)
+
     def _body_text(self) -> str:
         return "... nop"
 
@@ -451,6 +467,7 @@ class BarrierInstruction(InstructionBase):
     ``mem_kind`` is the memory made consistent by a local barrier: local or global.
     """
 
+    id: Any = dataclasses.field(default=None, kw_only=False)
     synchronization_kind: str = "global"
     mem_kind: str = "local"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import KgenError, near_names
-from kgen.ir.types import INT32, KgenType, NumpyType
+from kgen.ir.types import BOOL8, INT32, KgenType
 
 #: A pymbolic expression or a scalar constant.
 Expr = Any
@@ -74,7 +74,7 @@ def _integer(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
 
 
 def _bool(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
-    return (NumpyType(np.dtype(np.int8)),)
+    return (BOOL8,)
 
 
 def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> ReductionOperation:

@@ -1,0 +1,292 @@
+"""The data types of arguments and temporaries, from declarations, callers and instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pymbolic.primitives as p
+from pytools.graph import compute_sccs
+
+from kgen.analysis.typing import ExpressionTyper, UnknownType
+from kgen.errors import TypeInferenceFailure, message, near_names
+from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
+from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, is_constant, variable_names
+from kgen.ir.functions import Function, find_function
+from kgen.ir.instruction import MultiAssignmentBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.promotion import UNDECIDED, Operand, common, settle
+from kgen.ir.types import NumpyType, auto, to_kgen_type
+from kgen.ir.unit import TranslationUnit
+
+__all__ = [
+    "add_and_infer_dtypes",
+    "infer_types",
+    "infer_unknown_types",
+    "size_names",
+    "with_dtypes",
+]
+
+KernelOrUnit = TypeVar("KernelOrUnit", LoopKernel, TranslationUnit)
+
+
+def infer_types(
+    kernel: LoopKernel,
+    given: Mapping[str, Any] | None = None,
+    *,
+    complete: bool = True,
+    find: Callable[[LoopKernel, str], Function | None] = find_function,
+) -> LoopKernel:
+    """Fill in the types of arguments and temporaries; the same kernel when all are known.
+
+    *given* are the types that a caller passes, by argument name. Sizes, offsets and
+    whatever else subscripts use get ``kernel.index_dtype``; what instructions write, the
+    common type of all values written. With ``complete=False`` the rest stays unknown, else it
+    is refused: :class:`TypeInferenceFailure`, also raised where *given* and a declaration
+    disagree.
+    """
+    if given:
+        kernel = with_dtypes(kernel, given)
+    declared = {**kernel.arg_dict, **kernel.temporary_variables}
+    unknown = [name for name, variable in declared.items() if variable.dtype is None]
+    if not unknown:
+        return kernel
+    found = _Inference(kernel, unknown, find).run(complete)
+    return with_dtypes(kernel, found) if found else kernel
+
+
+def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
+    """Give arguments and temporaries types, by name; what is declared must agree.
+
+    Raises :class:`TypeInferenceFailure` for another declared type, or an unknown name.
+    """
+    changed: dict[str, Any] = {}
+    for name, given in dtypes.items():
+        dtype = to_kgen_type(given)
+        variable = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
+        if variable is None:
+            known = [*kernel.arg_dict, *kernel.temporary_variables]
+            raise TypeInferenceFailure(
+                message(
+                    f"a type was given for '{name}', which is no argument or temporary",
+                    kernel=kernel.name,
+                    hint=near_names(name, known),
+                )
+            )
+        if variable.dtype is None and dtype is not None:
+            changed[name] = variable.copy(dtype=dtype)
+        elif dtype is not None and variable.dtype.numpy_dtype != dtype.numpy_dtype:
+            raise TypeInferenceFailure(
+                message(
+                    f"'{name}' is declared as {variable.dtype.numpy_dtype} but given as "
+                    f"{dtype.numpy_dtype}",
+                    kernel=kernel.name,
+                    hint=f"pass {variable.dtype.numpy_dtype}, or declare '{name}' without a "
+                    "type to have it follow the caller",
+                )
+            )
+    if not changed:
+        return kernel
+    changes: dict[str, Any] = {}
+    if any(name in changed for name in kernel.arg_dict):
+        changes["args"] = tuple(changed.get(arg.name, arg) for arg in kernel.args)
+    if any(name in changed for name in kernel.temporary_variables):
+        changes["temporary_variables"] = {
+            name: changed.get(name, variable)
+            for name, variable in kernel.temporary_variables.items()
+        }
+    return kernel.copy(**changes)
+
+
+def size_names(kernel: LoopKernel) -> tuple[str, ...]:
+    """Return the variables of loop bounds, shapes, strides and offsets."""
+    names: dict[str, None] = dict.fromkeys(sorted(kernel.all_params()))
+    for array in kernel.array_vars.values():
+        for expr in _layout_exprs(array):
+            if not is_constant(expr):
+                names.update(dict.fromkeys(variable_names(expr)))
+    return tuple(names)
+
+
+def _layout_exprs(array: ArrayBase) -> Iterator[Expr]:
+    if isinstance(array.shape, tuple):
+        yield from (extent for extent in array.shape if extent is not auto)
+    if isinstance(array.dim_tags, tuple):
+        for tag in array.dim_tags:
+            if isinstance(tag, FixedStrideArrayDimTag) and tag.stride is not auto:
+                yield tag.stride
+    if array.offset is not auto and array.offset is not None:
+        yield array.offset
+    if isinstance(array, TemporaryVariable):
+        yield from array.storage_shape or ()
+        yield from array.base_indices or ()
+
+
+class _SubscriptNames(WalkMapper):
+    """Collect the variables that subscripts use."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
+        self.names.update(variable_names(*expr.index_tuple))
+
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> None:
+        self.names.update(variable_names(expr.index))
+
+
+class _Inference:
+    """Find the types of *unknown* variables: those first on which the others depend."""
+
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        unknown: Sequence[str],
+        find: Callable[[LoopKernel, str], Function | None],
+    ) -> None:
+        self.kernel = kernel
+        self.unknown = {name: k for k, name in enumerate(unknown)}
+        self.types: dict[str, Operand] = {}
+        self.typer = ExpressionTyper(kernel, self.types, find)
+        self.writers: dict[str, list[tuple[MultiAssignmentBase, int]]] = {n: [] for n in unknown}
+        for insn in kernel.instructions:
+            if isinstance(insn, MultiAssignmentBase):
+                for position, name in enumerate(insn.assignee_var_names()):
+                    if name in self.writers:
+                        self.writers[name].append((insn, position))
+
+    def run(self, complete: bool) -> dict[str, NumpyType]:
+        """Return the types that were found, of all if *complete*."""
+        self._type_indices()
+        needs = {name: self._needs(name) for name in self.unknown if name not in self.types}
+        for component in compute_sccs(needs):
+            first = component[0]
+            if len(component) > 1 or first in needs[first]:
+                self._solve_cycle(sorted(component, key=self.unknown.__getitem__))
+            else:
+                self._solve(first)
+        missing = [name for name in needs if name not in self.types]
+        if complete and missing:
+            raise self._failure(missing[0])
+        return {name: settle(dtype) for name, dtype in self.types.items()}
+
+    def _type_indices(self) -> None:
+        values = [n for n in self.unknown if isinstance(self.kernel.arg_dict.get(n), ValueArg)]
+        if not values:
+            return
+        sizes = set(size_names(self.kernel))
+        if not sizes.issuperset(values):
+            walker = _SubscriptNames()
+            for insn in self.kernel.instructions:
+                for expr in insn.expressions():
+                    walker(expr)
+            sizes |= walker.names
+        self.types.update((name, self.kernel.index_dtype) for name in values if name in sizes)
+
+    def _needs(self, name: str) -> tuple[str, ...]:
+        reads: set[str] = set()
+        for insn, _ in self.writers[name]:
+            reads |= insn.read_dependency_names() & self.unknown.keys()
+        return tuple(sorted(reads - self.types.keys()))
+
+    def _solve(self, name: str) -> None:
+        try:
+            parts = self._written(name)
+        except UnknownType:
+            return
+        if parts:
+            self.types[name] = settle(common(*parts))
+
+    def _solve_cycle(self, names: Sequence[str]) -> None:
+        """Find the types of variables that are computed from each other.
+
+        Each starts undecided, takes the common type of what is written to it, and never goes
+        back, until nothing changes; ``acc = 0; acc = acc + a[i]`` has the type of ``a``.
+        """
+        self.types.update(dict.fromkeys(names, UNDECIDED))
+        try:
+            self._widen(names)
+            for name in names:
+                dtype = self.types.pop(name)
+                if dtype != UNDECIDED:
+                    self.types[name] = settle(dtype)
+            self._widen([name for name in names if name in self.types])
+        except UnknownType:
+            for name in names:
+                self.types.pop(name, None)
+
+    def _widen(self, names: Sequence[str]) -> None:
+        changed = True
+        while changed:
+            changed = False
+            self.typer.forget()
+            for name in names:
+                new = common(self.types[name], *self._written(name))
+                if new != self.types[name]:
+                    self.types[name] = new
+                    changed = True
+                    self.typer.forget()
+
+    def _written(self, name: str) -> list[Operand]:
+        """Return the types of the values that are written to a variable."""
+        found = []
+        for insn, position in self.writers[name]:
+            self.typer.insn = insn
+            result = self.typer.result(insn.expression)
+            results = result if isinstance(result, tuple) else (result,)
+            if len(results) != len(insn.assignees):
+                raise self.typer.failure(
+                    f"{len(results)} values are assigned to {len(insn.assignees)} variables"
+                )
+            found.append(results[position])
+        return found
+
+    def _failure(self, name: str) -> TypeInferenceFailure:
+        try:
+            self._written(name)
+        except UnknownType as err:
+            return err
+        self.typer.insn = None
+        kind = type(self.kernel.get_var_descriptor(name)).__name__
+        why = "it is computed from itself only" if self.writers[name] else "no instruction gives it"
+        return self.typer.failure(
+            f"the type of '{name}' is not known: {why}",
+            f"add_dtypes(kernel, {{'{name}': numpy.float64}}), or declare it: "
+            f"{kind}('{name}', dtype=...)",
+        )
+
+
+def infer_unknown_types(
+    unit: KernelOrUnit, expect_completion: bool = False
+) -> KernelOrUnit:
+    """Fill in the types that follow from declarations and instructions.
+
+    The rest stays unknown until a caller passes it; with *expect_completion* that is refused:
+    :class:`TypeInferenceFailure`.
+    """
+    if isinstance(unit, TranslationUnit):
+        return unit.map_kernels(lambda kernel: infer_types(kernel, complete=expect_completion))
+    return infer_types(unit, complete=expect_completion)
+
+
+def add_and_infer_dtypes(
+    unit: KernelOrUnit,
+    dtype_dict: Mapping[str, Any],
+    expect_completion: bool = False,
+    kernel_name: str | None = None,
+) -> KernelOrUnit:
+    """Give variables types, and fill in those that follow from them.
+
+    ``add_and_infer_dtypes(knl, {"a,b": numpy.float32})`` types two arguments of the only
+    entry point, or of the kernel called *kernel_name*.
+    """
+    dtypes = {
+        name.strip(): dtype for names, dtype in dtype_dict.items() for name in names.split(",")
+    }
+    if isinstance(unit, TranslationUnit):
+        kernel = unit[kernel_name] if kernel_name else unit.default_entrypoint
+        unit = unit.with_kernel(with_dtypes(kernel, dtypes))
+    else:
+        unit = with_dtypes(unit, dtypes)
+    return infer_unknown_types(unit, expect_completion)

@@ -1,0 +1,370 @@
+"""The data type of any expression of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+import pymbolic.primitives as p
+
+from kgen.errors import TypeInferenceFailure, message, near_names
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LinearSubscript,
+    LocalHardwareAxisIndex,
+    Reduction,
+    SubArrayRef,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    TypedLiteral,
+    is_constant,
+    to_text,
+)
+from kgen.ir.functions import Function, find_function, known_function_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.promotion import (
+    FLOAT32,
+    UNDECIDED,
+    Literal,
+    Operand,
+    adapt,
+    arithmetic,
+    common,
+    literal_type,
+    plain,
+    settle,
+)
+from kgen.ir.types import BOOL8, FLOAT64, INT32, NumpyType, to_kgen_type
+
+__all__ = ["ExpressionTyper", "UnknownType"]
+
+#: The type of a call or reduction with several results.
+Types: TypeAlias = tuple[NumpyType, ...]
+_Result: TypeAlias = Operand | Types
+
+
+class UnknownType(TypeInferenceFailure):
+    """The type of a variable that is not known yet; ``variable`` is its name."""
+
+    def __init__(self, text: str, variable: str) -> None:
+        super().__init__(text)
+        self.variable = variable
+
+
+class ExpressionTyper:
+    """Find the types of expressions: ``typer(expr)``, a tuple where there are several results.
+
+    *types* are the types of variables by name, where they are better known than the kernel's
+    declarations tell. Results are kept per expression object. Python numbers adapt to what
+    they are combined with (:mod:`kgen.ir.promotion`), and so do functions of such:
+    ``typer.beside(expr, dtype)`` is the type in which *expr* is computed beside a *dtype*.
+    """
+
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        types: Mapping[str, Operand] | None = None,
+        find: Callable[[LoopKernel, str], Function | None] = find_function,
+    ) -> None:
+        self.kernel = kernel
+        self.types: Mapping[str, Operand] = {} if types is None else types
+        self.find = find
+        #: The instruction that is being looked at, for messages.
+        self.insn: InstructionBase | None = None
+        # By id, since Product((2, a)) == Product((2.0, a)); the expression is kept alive.
+        self._known: dict[int, tuple[Expr, _Result]] = {}
+
+    def __call__(self, expr: Expr) -> Any:
+        """Return the type of *expr*, or the tuple of its types.
+
+        Raises :class:`TypeInferenceFailure`; :class:`UnknownType` where that is for want of
+        the type of a variable.
+        """
+        result = self.result(expr)
+        return result if isinstance(result, tuple) else settle(result)
+
+    def beside(self, expr: Expr, dtype: NumpyType) -> NumpyType:
+        """Return the type in which *expr* is computed as an operand beside a *dtype*.
+
+        That is its own, unless it is made of Python numbers only: ``2.5`` beside a float64.
+        """
+        result = self.operand(expr)
+        return adapt(result, dtype) if isinstance(result, Literal) else result
+
+    def forget(self) -> None:
+        """Drop what is known of expressions, after *types* have changed."""
+        self._known.clear()
+
+    def operand(self, expr: Expr) -> Operand:
+        """Return the type of *expr*, one that adapts included; refuses several results."""
+        result = self.result(expr)
+        if isinstance(result, tuple):
+            raise self.failure(
+                f"'{to_text(expr)}' has {len(result)} values and is used as one",
+                "assign it to as many variables first: a, b = ...",
+            )
+        return result
+
+    def result(self, expr: Expr) -> _Result:
+        """Return the type of *expr*, one that adapts or several included."""
+        found = self._known.get(id(expr))
+        if found is not None:
+            return found[1]
+        if is_constant(expr):
+            return literal_type(expr)
+        method = _METHODS.get(type(expr)) or _inherited(type(expr))
+        if method is None:
+            raise self.failure(
+                f"an expression of type '{type(expr).__name__}' has no data type",
+                "replace it by known operations with map_instructions before types are needed",
+            )
+        result = method(self, expr)
+        self._known[id(expr)] = (expr, result)
+        return result
+
+    def failure(self, what: str, hint: str | None = None) -> TypeInferenceFailure:
+        """Make an error that names the kernel and the instruction."""
+        return TypeInferenceFailure(self._message(what, hint))
+
+    def _message(self, what: str, hint: str | None) -> str:
+        where = None if self.insn is None else f"instruction '{self.insn}'"
+        return message(what, kernel=self.kernel.name, where=where, hint=hint)
+
+    def _combined(
+        self, combine: Callable[..., Operand], expr: Expr, operands: tuple[Expr, ...]
+    ) -> Operand:
+        types = [self.operand(operand) for operand in operands]
+        try:
+            return combine(*types)
+        except TypeInferenceFailure as err:
+            what = f"in '{to_text(expr)}': {err}"
+            raise self.failure(what, "cast one of the operands") from None
+
+    # -- variables ------------------------------------------------------------------------
+
+    def _variable(self, expr: p.Variable) -> _Result:
+        return self.variable(expr.name)
+
+    def variable(self, name: str) -> _Result:
+        """Return the type of a variable: its elements', where it is an array."""
+        kernel = self.kernel
+        known = self.types.get(name)
+        if known is not None:
+            return known if isinstance(known, Literal) else plain(known)
+        if name in kernel.inames:
+            return kernel.index_dtype
+        declared = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
+        if declared is not None and declared.dtype is not None:
+            return plain(cast("NumpyType", declared.dtype))
+        if declared is None and name in kernel.all_params():
+            return kernel.index_dtype
+        if declared is None:
+            return self._symbol(name)
+        hint = (
+            f"add_dtypes(kernel, {{'{name}': numpy.float64}}), or declare it: "
+            f"{type(declared).__name__}('{name}', dtype=...)"
+        )
+        raise UnknownType(self._message(f"the type of '{name}' is not known", hint), name)
+
+    def _symbol(self, name: str) -> _Result:
+        rule = self.kernel.substitutions.get(name)
+        if rule is not None:
+            return self.result(rule.expand(()))
+        for mangler in self.kernel.symbol_manglers:
+            found = mangler(self.kernel, name)
+            if found is not None:
+                dtype: NumpyType = to_kgen_type(found[0])
+                return dtype
+        names = {*self.kernel.arg_dict, *self.kernel.temporary_variables, *self.kernel.inames}
+        raise self.failure(f"there is no variable '{name}'", near_names(name, names))
+
+    def _element(self, expr: p.Subscript | LinearSubscript) -> _Result:
+        return self.result(expr.aggregate)
+
+    def _part_of_array(self, expr: SubArrayRef) -> _Result:
+        return self.result(expr.subscript)
+
+    def _field(self, expr: p.Lookup) -> _Result:
+        dtype = settle(self.operand(expr.aggregate)).dtype
+        if dtype.fields is None or expr.name not in dtype.fields:
+            raise self.failure(
+                f"'{to_text(expr.aggregate)}' of type {dtype} has no field '{expr.name}'",
+                near_names(expr.name, dtype.fields or ()),
+            )
+        return NumpyType(dtype.fields[expr.name][0])
+
+    def _hardware_axis(self, expr: Expr) -> _Result:
+        return INT32
+
+    def _cast(self, expr: TypeCast) -> _Result:
+        return cast("NumpyType", expr.type)
+
+    def _typed_literal(self, expr: TypedLiteral) -> _Result:
+        return cast("NumpyType", expr.type)
+
+    def _nan(self, expr: p.NaN) -> _Result:
+        declared: NumpyType | None = to_kgen_type(expr.data_type)
+        return declared or Literal("f", FLOAT32)
+
+    # -- operations -------------------------------------------------------------------------
+
+    def _sum(self, expr: p.Sum) -> _Result:
+        # a + b + c + ... may be nested to the left as deep as it is long
+        spine = [expr]
+        while isinstance(first := spine[-1].children[0], p.Sum) and id(first) not in self._known:
+            spine.append(first)
+        result: Operand
+        while True:
+            top = spine.pop()
+            result = self._combined(arithmetic, top, top.children)
+            if not spine:
+                return result
+            self._known[id(top)] = (top, result)
+
+    def _arithmetic(self, expr: p.Product | p.BitwiseOr) -> _Result:
+        return self._combined(arithmetic, expr, expr.children)
+
+    def _fraction(self, expr: Any) -> _Result:
+        return self._combined(arithmetic, expr, (expr.numerator, expr.denominator))
+
+    def _quotient(self, expr: p.Quotient) -> _Result:
+        parts = (self.operand(expr.numerator), self.operand(expr.denominator))
+        if all(_is_integer(part) for part in parts):
+            return FLOAT64
+        return self._fraction(expr)
+
+    def _power(self, expr: p.Power) -> _Result:
+        return self._combined(arithmetic, expr, (expr.base, expr.exponent))
+
+    def _shift(self, expr: p.LeftShift | p.RightShift) -> _Result:
+        return self._integers(expr, (expr.shiftee, expr.shift))
+
+    def _bitwise(self, expr: p.BitwiseAnd) -> _Result:
+        if all(self.operand(child) == BOOL8 for child in expr.children):
+            return BOOL8
+        return self._integers(expr, expr.children)
+
+    def _bitwise_not(self, expr: p.BitwiseNot) -> _Result:
+        return self._integers(expr, (expr.child,))
+
+    def _integers(self, expr: Expr, operands: tuple[Expr, ...]) -> _Result:
+        for operand in operands:
+            dtype = self.operand(operand)
+            if not _is_integer(dtype):
+                raise self.failure(
+                    f"'{to_text(expr)}' works on the bits of integers, but '{to_text(operand)}' "
+                    f"is {settle(dtype).dtype}",
+                    f"cast it: cast(int32, {to_text(operand)})",
+                )
+        return self._combined(arithmetic, expr, operands)
+
+    def _truth(self, expr: Expr) -> _Result:
+        return BOOL8
+
+    def _if(self, expr: p.If) -> _Result:
+        return self._combined(common, expr, (expr.then, expr.else_))
+
+    def _extremum(self, expr: p.Min | p.Max) -> _Result:
+        return self._combined(common, expr, expr.children)
+
+    def _tuple(self, expr: tuple[Expr, ...]) -> _Result:
+        return tuple(settle(self.operand(part)) for part in expr)
+
+    def _reduction(self, expr: Reduction) -> _Result:
+        parts = [self.operand(part) for part in expr.exprs]
+        if UNDECIDED in parts:
+            return UNDECIDED
+        operands = tuple(settle(part) for part in parts)
+        results = cast("Types", expr.operation.result(operands))
+        return results if expr.is_tuple_typed else results[0]
+
+    def _call(self, expr: p.Call) -> _Result:
+        symbol = expr.function
+        name = symbol.name if isinstance(symbol, p.Variable) else to_text(symbol)
+        rule = self.kernel.substitutions.get(name)
+        if rule is not None:
+            return self.result(rule.expand(expr.parameters))
+        function = self.find(self.kernel, name)
+        if function is None:
+            known = known_function_names(self.kernel)
+            raise self.failure(
+                f"there is no function '{name}'",
+                f"{near_names(name, known)} (register_callable makes others known)",
+            )
+        operands = [self.operand(argument) for argument in expr.parameters]
+        try:
+            return _result_of(function, operands)
+        except TypeInferenceFailure as err:
+            raise self.failure(
+                f"in '{to_text(expr)}': {err}", "cast the arguments, or count them"
+            ) from None
+
+
+def _is_integer(operand: Operand) -> bool:
+    return operand.kind == "i" if isinstance(operand, Literal) else operand.is_integral()
+
+
+def _result_of(function: Function, operands: list[Operand]) -> _Result:
+    known = [operand for operand in operands if not isinstance(operand, Literal)]
+    if known:
+        dtype = settle(common(*known))
+        dtypes = tuple(adapt(o, dtype) if isinstance(o, Literal) else o for o in operands)
+    else:
+        dtypes = tuple(settle(operand) for operand in operands)
+    results = function.types_for(dtypes)[1]
+    if len(results) > 1:
+        return results
+    (result,) = results
+    if known or not function.adapts:
+        return result
+    return Literal({"b": "i", "u": "i"}.get(result.dtype.kind, result.dtype.kind), result)
+
+
+def _inherited(kind: type[Any]) -> Callable[[ExpressionTyper, Any], _Result] | None:
+    """Return the method for the nearest known base of a node type."""
+    for base in kind.__mro__[1:]:
+        method = _METHODS.get(base)
+        if method is not None:
+            return method
+    return None
+
+
+_METHODS: dict[type[Any], Callable[[ExpressionTyper, Any], _Result]] = {
+    p.Variable: ExpressionTyper._variable,
+    p.Subscript: ExpressionTyper._element,
+    LinearSubscript: ExpressionTyper._element,
+    SubArrayRef: ExpressionTyper._part_of_array,
+    p.Lookup: ExpressionTyper._field,
+    GroupHardwareAxisIndex: ExpressionTyper._hardware_axis,
+    LocalHardwareAxisIndex: ExpressionTyper._hardware_axis,
+    TypeCast: ExpressionTyper._cast,
+    TypedLiteral: ExpressionTyper._typed_literal,
+    p.NaN: ExpressionTyper._nan,
+    p.Sum: ExpressionTyper._sum,
+    p.Product: ExpressionTyper._arithmetic,
+    p.Quotient: ExpressionTyper._quotient,
+    p.FloorDiv: ExpressionTyper._fraction,
+    p.Remainder: ExpressionTyper._fraction,
+    TruncQuotient: ExpressionTyper._fraction,
+    TruncRemainder: ExpressionTyper._fraction,
+    p.Power: ExpressionTyper._power,
+    p.LeftShift: ExpressionTyper._shift,
+    p.RightShift: ExpressionTyper._shift,
+    p.BitwiseAnd: ExpressionTyper._bitwise,
+    p.BitwiseOr: ExpressionTyper._bitwise,
+    p.BitwiseXor: ExpressionTyper._bitwise,
+    p.BitwiseNot: ExpressionTyper._bitwise_not,
+    p.Comparison: ExpressionTyper._truth,
+    p.LogicalAnd: ExpressionTyper._truth,
+    p.LogicalOr: ExpressionTyper._truth,
+    p.LogicalNot: ExpressionTyper._truth,
+    p.If: ExpressionTyper._if,
+    p.Min: ExpressionTyper._extremum,
+    p.Max: ExpressionTyper._extremum,
+    tuple: ExpressionTyper._tuple,
+    Reduction: ExpressionTyper._reduction,
+    p.Call: ExpressionTyper._call,
+}

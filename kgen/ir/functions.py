@@ -1,0 +1,174 @@
+"""The functions that expressions may call, and the types of their operands and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from kgen.errors import TypeInferenceFailure
+from kgen.ir.promotion import arithmetic, common, settle
+from kgen.ir.types import FLOAT64, INT32, INT64, NumpyType
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+__all__ = ["FUNCTIONS", "Function", "find_function", "known_function_names"]
+
+Types: TypeAlias = tuple[NumpyType, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that every target can call, by the name that expressions use.
+
+    ``operands(dtypes)`` gives the types that arguments of the types *dtypes* are converted to
+    before the call, or refuses; ``result(operands)`` the types of the results from those.
+    ``arg_count`` is ``None`` for one argument or more. ``adapts`` says that the result of
+    literals is one: ``sqrt(2.0)`` beside a float64 is computed in float64.
+    """
+
+    name: str
+    arg_count: int | None
+    operands: Callable[[Types], Types]
+    result: Callable[[Types], Types]
+    adapts: bool = False
+
+    def types_for(self, dtypes: Types) -> tuple[Types, Types]:
+        """Return the types of the converted arguments and those of the results.
+
+        Raises :class:`TypeInferenceFailure` for a wrong number of arguments or a type that
+        the function does not take.
+
+        >>> FUNCTIONS["atan2"].types_for((INT32, INT32))
+        ((np:dtype('float64'), np:dtype('float64')), (np:dtype('float64'),))
+        """
+        if len(dtypes) != self.arg_count and (self.arg_count is not None or not dtypes):
+            takes = "one argument or more" if self.arg_count is None else self.arg_count
+            raise TypeInferenceFailure(f"'{self.name}' takes {takes}, not {len(dtypes)}")
+        try:
+            operands = self.operands(dtypes)
+        except TypeInferenceFailure as err:
+            raise TypeInferenceFailure(f"'{self.name}' {err}") from None
+        return operands, self.result(operands)
+
+
+# -- what arguments are converted to ---------------------------------------------------
+
+
+def _joined(dtypes: Types) -> NumpyType:
+    return settle(common(*dtypes))
+
+
+def _complex_or_real(dtypes: Types) -> Types:
+    joined = _joined(dtypes)
+    return (FLOAT64 if joined.is_integral() else joined,) * len(dtypes)
+
+
+def _real(dtypes: Types) -> Types:
+    joined = _joined(dtypes)
+    if joined.is_complex():
+        raise TypeInferenceFailure("does not take complex numbers")
+    return (FLOAT64 if joined.is_integral() else joined,) * len(dtypes)
+
+
+def _ordered(dtypes: Types) -> Types:
+    joined = _joined(dtypes)
+    if joined.is_complex():
+        raise TypeInferenceFailure("does not take complex numbers, which have no order")
+    return (joined,) * len(dtypes)
+
+
+def _number(dtypes: Types) -> Types:
+    return (settle(arithmetic(*dtypes)),) * len(dtypes)
+
+
+def _as_given(dtypes: Types) -> Types:
+    return dtypes
+
+
+def _real_and_int(dtypes: Types) -> Types:
+    return (*_real(dtypes[:1]), INT32)
+
+
+def _order_and_double(dtypes: Types) -> Types:
+    _real(dtypes)
+    return (INT32, FLOAT64)
+
+
+def _double(dtypes: Types) -> Types:
+    _real(dtypes)
+    return (FLOAT64,)
+
+
+# -- what comes out ----------------------------------------------------------------------
+
+
+def _first(operands: Types) -> Types:
+    return operands[:1]
+
+
+def _last(operands: Types) -> Types:
+    return operands[-1:]
+
+
+def _part(operands: Types) -> Types:
+    (operand,) = operands
+    if operand.is_complex():
+        return (NumpyType(np.dtype(f"f{operand.itemsize // 2}")),)
+    return operands
+
+
+def _int32(operands: Types) -> Types:
+    return (INT32,)
+
+
+def _int64(operands: Types) -> Types:
+    return (INT64,)
+
+
+_COMPLEX = "acos acosh asin asinh atan atanh cos cosh exp log sin sinh sqrt tan tanh"
+_REAL = (
+    "cbrt ceil erf erfc exp2 expm1 fabs floor lgamma log10 log1p log2 logb nearbyint rint round "
+    "rsqrt tgamma trunc"
+)
+_REAL_2 = "atan2 copysign fdim fmax fmin fmod hypot nextafter remainder"
+
+#: By name. A target must be able to call each of them.
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    function.name: function
+    for function in (
+        *(Function(name, 1, _complex_or_real, _first, adapts=True) for name in _COMPLEX.split()),
+        *(Function(name, 1, _real, _first, adapts=True) for name in _REAL.split()),
+        *(Function(name, 2, _real, _first, adapts=True) for name in _REAL_2.split()),
+        *(Function(name, None, _ordered, _first, adapts=True) for name in ("max", "min")),
+        *(
+            Function(name, 1, _real, _int32)
+            for name in ("ilogb", "isfinite", "isinf", "isnan", "isnormal", "signbit")
+        ),
+        *(Function(name, 1, _real, _int64) for name in ("llrint", "llround", "lrint", "lround")),
+        Function("fma", 3, _real, _first, adapts=True),
+        Function("pow", 2, _number, _first, adapts=True),
+        Function("ldexp", 2, _real_and_int, _first),
+        Function("abs", 1, _number, _part, adapts=True),
+        Function("real", 1, _as_given, _part),
+        Function("imag", 1, _as_given, _part),
+        Function("conj", 1, _as_given, _first),
+        Function("bessel_jn", 2, _order_and_double, _last),
+        Function("bessel_yn", 2, _order_and_double, _last),
+        *(Function(name, 1, _double, _first) for name in ("bessel_j0", "bessel_j1")),
+        *(Function(name, 1, _double, _first) for name in ("bessel_y0", "bessel_y1")),
+    )
+}
+
+
+def find_function(kernel: LoopKernel, name: str) -> Function | None:
+    """Return what *name* means in a call in *kernel*, or ``None``."""
+    return FUNCTIONS.get(name)
+
+
+def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
+    """Return the names that calls in *kernel* may use, for messages."""
+    return tuple(FUNCTIONS)

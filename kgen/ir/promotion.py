@@ -1,0 +1,177 @@
+"""Which type an operation on several types has: numpy's rules, untyped literals adapting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from kgen.errors import TypeInferenceFailure
+from kgen.ir.types import BOOL8, FLOAT64, INT32, INT64, NumpyType
+
+__all__ = [
+    "FLOAT32",
+    "Literal",
+    "Operand",
+    "UNDECIDED",
+    "adapt",
+    "arithmetic",
+    "common",
+    "literal_type",
+    "plain",
+    "settle",
+]
+
+FLOAT32: Final = NumpyType(np.dtype(np.float32))
+_UINT64: Final = NumpyType(np.dtype(np.uint64))
+_COMPLEX128: Final = NumpyType(np.dtype(np.complex128))
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """The type of a number without a declared one, which adapts to what it is combined with.
+
+    ``kind`` is ``i``, ``f`` or ``c`` as in numpy, or ``?``; ``alone`` is the type that it has
+    when nothing says otherwise, ``value`` the number itself where it matters whether it fits.
+    """
+
+    kind: str
+    alone: NumpyType
+    value: int | float | None = None
+
+
+#: A value that is whatever the others are.
+UNDECIDED: Final = Literal("?", INT32)
+
+#: The type of an operand: known, or adapting.
+Operand: TypeAlias = NumpyType | Literal
+
+
+def literal_type(value: Any) -> Operand:
+    """Return the type of a constant: numpy scalars and booleans have one, Python numbers adapt.
+
+    Alone, an integer is int32 where it fits, and a real number is float32 where that is
+    exact: ``2.5`` is float32 and ``0.1`` is float64.
+
+    >>> settle(literal_type(3)), settle(literal_type(0.1)), settle(literal_type(2**40))
+    (np:dtype('int32'), np:dtype('float64'), np:dtype('int64'))
+    """
+    if isinstance(value, np.generic):
+        return NumpyType(value.dtype)
+    if isinstance(value, bool):
+        return BOOL8
+    if isinstance(value, int):
+        for dtype in (INT32, INT64, _UINT64):
+            if np.iinfo(dtype.dtype).min <= value <= np.iinfo(dtype.dtype).max:
+                return Literal("i", dtype, value)
+        raise TypeInferenceFailure(f"the integer {value} does not fit any integer type")
+    if isinstance(value, float):
+        exact = value != value or abs(value) in (0.0, float("inf")) or _is_float32(value)
+        return Literal("f", FLOAT32 if exact else FLOAT64, value)
+    if isinstance(value, complex):
+        return Literal("c", _COMPLEX128, max(abs(value.real), abs(value.imag)))
+    raise TypeInferenceFailure(f"a constant of type '{type(value).__name__}' has no data type")
+
+
+def _is_float32(value: float) -> bool:
+    return abs(value) <= float(np.finfo(np.float32).max) and float(np.float32(value)) == value
+
+
+def plain(dtype: NumpyType) -> NumpyType:
+    """Return the type of the values of *dtype*, which may be declared atomic."""
+    return dtype if type(dtype) is NumpyType else NumpyType(dtype.dtype)
+
+
+def settle(operand: Operand) -> NumpyType:
+    """Return the type of *operand* when nothing more is known of its surroundings."""
+    return operand.alone if isinstance(operand, Literal) else operand
+
+
+@lru_cache(maxsize=4096)
+def adapt(literal: Literal, dtype: NumpyType) -> NumpyType:
+    """Return the type of *literal* beside an operand of a type.
+
+    It never widens a type of its kind or a higher kind that can hold it: ``2 * float32`` is
+    float32, ``uint8 + 1`` is uint8, ``uint8 + 1000`` is int32, ``1j * float32`` complex64.
+    """
+    kind = dtype.dtype.kind
+    if literal.kind == "?":
+        return dtype
+    if literal.kind == "i":
+        if kind in "fc" or (kind in "iu" and _fits(literal.value, dtype.dtype)):
+            return dtype
+        return literal.alone
+    if kind not in "fc":
+        return literal.alone
+    part = np.dtype(f"f{dtype.itemsize // 2}") if kind == "c" else dtype.dtype
+    if literal.value is not None and np.isfinite(literal.value):
+        while part.itemsize < 8 and abs(literal.value) > float(np.finfo(part).max):
+            part = np.dtype(f"f{2 * part.itemsize}")
+    if literal.kind == "c" or kind == "c":
+        return NumpyType(np.dtype(f"c{2 * max(part.itemsize, 4)}"))
+    return NumpyType(part)
+
+
+def _fits(value: int | float | None, dtype: np.dtype[Any]) -> bool:
+    # -1 beside an unsigned type is the wrapped one: a - 1 is read as a + (-1)
+    bits = 8 * dtype.itemsize
+    high = 2 ** (bits - 1) if dtype.kind == "i" else 2**bits
+    return value is None or -(2 ** (bits - 1)) <= value < high
+
+
+@lru_cache(maxsize=4096)
+def _common(a: NumpyType, b: NumpyType) -> NumpyType:
+    if {a, b} == {INT32, FLOAT32}:
+        return FLOAT32
+    try:
+        return NumpyType(np.result_type(a.dtype, b.dtype))
+    except TypeError:
+        raise TypeInferenceFailure(f"'{a}' and '{b}' have no common type") from None
+
+
+def common(*operands: Operand) -> Operand:
+    """Return the type that holds the values of all *operands*, as numpy has it.
+
+    One difference: int32, the type of loop variables, does not widen float32. Literals come
+    last: they adapt to the others, and only among themselves they stay literals.
+    """
+    known: NumpyType | None = None
+    literals: list[Literal] = []
+    for operand in operands:
+        if isinstance(operand, Literal):
+            literals.append(operand)
+        elif known is None:
+            known = operand
+        elif operand != known:
+            known = _common(known, operand)
+    if not literals:
+        assert known is not None
+        return known
+    if known is None:
+        return _common_literal(literals)
+    result = known
+    for literal in literals:
+        adapted = adapt(literal, known)
+        if adapted != result:
+            result = _common(result, adapted)
+    return result
+
+
+def _common_literal(literals: list[Literal]) -> Literal:
+    result = literals[0]
+    for literal in literals[1:]:
+        kind = max(result.kind, literal.kind, key="?ifc".index)
+        result = Literal(kind, _common(result.alone, literal.alone))
+    return result
+
+
+def arithmetic(*operands: Operand) -> Operand:
+    """Return the type of a sum or product; booleans count as int32.
+
+    >>> settle(arithmetic(INT64, literal_type(1))), settle(arithmetic(BOOL8, BOOL8))
+    (np:dtype('int64'), np:dtype('int32'))
+    """
+    result = common(*operands)
+    return INT32 if result == BOOL8 else result
