@@ -40,7 +40,14 @@ class KgenError(RuntimeError):
 
 
 class KgenSyntaxError(KgenError):
-    """A text (domain, instruction, match expression) that does not parse."""
+    """A text (domain, instruction, match expression) that does not parse.
+
+    ``line`` and ``column`` count from 1, where they are known.
+    """
+
+    def __init__(self, text: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(text)
+        self.line, self.column = line, column
 
 
 class KernelError(KgenError):

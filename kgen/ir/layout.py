@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymbolic.primitives as p
-from pymbolic import parse
 
 from kgen.errors import KernelError
 from kgen.ir.expr import Expr, is_constant, to_text
+from kgen.ir.parse import parse
 from kgen.ir.types import AutoType, auto
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,11 +24,13 @@ __all__ = [
     "LocalInameTag",
     "LocalInameTagBase",
     "LoopedIlpTag",
+    "StringTag",
     "TagLike",
     "UnrollTag",
     "UnrolledIlpTag",
     "VectorizeTag",
     "parse_tag",
+    "to_tags",
 ]
 
 
@@ -130,7 +133,33 @@ class InOrderSequentialSequentialTag(InameImplementationTag):
         return "ord"
 
 
+@dataclass(frozen=True)
+class StringTag(Tag):
+    """A user's tag that is just a word: ``{tags=word}``, ``array$word``."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return self.value
+
+
 TagLike: TypeAlias = str | Tag | None
+
+
+def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
+    """Read any number of tags; a text is words separated by commas.
+
+    >>> sorted(map(str, to_tags("load, fast")))
+    ['fast', 'load']
+    """
+    if given is None:
+        return frozenset()
+    if isinstance(given, Tag):
+        return frozenset((given,))
+    words = given.split(",") if isinstance(given, str) else given
+    return frozenset(
+        StringTag(word.strip()) if isinstance(word, str) else word for word in words if word
+    )
 
 _FIXED: dict[str, InameImplementationTag] = {
     "l.auto": AutoFitLocalInameTag(),

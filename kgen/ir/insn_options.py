@@ -1,0 +1,190 @@
+"""The options of an instruction: what stands in braces behind it, or behind ``with``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from kgen.errors import KgenError, near_names
+from kgen.ir.instruction import AtomicInit, AtomicUpdate, UniqueName
+from kgen.ir.match import parse_match
+from kgen.ir.parse import parse_expression
+from kgen.ir.tags import to_tags
+from kgen.ir.tokens import NotParsable
+
+#: Values of fields of an instruction, by field name.
+Fields = dict[str, Any]
+
+_SCOPES = ("any", "local", "global")
+
+
+def parse_options(text: str, at: int, end: int) -> Fields:
+    """Read ``id=a, dep=b:c*`` from ``text[at:end]`` into fields of an instruction.
+
+    ``atomicity`` comes as the class that the assignment applies to its variables.
+    """
+    fields: Fields = {}
+    for start, stop in _split(text, at, end, ","):
+        item = text[start:stop]
+        if not item.strip():
+            continue
+        key, has_value, value = item.partition("=")
+        name = key.strip()
+        place = start + len(key) - len(key.lstrip())
+        read = _OPTIONS.get(name)
+        if read is None:
+            raise NotParsable(
+                f"'{name}' is not an option of instructions", place, near_names(name, _OPTIONS)
+            )
+        if not has_value and name != "atomic":
+            raise NotParsable(f"the option '{name}' wants a value", place, f"write {name}=...")
+        lead = len(value) - len(value.lstrip())
+        merge(fields, read(value.strip(), start + len(key) + len(has_value) + lead))
+    return fields
+
+
+def merge(fields: Fields, more: Mapping[str, Any]) -> None:
+    """Add *more* to *fields*: sets are united, other values replaced."""
+    for name, value in more.items():
+        old = fields.get(name)
+        fields[name] = old | value if isinstance(old, frozenset) else value
+
+
+def _split(text: str, at: int, end: int, separator: str) -> Iterator[tuple[int, int]]:
+    """Cut ``text[at:end]`` at separators that no bracket surrounds."""
+    depth, start = 0, at
+    for k in range(at, end):
+        sign = text[k]
+        if sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == separator and depth == 0:
+            yield start, k
+            start = k + 1
+    yield start, end
+
+
+def _words(value: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in value.split(":") if word.strip())
+
+
+_Reader = Callable[[str, int], Fields]
+
+
+def _identity(value: str, at: int) -> Fields:
+    return {"id": value}
+
+
+def _id_prefix(value: str, at: int) -> Fields:
+    return {"id": UniqueName(value)}
+
+
+def _dependencies(value: str, at: int) -> Fields:
+    if value.startswith("*"):
+        return {"depends_on": _words(value[1:]), "depends_on_is_final": True}
+    return {"depends_on": _words(value)}
+
+
+def _dependency_query(value: str, at: int) -> Fields:
+    if value.startswith("*"):
+        query = _match(value[1:], at)
+        return {"depends_on": frozenset((query,)), "depends_on_is_final": True}
+    return {"depends_on": frozenset((_match(value, at),))}
+
+
+def _match(value: str, at: int) -> Any:
+    try:
+        return parse_match(value)
+    except KgenError as err:
+        raise NotParsable(str(err), at) from None
+
+
+def _scoped(value: str, at: int) -> tuple[str, str]:
+    name, _, scope = value.rpartition("@") if "@" in value else (value, "", "any")
+    if scope not in _SCOPES:
+        raise NotParsable(
+            f"'{scope}' is not a scope of synchronization", at, "one of any, local, global"
+        )
+    return name.strip(), scope
+
+
+def _no_sync(value: str, at: int) -> Fields:
+    return {"no_sync_with": frozenset(_scoped(word, at) for word in sorted(_words(value)))}
+
+
+def _no_sync_query(value: str, at: int) -> Fields:
+    query, scope = _scoped(value, at)
+    return {"no_sync_with": frozenset(((_match(query, at), scope),))}
+
+
+def _priority(value: str, at: int) -> Fields:
+    try:
+        return {"priority": int(value)}
+    except ValueError:
+        raise NotParsable(f"the priority '{value}' is not an integer", at) from None
+
+
+def _inames(value: str, at: int) -> Fields:
+    if value.startswith("+"):
+        return {"within_inames": _words(value[1:])}
+    return {"within_inames": _words(value), "within_inames_is_final": True}
+
+
+def _more_inames(value: str, at: int) -> Fields:
+    return {"within_inames": _words(value)}
+
+
+def _conditions(value: str, at: int) -> Fields:
+    conditions = []
+    for start, stop in _split(value, 0, len(value), ":"):
+        try:
+            conditions.append(parse_expression(value[start:stop]))
+        except NotParsable as err:
+            raise NotParsable(err.what, err.at + at + start, err.hint) from None
+    return {"predicates": frozenset(conditions)}
+
+
+def _tags(value: str, at: int) -> Fields:
+    return {"tags": to_tags(sorted(_words(value)))}
+
+
+def _groups(value: str, at: int) -> Fields:
+    return {"groups": _words(value)}
+
+
+def _conflicts(value: str, at: int) -> Fields:
+    return {"conflicts_with_groups": _words(value)}
+
+
+def _atomic(value: str, at: int) -> Fields:
+    kinds = {"": AtomicUpdate, "update": AtomicUpdate, "init": AtomicInit}
+    if value not in kinds:
+        raise NotParsable(f"'{value}' is not a kind of atomic", at, "write atomic or atomic=init")
+    return {"atomicity": kinds[value]}
+
+
+def _mem_kind(value: str, at: int) -> Fields:
+    if value not in ("local", "global"):
+        raise NotParsable(f"'{value}' is not a kind of memory", at, "write local or global")
+    return {"mem_kind": value}
+
+
+_OPTIONS: Final[dict[str, _Reader]] = {
+    "id": _identity,
+    "id_prefix": _id_prefix,
+    "dep": _dependencies,
+    "dep_query": _dependency_query,
+    "nosync": _no_sync,
+    "nosync_query": _no_sync_query,
+    "priority": _priority,
+    "inames": _inames,
+    "inames_dep": _more_inames,
+    "if": _conditions,
+    "tags": _tags,
+    "groups": _groups,
+    "conflicts": _conflicts,
+    "conflicts_grp": _conflicts,
+    "atomic": _atomic,
+    "mem_kind": _mem_kind,
+}
