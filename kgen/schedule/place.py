@@ -17,6 +17,7 @@ from kgen.ir.tags import (
 )
 from kgen.ir.types import AddressSpace
 from kgen.schedule.order import GlobalBarrier, order_kernel
+from kgen.schedule.sync import insert_barriers
 from kgen.schedule.tree import (
     Barrier,
     Bind,
@@ -49,6 +50,7 @@ def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Sch
         name = kernel.name if number == 0 else f"{kernel.name}_{number - 1}"
         body = sequence(part)
         if not sequential_axes:
+            body = insert_barriers(kernel, body)
             body = _bind(kernel, GroupInameTag, _place(kernel, body), insn_ids(body))
         launches.append(Launch(name, body))
     _check_definitions(kernel, launches)

@@ -1,0 +1,219 @@
+"""Which accesses of different work-items may meet at one element: asked of isl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.ir.accesses import accesses_of
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.domain import Set, project_out_named, pw_aff_from_expr, sample_point, to_named
+from kgen.ir.expr import Expr
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.ir.types import AddressSpace
+
+_PARAM = isl.dim_type.param
+
+
+class Reach(Enum):
+    """How far apart two work-items are that touch one element."""
+
+    GROUP = "one work-group"
+    DEVICE = "two work-groups"
+
+
+@dataclass(frozen=True)
+class MemoryAccess:
+    """One access of an instruction to memory that work-items share."""
+
+    insn_id: str
+    array: str
+    index: tuple[Expr, ...]
+    is_write: bool
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two accesses that different work-items may make to one element, and where."""
+
+    first: MemoryAccess
+    second: MemoryAccess
+    reach: Reach
+    point: str
+
+
+class Conflicts:
+    """The accesses of a kernel to shared memory, and which of them conflict.
+
+    Two accesses conflict when, for equal iterations of some loops, two different work-items
+    of one group (of the device, for global memory) touch one element, and one writes it.
+    A subscript that is not affine may be any element.
+    """
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self._memo: dict[object, Conflict | None] = {}
+        self._sets: dict[tuple[MemoryAccess, str, tuple[str, ...]], Set] = {}
+
+    @cached_property
+    def accesses(self) -> dict[str, tuple[MemoryAccess, ...]]:
+        """Accesses by instruction, only of arrays that some instruction writes."""
+        shared = {
+            name
+            for name, array in self.kernel.array_vars.items()
+            if getattr(array, "address_space", None) in (AddressSpace.LOCAL, AddressSpace.GLOBAL)
+            and name in self.kernel.writers
+        }
+        return {
+            str(insn.id): tuple(self._accesses(insn, shared)) for insn in self.kernel.instructions
+        }
+
+    def _accesses(self, insn: InstructionBase, shared: set[str]) -> Iterator[MemoryAccess]:
+        if not shared:
+            return
+        seen: set[MemoryAccess] = set()
+        for access in accesses_of(insn):
+            if access.name in shared:
+                item = MemoryAccess(str(insn.id), access.name, access.index, access.is_write)
+                if item not in seen:
+                    seen.add(item)
+                    yield item
+
+    def between(
+        self,
+        one: MemoryAccess,
+        other: MemoryAccess,
+        equal: tuple[str, ...],
+        ascending: str | None,
+    ) -> Conflict | None:
+        """Return a conflict of access *one* with the later *other*, or ``None``.
+
+        The loops *equal* are at the same iteration, *ascending* is further on in *other*.
+        isl is asked once for all instructions in the same loops with the same subscripts.
+        """
+        if self._is_exempt(one.insn_id, other.insn_id):
+            return None
+        key = (one.array, self._shape(one), self._shape(other), equal, ascending)
+        if key not in self._memo:
+            self._memo[key] = self._conflict(one, other, equal, ascending)
+        found = self._memo[key]
+        return None if found is None else Conflict(one, other, found.reach, found.point)
+
+    def _shape(self, access: MemoryAccess) -> object:
+        return self.kernel.id_to_insn[access.insn_id].within_inames, access.index
+
+    def _is_exempt(self, first: str, second: str) -> bool:
+        """Tell whether ``no_sync_with`` says that nothing is needed."""
+        return any(
+            other in {id for id, _ in self.kernel.id_to_insn[one].no_sync_with}
+            for one, other in ((first, second), (second, first))
+        )
+
+    def _conflict(
+        self,
+        one: MemoryAccess,
+        other: MemoryAccess,
+        equal: tuple[str, ...],
+        ascending: str | None,
+    ) -> Conflict | None:
+        loops = equal if ascending is None else (*equal, ascending)
+        both = self._touched(one, "a", loops).intersect(self._touched(other, "b", loops))
+        for name in equal:
+            both = _relate(both, f"{name}_a", f"{name}_b", "eq_set")
+        if ascending is not None:
+            both = _relate(both, f"{ascending}_a", f"{ascending}_b", "lt_set")
+        groups = [f"gid{axis}" for axis in range(len(self.kernel.grid.groups))]
+        locals_ = [f"lid{axis}" for axis in range(len(self.kernel.grid.locals))]
+        in_group = both
+        for name in groups:
+            in_group = _relate(in_group, f"{name}_a", f"{name}_b", "eq_set")
+        apart = _some_differ(in_group, locals_)
+        space = getattr(self.kernel.array_vars[one.array], "address_space", None)
+        if space == AddressSpace.GLOBAL:
+            far = _some_differ(both, groups)
+            if far is not None:
+                return Conflict(one, other, Reach.DEVICE, _shown(far))
+        if apart is not None:
+            return Conflict(one, other, Reach.GROUP, _shown(apart))
+        return None
+
+    def _touched(self, access: MemoryAccess, side: str, loops: tuple[str, ...]) -> Set:
+        """Return the named set over loops, hardware axes (both of *side*) and elements."""
+        key = (access, side, loops)
+        found = self._sets.get(key)
+        if found is None:
+            found = self._sets[key] = self._make_touched(access, side, loops)
+        return found
+
+    def _make_touched(self, access: MemoryAccess, side: str, loops: tuple[str, ...]) -> Set:
+        kernel = self.kernel
+        insn = kernel.id_to_insn[access.insn_id]
+        inames = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
+        domain = kernel.domain_of(inames).intersect_params(kernel.assumptions)
+        named = to_named(domain)
+        for axis, index in enumerate(access.index):
+            try:
+                named = _bind_element(named, index, f"element{axis}")
+            except ExpressionToAffineConversionError:
+                continue
+        for iname in inames:
+            at = named.find_dim_by_name(_PARAM, iname)
+            if iname in loops:
+                named = named.set_dim_name(_PARAM, at, f"{iname}_{side}")
+                continue
+            tags = sorted(
+                kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)), key=str
+            )
+            if tags:
+                name = f"{'gid' if isinstance(tags[0], GroupInameTag) else 'lid'}{tags[0].axis}"
+                named = named.set_dim_name(_PARAM, at, f"{name}_{side}")
+            else:
+                named = project_out_named(named, [iname])
+        return named
+
+
+def _bind_element(named: Set, index: Expr, name: str) -> Set:
+    """Add the parameter *name*, equal to *index*."""
+    at = named.dim(_PARAM)
+    named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    space = named.get_space()
+    value = pw_aff_from_expr(space, index)
+    return named.intersect(pw_aff_from_expr(space, p.Variable(name)).eq_set(value))
+
+
+def _with_params(named: Set, names: Sequence[str]) -> Set:
+    for name in names:
+        if named.find_dim_by_name(_PARAM, name) < 0:
+            at = named.dim(_PARAM)
+            named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    return named
+
+
+def _relate(named: Set, one: str, other: str, relation: str) -> Set:
+    named = _with_params(named, (one, other))
+    space = named.get_space()
+    left = pw_aff_from_expr(space, p.Variable(one))
+    right = pw_aff_from_expr(space, p.Variable(other))
+    related: Set = getattr(left, relation)(right)
+    return named.intersect(related)
+
+
+def _some_differ(named: Set, axes: Sequence[str]) -> Set | None:
+    """Return the part of *named* where two work-items differ along an axis, if not empty."""
+    for axis in axes:
+        part = _relate(named, f"{axis}_a", f"{axis}_b", "ne_set")
+        if not part.is_empty():
+            return part
+    return None
+
+
+def _shown(named: Set) -> str:
+    point = sample_point(named) or {}
+    return ", ".join(f"{name} = {value}" for name, value in point.items())

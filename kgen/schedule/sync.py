@@ -1,0 +1,202 @@
+"""Barriers: put where two work-items may meet at one element, as few as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+from kgen.errors import MissingBarrierError
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import HardwareConcurrentTag
+from kgen.ir.types import AddressSpace
+from kgen.schedule.conflicts import Conflict, Conflicts, MemoryAccess, Reach
+from kgen.schedule.tree import Barrier, Loop, Node, Run, Sequence, insn_ids, sequence
+
+
+@dataclass(frozen=True)
+class Span:
+    """A need: at least one barrier at the boundaries ``first..last``.
+
+    Boundary ``b`` is right before child ``b``. A span around the end of a loop body has
+    ``last < first``: boundaries ``first..count-1`` and ``0..last``.
+    """
+
+    first: int
+    last: int
+    memory: str
+    reason: str
+
+    def holds(self, boundary: int) -> bool:
+        """Tell whether a barrier at *boundary* meets the need."""
+        if self.first <= self.last:
+            return self.first <= boundary <= self.last
+        return boundary >= self.first or boundary <= self.last
+
+
+def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
+    """Insert the local barriers that a launch needs.
+
+    Raises :class:`MissingBarrierError` for a conflict between two work-groups: only a
+    global barrier, which ends the launch, orders those.
+    """
+    parallel = any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames)
+    if not parallel:
+        return root
+    conflicts = Conflicts(kernel)
+    if not any(conflicts.accesses.values()):
+        return root
+    return _Inserter(kernel, conflicts).body(root, (), None)
+
+
+class _Inserter:
+    def __init__(self, kernel: LoopKernel, conflicts: Conflicts) -> None:
+        self.kernel = kernel
+        self.conflicts = conflicts
+
+    def body(self, node: Node, outer: tuple[str, ...], loop: str | None) -> Node:
+        """Treat a body: *outer* are the loops around it, *loop* the innermost of them."""
+        original = node.children if isinstance(node, Sequence) else (node,)
+        inside = (*outer, loop) if loop is not None else outer
+        children = tuple(
+            Loop(c.iname, self.body(c.body, inside, c.iname), c.kind, c.slabs)
+            if isinstance(c, Loop)
+            else c
+            for c in original
+        )
+        parts = _opened(children)
+        accesses = self._accesses([part.node for part in parts])
+        needs = self._spans(accesses, len(parts), inside, None)
+        if loop is not None:
+            needs += self._spans(accesses, len(parts), outer, loop)
+        present = [k for k, part in enumerate(parts) if isinstance(part.node, Barrier)]
+        needs = [need for need in needs if not any(need.holds(k) for k in present)]
+        return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
+
+    def _accesses(self, nodes: Seq[Node]) -> dict[str, list[tuple[int, MemoryAccess]]]:
+        """Collect the accesses to each array with the number of the child that makes them."""
+        found: dict[str, list[tuple[int, MemoryAccess]]] = {}
+        for k, node in enumerate(nodes):
+            for insn_id in insn_ids(node):
+                for access in self.conflicts.accesses[insn_id]:
+                    found.setdefault(access.array, []).append((k, access))
+        return found
+
+    def _spans(
+        self,
+        accesses: dict[str, list[tuple[int, MemoryAccess]]],
+        count: int,
+        equal: tuple[str, ...],
+        ascending: str | None,
+    ) -> list[Span]:
+        """Find needs between children; a need carried by a loop may go backwards."""
+        spans: dict[Span, None] = {}
+        for items in accesses.values():
+            writes = [item for item in items if item[1].is_write]
+            for i, first in items:
+                for j, second in items if first.is_write else writes:
+                    if ascending is None and j <= i:
+                        continue
+                    found = self.conflicts.between(first, second, equal, ascending)
+                    if found is not None:
+                        spans[self._span(found, i, j, count, ascending)] = None
+        return list(spans)
+
+    def _span(self, conflict: Conflict, i: int, j: int, count: int, loop: str | None) -> Span:
+        first, second = conflict.first, conflict.second
+        if conflict.reach is Reach.DEVICE:
+            carried = f", in a later iteration of '{loop}'" if loop is not None else ""
+            raise MissingBarrierError(
+                f"{self.kernel.name}: Dependency '{second.insn_id} depends on {first.insn_id}' "
+                f"(for variable '{first.array}'{carried}) requires synchronization by a global "
+                "barrier (add a 'no_sync_with' instruction option to state that no "
+                "synchronization is needed)\n"
+                f"  at: {conflict.point}\n"
+                f"  hint: put '... gbarrier {{dep={first.insn_id}}}' before '{second.insn_id}'"
+            )
+        space = getattr(self.kernel.array_vars[first.array], "address_space", None)
+        memory = "local" if space == AddressSpace.LOCAL else "global"
+        reason = f"for {first.array} ({second.insn_id} depends on {first.insn_id})"
+        if loop is None:
+            return Span(i + 1, j, memory, reason)
+        reason = f"for {first.array} ({second.insn_id} rev-depends on {first.insn_id})"
+        # from behind child i, around the end of the body, to before child j
+        if i + 1 >= count:
+            return Span(0, j, memory, reason)
+        return Span(i + 1, j, memory, reason) if j < i + 1 else Span(0, count - 1, memory, reason)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A child, or one instruction of a block, which is child number *origin*."""
+
+    origin: int
+    node: Node
+
+
+def _opened(children: tuple[Node, ...]) -> list[_Part]:
+    """Open blocks, so that a barrier can stand between any two instructions."""
+    parts: list[_Part] = []
+    for origin, child in enumerate(children):
+        if isinstance(child, Run):
+            parts.extend(_Part(origin, Run((insn_id,))) for insn_id in child.insn_ids)
+        else:
+            parts.append(_Part(origin, child))
+    return parts
+
+
+def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node, ...]:
+    """Put the barriers in, and blocks together again."""
+    result: list[Node] = []
+    last_origin = -1
+    for k, part in enumerate(parts):
+        if k in chosen:
+            met = [need for need in needs if need.holds(k)]
+            memories = sorted({need.memory for need in met}, reverse=True)
+            result.append(Barrier(" and ".join(memories), met[0].reason))
+            last_origin = -1
+        last = result[-1] if result else None
+        if isinstance(part.node, Run) and isinstance(last, Run) and part.origin == last_origin:
+            result[-1] = Run(last.insn_ids + part.node.insn_ids)
+        else:
+            result.append(part.node)
+        last_origin = part.origin
+    return tuple(result)
+
+
+def choose_boundaries(spans: Seq[Span], count: int) -> tuple[int, ...]:
+    """Choose the fewest boundaries, each as late as possible, that meet all needs.
+
+    Straight spans: the classic greedy sweep over right ends is optimal. With spans around
+    the end of the body, every boundary of one of them is tried as the first choice, which
+    cuts the circle open.
+    """
+    around = [span for span in spans if span.first > span.last]
+    if not around:
+        return _sweep(spans)
+    best: tuple[int, ...] | None = None
+    pivot = around[0]
+    candidates = [*range(pivot.last, -1, -1), *range(count - 1, pivot.first - 1, -1)]
+    for boundary in candidates:
+        rest = [span for span in spans if not span.holds(boundary)]
+        # those around the end that are left do not hold the boundary: cut there
+        shifted = [_rotated(span, boundary, count) for span in rest]
+        chosen = sorted((boundary, *((k + boundary) % count for k in _sweep(shifted))))
+        if best is None or len(chosen) < len(best):
+            best = tuple(chosen)
+    assert best is not None
+    return best
+
+
+def _rotated(span: Span, boundary: int, count: int) -> Span:
+    first = (span.first - boundary) % count
+    last = (span.last - boundary) % count
+    return Span(first, last, span.memory, span.reason)
+
+
+def _sweep(spans: Seq[Span]) -> tuple[int, ...]:
+    chosen: list[int] = []
+    for span in sorted(spans, key=lambda s: s.last):
+        if not chosen or chosen[-1] < span.first:
+            chosen.append(span.last)
+    return tuple(chosen)
+
