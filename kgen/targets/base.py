@@ -1,0 +1,108 @@
+"""What all C-family targets share: a target is data plus a few overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import cgen
+import numpy as np
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.errors import CodegenError, message
+from kgen.ir.target import TargetBase
+from kgen.ir.types import KgenType
+from kgen.targets.functions import FunctionNames
+from kgen.targets.preamble import Need
+
+__all__ = ["CFamilyTarget", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
+
+Dtype = np.dtype[Any]
+
+
+def dtypes_by_name(names: Mapping[str, str]) -> dict[Dtype, str]:
+    """Key a table by numpy types instead of their names.
+
+    >>> dtypes_by_name({"float32": "float"})
+    {dtype('float32'): 'float'}
+    """
+    return {np.dtype(name): text for name, text in names.items()}
+
+
+@dataclass(frozen=True)
+class Target(TargetBase):
+    """A target for which code is generated."""
+
+    #: Work-groups and work-items exist; where they do not, their axes are loops.
+    has_hardware_axes: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class CFamilyTarget(Target):
+    """The data of a language of the C family; its code comes from one emitter.
+
+    Class variables are what the languages differ in. Two targets are equal when their types
+    and fields are.
+    """
+
+    #: The language, for messages.
+    language: ClassVar[str] = "C"
+    #: How each numpy type is called.
+    type_names: ClassVar[Mapping[Dtype, str]] = {}
+    #: What must stand before the code that mentions a type.
+    type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {}
+    #: What must stand before the code that calls a function of the language's library.
+    math_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The words before the declaration of an array, and of a table of constants.
+    local_qualifier: ClassVar[str] = ""
+    global_qualifier: ClassVar[str] = ""
+    constant_qualifier: ClassVar[str] = ""
+    table_qualifier: ClassVar[str] = "static"
+    helper_qualifier: ClassVar[str] = "static inline"
+    #: The indices of the work-group and of the work-item along each axis, as ``int``.
+    group_index: ClassVar[tuple[str, ...]] = ()
+    local_index: ClassVar[tuple[str, ...]] = ()
+    #: What must stand before the code that uses those.
+    group_needs: ClassVar[tuple[Need, ...]] = ()
+    local_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The statement that makes the work-items of a group wait, by the memory made consistent.
+    barriers: ClassVar[Mapping[str, str]] = {}
+    #: The function that stores past the cache.
+    streaming_store: ClassVar[str | None] = None
+    #: The functions that expressions may call.
+    functions: ClassVar[FunctionNames] = FunctionNames({}, {}, frozenset())
+    #: ``operators`` where ``a * b`` works on complex numbers, ``functions`` where not.
+    complex_arithmetic: ClassVar[str] = "operators"
+    #: The constructor of complex numbers from two real ones, by type.
+    complex_constructors: ClassVar[Mapping[Dtype, str]] = {}
+    #: Before the name of functions on complex numbers: ``csin``; the suffix is as for reals.
+    complex_prefix: ClassVar[Mapping[Dtype, str]] = {}
+    complex_suffix: ClassVar[Mapping[Dtype, str]] = {}
+    #: Words that no variable of a kernel may have as its name.
+    reserved_words: ClassVar[frozenset[str]] = frozenset()
+
+    def type_name(self, dtype: KgenType) -> str:
+        """Return the language's name of an element type, or refuse.
+
+        >>> from kgen.targets.opencl import OpenCLTarget
+        >>> from kgen.ir.types import INT64
+        >>> OpenCLTarget().type_name(INT64)
+        'long'
+        """
+        name = self.type_names.get(dtype.numpy_dtype)
+        if name is None:
+            raise CodegenError(
+                message(
+                    f"{self.language} has no element type for {dtype.numpy_dtype}",
+                    hint="convert to one of "
+                    + ", ".join(sorted(str(known) for known in self.type_names)),
+                )
+            )
+        return name
+
+    def wrap_function(
+        self, declaration: cgen.Declarator, function: DeviceFunction
+    ) -> cgen.Declarator:
+        """Add the qualifiers of a device function to its declaration."""
+        return declaration

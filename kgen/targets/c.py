@@ -1,0 +1,92 @@
+"""The C targets: plain functions for a host's compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
+from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
+from kgen.targets.preamble import Need, include
+
+__all__ = [
+    "CTarget",
+    "CWithGNULibcTarget",
+    "ExecutableCTarget",
+    "ExecutableCWithGNULibcTarget",
+]
+
+_STDINT = (include("stdint.h"),)
+_COMPLEX = (include("complex.h"),)
+
+_WORDS = """
+    auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef
+    union unsigned void volatile while bool true false complex I main
+"""
+
+
+@dataclass(frozen=True)
+class CTarget(CFamilyTarget):
+    """C functions, as C11 has it, to be compiled elsewhere."""
+
+    type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {
+            "bool": "bool",
+            "int8": "int8_t",
+            "int16": "int16_t",
+            "int32": "int",
+            "int64": "int64_t",
+            "uint8": "uint8_t",
+            "uint16": "uint16_t",
+            "uint32": "uint32_t",
+            "uint64": "uint64_t",
+            "float32": "float",
+            "float64": "double",
+            "complex64": "float complex",
+            "complex128": "double complex",
+        }
+    )
+    type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {
+        np.dtype(bool): (include("stdbool.h"),),
+        **{
+            np.dtype(name): _STDINT
+            for name in ("int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64")
+        },
+        np.dtype(np.complex64): _COMPLEX,
+        np.dtype(np.complex128): _COMPLEX,
+    }
+    math_needs: ClassVar[tuple[Need, ...]] = (include("math.h"),)
+    complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {"complex64": "CMPLXF", "complex128": "CMPLX"}
+    )
+    complex_prefix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {"complex64": "c", "complex128": "c"}
+    )
+    complex_suffix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {"complex64": "f", "complex128": ""}
+    )
+    functions: ClassVar[FunctionNames] = C_FUNCTIONS
+    reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+
+
+@dataclass(frozen=True)
+class ExecutableCTarget(CTarget):
+    """C functions that the host's compiler builds and this process calls."""
+
+    runtime_module: ClassVar[str | None] = "kgen.runtime.c"
+
+
+@dataclass(frozen=True)
+class CWithGNULibcTarget(CTarget):
+    """C with what GNU's library has beyond the standard: Bessel functions of any order."""
+
+    functions: ClassVar[FunctionNames] = GNU_FUNCTIONS
+
+
+@dataclass(frozen=True)
+class ExecutableCWithGNULibcTarget(CWithGNULibcTarget, ExecutableCTarget):
+    """C with GNU's library that the host's compiler builds and this process calls."""

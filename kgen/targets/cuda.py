@@ -1,0 +1,98 @@
+"""The CUDA targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import cgen
+import cgen.cuda
+import numpy as np
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
+from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
+from kgen.targets.preamble import Need, include
+
+__all__ = ["CudaTarget", "PyCudaTarget"]
+
+_COMPLEX = (include("cuda/std/complex"),)
+
+_WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    class compl const const_cast constexpr continue decltype default delete do double
+    dynamic_cast else enum explicit export extern false float for friend goto if inline int long
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using
+    virtual void volatile wchar_t while xor xor_eq blockIdx blockDim threadIdx gridDim warpSize
+"""
+
+
+@dataclass(frozen=True)
+class CudaTarget(CFamilyTarget):
+    """CUDA C++. With *extern_c* the names of the functions are not mangled."""
+
+    extern_c: bool = True
+
+    language: ClassVar[str] = "CUDA C++"
+    has_hardware_axes: ClassVar[bool] = True
+    type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {
+            "bool": "bool",
+            "int8": "signed char",
+            "int16": "short",
+            "int32": "int",
+            "int64": "long long",
+            "uint8": "unsigned char",
+            "uint16": "unsigned short",
+            "uint32": "unsigned int",
+            "uint64": "unsigned long long",
+            "float32": "float",
+            "float64": "double",
+            "complex64": "cuda::std::complex<float>",
+            "complex128": "cuda::std::complex<double>",
+        }
+    )
+    type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {
+        np.dtype(np.complex64): _COMPLEX,
+        np.dtype(np.complex128): _COMPLEX,
+    }
+    local_qualifier: ClassVar[str] = "__shared__"
+    table_qualifier: ClassVar[str] = "static __constant__"
+    helper_qualifier: ClassVar[str] = "static __device__ inline"
+    group_index: ClassVar[tuple[str, ...]] = tuple(f"(int) blockIdx.{axis}" for axis in "xyz")
+    local_index: ClassVar[tuple[str, ...]] = tuple(f"(int) threadIdx.{axis}" for axis in "xyz")
+    barriers: ClassVar[Mapping[str, str]] = {
+        "local": "__syncthreads()",
+        "global": "__syncthreads()",
+    }
+    streaming_store: ClassVar[str | None] = "__stcs"
+    functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
+    complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {
+            "complex64": "cuda::std::complex<float>",
+            "complex128": "cuda::std::complex<double>",
+        }
+    )
+    complex_prefix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {"complex64": "cuda::std::", "complex128": "cuda::std::"}
+    )
+    reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+
+    def wrap_function(
+        self, declaration: cgen.Declarator, function: DeviceFunction
+    ) -> cgen.Declarator:
+        """Declare a kernel with the largest number of threads that it is launched with."""
+        bounded = cgen.cuda.CudaLaunchBounds(prod(function.locals), declaration)
+        kernel = cgen.cuda.CudaGlobal(bounded)
+        return cgen.Extern("C", kernel) if self.extern_c else kernel
+
+
+@dataclass(frozen=True)
+class PyCudaTarget(CudaTarget):
+    """CUDA C++ that this process runs through pycuda."""
+
+    runtime_module: ClassVar[str | None] = "kgen.runtime.cuda"

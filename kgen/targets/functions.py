@@ -1,0 +1,130 @@
+"""How each target spells the functions that expressions may call.
+
+A spelling is a pattern before the parenthesis of the arguments: ``{f}`` is the suffix of
+functions on float32, and words before the name are operators, as in ``0 != signbit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kgen.targets.preamble import Need, Rank, include
+
+__all__ = [
+    "CUDA_FUNCTIONS",
+    "C_FUNCTIONS",
+    "FunctionNames",
+    "GNU_FUNCTIONS",
+    "OPENCL_FUNCTIONS",
+]
+
+
+@dataclass(frozen=True)
+class FunctionNames:
+    """Patterns of functions on real numbers, on integers by type name, and on complex ones.
+
+    What is in no table the language does not have. ``needs`` are those beyond the library's.
+    """
+
+    real: Mapping[str, str]
+    integer: Mapping[str, Mapping[str, str]]
+    complex: frozenset[str]
+    needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_REAL = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1
+    fabs fdim floor fma fmax fmin fmod hypot ilogb ldexp lgamma llrint llround log log10 log1p
+    log2 logb nearbyint nextafter pow remainder rint round sin sinh sqrt tan tanh tgamma trunc
+"""
+_CLASSIFICATION = {name: name for name in ("isfinite", "isinf", "isnan", "isnormal")}
+
+_C_REAL: Final[Mapping[str, str]] = {
+    **{name: name + "{f}" for name in _REAL.split()},
+    **_CLASSIFICATION,
+    # a sign bit is any number but 0
+    "signbit": "0 != signbit",
+    "abs": "fabs{f}",
+    "max": "fmax{f}",
+    "min": "fmin{f}",
+    # long has 32 bits on some systems
+    "lrint": "llrint{f}",
+    "lround": "llround{f}",
+    "rsqrt": "1.0{f} / sqrt{f}",
+}
+_COMPLEX = _names(
+    "abs acos acosh asin asinh atan atanh conj cos cosh exp imag log pow real sin sinh sqrt tan "
+    "tanh"
+)
+_BESSEL = {f"bessel_{kind}{order}": f"{kind}{order}" for kind in "jy" for order in "01n"}
+
+_SIGNED = ("int8", "int16", "int32", "int64")
+_UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
+
+#: Integers: their extrema are helpers in C, and ``abs`` of unsigned ones is no call at all.
+_C_ABS = {"int8": "abs", "int16": "abs", "int32": "abs", "int64": "llabs"}
+
+C_FUNCTIONS: Final = FunctionNames(
+    _C_REAL, {"abs": _C_ABS}, _COMPLEX, {"abs": (include("stdlib.h"),)}
+)
+GNU_FUNCTIONS: Final = FunctionNames(
+    {**_C_REAL, **_BESSEL}, C_FUNCTIONS.integer, C_FUNCTIONS.complex, C_FUNCTIONS.needs
+)
+
+_EXTREMA = {name: dict.fromkeys((*_SIGNED, *_UNSIGNED), name) for name in ("max", "min")}
+
+CUDA_FUNCTIONS: Final = FunctionNames(
+    {
+        **_C_REAL,
+        **_BESSEL,
+        "rsqrt": "rsqrt{f}",
+    },
+    {"abs": _C_ABS, **_EXTREMA},
+    _COMPLEX,
+)
+
+_OPENCL_ABS = {
+    "int8": "(char) abs",
+    "int16": "(short) abs",
+    "int32": "(int) abs",
+    "int64": "(long) abs",
+}
+
+
+def _from_pyopencl(name: str) -> Need:
+    return Need(Rank.INCLUDE, name, f"#include <{name}>")
+
+
+_BESSEL_J = (_from_pyopencl("pyopencl-bessel-j.cl"),)
+_BESSEL_Y = (_from_pyopencl("pyopencl-bessel-y.cl"),)
+
+OPENCL_FUNCTIONS: Final = FunctionNames(
+    {
+        **{name: name for name in _REAL.split()},
+        **_CLASSIFICATION,
+        "signbit": "signbit",
+        "abs": "fabs",
+        "max": "fmax",
+        "min": "fmin",
+        "nearbyint": "rint",
+        "llrint": "(long) rint",
+        "lrint": "(long) rint",
+        "llround": "(long) round",
+        "lround": "(long) round",
+        "rsqrt": "rsqrt",
+        **{f"bessel_{name}": f"bessel_{name}" for name in ("j0", "j1", "y0", "y1", "yn")},
+        "bessel_jn": "bessel_jv",
+    },
+    {"abs": _OPENCL_ABS, **_EXTREMA},
+    _names("abs conj cos cosh exp imag log pow real sin sinh sqrt tan tanh"),
+    {
+        **{f"bessel_{name}": _BESSEL_J for name in ("j0", "j1", "jn")},
+        **{f"bessel_{name}": _BESSEL_Y for name in ("y0", "y1", "yn")},
+    },
+)

@@ -1,0 +1,106 @@
+"""Small functions that generated code calls for what its language has no operator for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import cgen
+
+from kgen.ir.types import NumpyType
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.preamble import Need, Rank
+
+__all__ = ["HELPERS", "helper_name", "helper_need"]
+
+
+def _floor_div(kind: str) -> list[cgen.Generable]:
+    return [
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "q")), "a / b"),
+        cgen.Statement("return q - (a % b != 0 && (a < 0) != (b < 0))"),
+    ]
+
+
+def _floor_mod(kind: str) -> list[cgen.Generable]:
+    return [
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "r")), "a % b"),
+        cgen.Statement("return r != 0 && (r < 0) != (b < 0) ? r + b : r"),
+    ]
+
+
+def _float_mod(kind: str, fmod: str) -> list[cgen.Generable]:
+    return [
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "r")), f"{fmod}(a, b)"),
+        cgen.Statement("return r != 0 && (r < 0) != (b < 0) ? r + b : r"),
+    ]
+
+
+def _power(kind: str) -> list[cgen.Generable]:
+    """Write exponentiation by squaring; a negative exponent gives what truncation gives."""
+    return [
+        cgen.If(
+            cgen.Line("b < 0"),
+            cgen.Statement("return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0"),
+        ),
+        *_unsigned_power(kind),
+    ]
+
+
+def _unsigned_power(kind: str) -> list[cgen.Generable]:
+    step = [
+        cgen.If(cgen.Line("b % 2 != 0"), cgen.Statement("result *= a")),
+        cgen.Statement("b /= 2"),
+        cgen.If(cgen.Line("b != 0"), cgen.Statement("a *= a")),
+    ]
+    return [
+        cgen.Initializer(cgen.Value(kind, "result"), "1"),
+        cgen.While(cgen.Line("b != 0"), cgen.Block(step)),
+        cgen.Statement("return result"),
+    ]
+
+
+def _minimum(kind: str) -> list[cgen.Generable]:
+    return [cgen.Statement("return a < b ? a : b")]
+
+
+def _maximum(kind: str) -> list[cgen.Generable]:
+    return [cgen.Statement("return a > b ? a : b")]
+
+
+#: By name: all take two numbers of one type and return one of it.
+HELPERS: Final[Mapping[str, Callable[[str], list[cgen.Generable]]]] = {
+    "floor_div": _floor_div,
+    "max": _maximum,
+    "min": _minimum,
+    "mod": _floor_mod,
+    "pow": _power,
+}
+
+
+def helper_name(name: str, dtype: NumpyType) -> str:
+    """Return what the helper *name* for *dtype* is called in generated code.
+
+    >>> from kgen.ir.types import INT32
+    >>> helper_name("floor_div", INT32)
+    'kgen_floor_div_int32'
+    """
+    return f"kgen_{name}_{dtype.dtype.name}"
+
+
+def helper_need(target: CFamilyTarget, name: str, dtype: NumpyType) -> Need:
+    """Return the definition of the helper *name* for *dtype*."""
+    kind = target.type_name(dtype)
+    if name == "mod" and dtype.dtype.kind == "f":
+        suffix = "f" if dtype.itemsize == 4 else ""
+        body = _float_mod(kind, target.functions.real["fmod"].format(f=suffix))
+    elif name == "pow" and dtype.dtype.kind == "u":
+        body = _unsigned_power(kind)
+    else:
+        body = HELPERS[name](kind)
+    called = helper_name(name, dtype)
+    operands = [cgen.Value(kind, "a"), cgen.Value(kind, "b")]
+    declaration = cgen.FunctionDeclaration(
+        cgen.Value(f"{target.helper_qualifier} {kind}", called), operands
+    )
+    text = str(cgen.FunctionBody(declaration, cgen.Block(body)))
+    return Need(Rank.HELPER, called, text)

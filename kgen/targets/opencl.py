@@ -1,0 +1,107 @@
+"""The OpenCL targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import cgen
+import cgen.opencl
+import numpy as np
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
+from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
+from kgen.targets.preamble import Need, Rank, include
+
+__all__ = ["OpenCLTarget", "PyOpenCLTarget"]
+
+_FP64 = Need(
+    Rank.PRAGMA,
+    "fp64",
+    "#if __OPENCL_C_VERSION__ < 120\n#pragma OPENCL EXTENSION cl_khr_fp64: enable\n#endif",
+)
+#: Complex types and functions, which pyopencl puts on the include path of its builds.
+_COMPLEX = include("pyopencl-complex.h")
+_COMPLEX_DOUBLE = Need(Rank.DEFINE, "complex double", "#define PYOPENCL_DEFINE_CDOUBLE")
+
+_WORDS = """
+    auto break case char const constant continue default do double else enum extern float for
+    global goto half if image1d_t image2d_t image3d_t inline int kernel local long pipe private
+    read_only read_write register restrict return sampler_t short signed sizeof size_t static
+    struct switch typedef uchar uint ulong union unsigned ushort void volatile while write_only
+    bool true false cfloat_t cdouble_t
+"""
+
+
+@dataclass(frozen=True)
+class OpenCLTarget(CFamilyTarget):
+    """OpenCL C. Complex numbers use pyopencl's header, ``pyopencl-complex.h``."""
+
+    language: ClassVar[str] = "OpenCL C"
+    has_hardware_axes: ClassVar[bool] = True
+    type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {
+            # a bool has no fixed size, and may not be an argument
+            "bool": "char",
+            "int8": "char",
+            "int16": "short",
+            "int32": "int",
+            "int64": "long",
+            "uint8": "uchar",
+            "uint16": "ushort",
+            "uint32": "uint",
+            "uint64": "ulong",
+            "float32": "float",
+            "float64": "double",
+            "complex64": "cfloat_t",
+            "complex128": "cdouble_t",
+        }
+    )
+    type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {
+        np.dtype(np.float64): (_FP64,),
+        np.dtype(np.complex64): (_COMPLEX,),
+        np.dtype(np.complex128): (_FP64, _COMPLEX_DOUBLE, _COMPLEX),
+    }
+    local_qualifier: ClassVar[str] = "__local"
+    global_qualifier: ClassVar[str] = "__global"
+    constant_qualifier: ClassVar[str] = "__constant"
+    table_qualifier: ClassVar[str] = "__constant"
+    group_index: ClassVar[tuple[str, ...]] = ("gid(0)", "gid(1)", "gid(2)")
+    local_index: ClassVar[tuple[str, ...]] = ("lid(0)", "lid(1)", "lid(2)")
+    group_needs: ClassVar[tuple[Need, ...]] = (
+        Need(Rank.MACRO, "lid gid 1", "#define gid(N) ((int) get_group_id(N))"),
+    )
+    local_needs: ClassVar[tuple[Need, ...]] = (
+        Need(Rank.MACRO, "lid gid 0", "#define lid(N) ((int) get_local_id(N))"),
+    )
+    barriers: ClassVar[Mapping[str, str]] = {
+        "local": "barrier(CLK_LOCAL_MEM_FENCE)",
+        "global": "barrier(CLK_GLOBAL_MEM_FENCE)",
+    }
+    functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
+    complex_arithmetic: ClassVar[str] = "functions"
+    complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {"complex64": "cfloat_new", "complex128": "cdouble_new"}
+    )
+    complex_prefix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
+        {"complex64": "cfloat_", "complex128": "cdouble_"}
+    )
+    reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+
+    def wrap_function(
+        self, declaration: cgen.Declarator, function: DeviceFunction
+    ) -> cgen.Declarator:
+        """Declare a kernel with the size of its work-groups."""
+        sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, declaration)
+        return cgen.opencl.CLKernel(sized)
+
+
+@dataclass(frozen=True)
+class PyOpenCLTarget(OpenCLTarget):
+    """OpenCL C that this process runs through pyopencl, on *device* or that of a queue."""
+
+    device: Any = field(default=None, compare=False, repr=False)
+
+    runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"

@@ -1,0 +1,78 @@
+"""Bounds of integer expressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pymbolic import parse
+
+from kgen.analysis.signs import Interval, Signs
+from kgen.ir.data import GlobalArg, Iname, ValueArg
+from kgen.ir.domain import parse_assumptions, parse_domain
+from kgen.ir.expr import LocalHardwareAxisIndex
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import LocalInameTag
+from kgen.ir.target import TargetBase
+
+
+def signs() -> Signs:
+    kernel = LoopKernel(
+        name="k",
+        domains=(parse_domain("{ [i, j, l]: 0<=i<n and -3<=j<=5 and 0<=l<16 }"),),
+        instructions=(),
+        inames={
+            "i": Iname("i"),
+            "j": Iname("j"),
+            "l": Iname("l", frozenset({LocalInameTag(0)})),
+        },
+        args=(
+            GlobalArg("a", np.float32, shape="n"),
+            GlobalArg("u", np.uint16, shape="m, n + 3"),
+            ValueArg("q", np.int32),
+            ValueArg("c", np.uint32),
+        ),
+        assumptions=parse_assumptions("q >= 2 and q <= 9"),
+        target=TargetBase(),
+    )
+    return Signs(kernel)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("i", 0, None),
+        ("2*j + 1", -5, 11),
+        ("-j", -5, 3),
+        ("q", 2, 9),
+        ("n", 0, None),
+        ("m", 0, None),
+        ("c", 0, 2**32 - 1),
+        ("u[i, j]", 0, 2**16 - 1),
+        ("j // 2", -2, 2),
+        ("j % 4", 0, 3),
+        ("i % q", 0, 8),
+        ("i // q", 0, None),
+        ("i % n", None, None),
+        ("i*q", 0, None),
+        ("j*q", -27, 45),
+        ("n - i", None, None),
+        ("min(i, q)", 0, 9),
+        ("max(j, q)", 2, 9),
+        ("i < n", 0, 1),
+        ("abs(j)", 0, None),
+        ("j if i < 3 else q", -3, 9),
+    ],
+)
+def test_bounds(text: str, low: int | None, high: int | None) -> None:
+    assert signs().interval(parse(text)) == Interval(low, high)
+
+
+def test_work_items_are_as_many_as_the_group_has() -> None:
+    assert signs().interval(LocalHardwareAxisIndex(0)) == Interval(0, 15)
+
+
+def test_the_domain_of_a_statement_tells_more_than_its_variables() -> None:
+    top, den = parse("n - 1 - i"), parse("n")
+    assert not signs().divides_as_in_c(top, den)
+    assert signs().divides_as_in_c(top, den, frozenset({"i"}))
+    assert not signs().divides_as_in_c(parse("n - 2 - i"), den, frozenset({"i"}))
