@@ -11,19 +11,24 @@ from kgen.ast.nodes import Barrier, Block, DeviceFunction, Node
 from kgen.ast.translate import instantiate, translate
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.data import ArrayBase, TemporaryVariable
+from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
-from kgen.schedule.to_isl import Nest, axis_context, axes_in, make_nest, to_isl
+from kgen.schedule.to_isl import Nest, axes_in, axis_context, make_nest, to_isl
 from kgen.schedule.tree import (
     Barrier as ScheduleBarrier,
+)
+from kgen.schedule.tree import (
     Bind,
     Launch,
     Loop,
-    Node as ScheduleNode,
     Schedule,
     Sequence,
     insn_ids,
+)
+from kgen.schedule.tree import (
+    Node as ScheduleNode,
 )
 
 
@@ -104,7 +109,7 @@ def _storage(kernel: LoopKernel, ids: tuple[str, ...]) -> tuple[tuple[str, ...],
         used |= insn.dependency_names()
         for name in insn.within_inames | insn.reduction_inames():
             domain = kernel.domains[kernel.home_domain[name]]
-            used.update(domain.get_var_names(isl.dim_type.param))
+            used.update(param_names(domain))
     frontier = sorted(used)
     while frontier:
         array = kernel.array_vars.get(frontier.pop())

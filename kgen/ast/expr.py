@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.ast.islast import KIND, OP
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant
 
-_KIND = isl.ast_expr_type
-_OP = isl.ast_expr_op_type
-
-_COMPARISONS = {_OP.eq: "==", _OP.le: "<=", _OP.lt: "<", _OP.ge: ">=", _OP.gt: ">"}
+_COMPARISONS = {OP.eq: "==", OP.le: "<=", OP.lt: "<", OP.ge: ">=", OP.gt: ">"}
 _FLIPPED = {"==": "!=", "!=": "==", "<=": ">", ">": "<=", "<": ">=", ">=": "<"}
 
 
@@ -22,20 +20,20 @@ def _add(args: list[Expr]) -> Expr:
     return p.Sum(tuple(args))
 
 
-def _arithmetic() -> Mapping[isl.ast_expr_op_type, Callable[[list[Expr]], Expr]]:
+def _arithmetic() -> Mapping[Any, Callable[[list[Expr]], Expr]]:
     return {
-        _OP.add: _add,
-        _OP.sub: lambda a: p.Sum((a[0], p.Product((-1, a[1])))),
-        _OP.mul: lambda a: p.Product(tuple(a)),
-        _OP.minus: lambda a: p.Product((-1, a[0])),
-        _OP.max: lambda a: p.Max(tuple(a)),
-        _OP.min: lambda a: p.Min(tuple(a)),
+        OP.add: _add,
+        OP.sub: lambda a: p.Sum((a[0], p.Product((-1, a[1])))),
+        OP.mul: lambda a: p.Product(tuple(a)),
+        OP.minus: lambda a: p.Product((-1, a[0])),
+        OP.max: lambda a: p.Max(tuple(a)),
+        OP.min: lambda a: p.Min(tuple(a)),
         # isl proved div exact, and the operands of pdiv non-negative
-        _OP.div: lambda a: TruncQuotient(simplify(a[0]), a[1]),
-        _OP.pdiv_q: lambda a: TruncQuotient(simplify(a[0]), a[1]),
-        _OP.pdiv_r: lambda a: TruncRemainder(simplify(a[0]), a[1]),
-        _OP.zdiv_r: lambda a: TruncRemainder(simplify(a[0]), a[1]),
-        _OP.fdiv_q: lambda a: p.FloorDiv(simplify(a[0]), a[1]),
+        OP.div: lambda a: TruncQuotient(simplify(a[0]), a[1]),
+        OP.pdiv_q: lambda a: TruncQuotient(simplify(a[0]), a[1]),
+        OP.pdiv_r: lambda a: TruncRemainder(simplify(a[0]), a[1]),
+        OP.zdiv_r: lambda a: TruncRemainder(simplify(a[0]), a[1]),
+        OP.fdiv_q: lambda a: p.FloorDiv(simplify(a[0]), a[1]),
     }
 
 
@@ -59,30 +57,30 @@ class ExprReader:
         The result is ``True`` or ``False`` where that is decided.
         """
         kind = expr.get_type()
-        if kind == _KIND.int:
+        if kind == KIND.int:
             return bool(expr.get_val().to_python())
         op = expr.op_get_type()
         args = [expr.op_get_arg(k) for k in range(expr.op_get_n_arg())]
         if op in _COMPARISONS:
             return move_to_sides(self._raw(args[0]), _COMPARISONS[op], self._raw(args[1]))
-        if op in (_OP.and_, _OP.and_then):
+        if op in (OP.and_, OP.and_then):
             return conjunction([self.condition(arg) for arg in args])
-        if op in (_OP.or_, _OP.or_else):
+        if op in (OP.or_, OP.or_else):
             return _disjunction([self.condition(arg) for arg in args])
-        if op in (_OP.cond, _OP.select):
+        if op in (OP.cond, OP.select):
             test, then, other = (self.condition(arg) for arg in args)
             return _disjunction([conjunction([test, then]), conjunction([negation(test), other])])
         raise AssertionError(f"isl gave a condition of type {op}")
 
     def _raw(self, expr: isl.AstExpr) -> Expr:
         kind = expr.get_type()
-        if kind == _KIND.id:
+        if kind == KIND.id:
             return self.names(expr.get_id().get_name())
-        if kind == _KIND.int:
+        if kind == KIND.int:
             return int(expr.get_val().to_python())
         op = expr.op_get_type()
         args = [expr.op_get_arg(k) for k in range(expr.op_get_n_arg())]
-        if op in (_OP.cond, _OP.select):
+        if op in (OP.cond, OP.select):
             return p.If(self.condition(args[0]), self._raw(args[1]), self._raw(args[2]))
         make = _ARITHMETIC.get(op)
         if make is None:
@@ -164,5 +162,5 @@ def minimum(values: list[Expr]) -> Expr:
     constants = [value for value in values if is_constant(value)]
     rest = tuple(dict.fromkeys(value for value in values if not is_constant(value)))
     if constants:
-        rest = (reduce(min, constants), *rest)
+        rest = (min(int(value) for value in constants), *rest)
     return rest[0] if len(rest) == 1 else p.Min(rest)

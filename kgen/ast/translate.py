@@ -9,15 +9,13 @@ import pymbolic.primitives as p
 
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, conjunction, minimum, successor
+from kgen.ast.islast import NODE, OP
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run
 from kgen.ir.expr import Expr, is_constant, substitute
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT32
 from kgen.schedule.to_isl import Nest, axis_from_name
 from kgen.schedule.tree import Barrier as ScheduleBarrier
-
-_NODE = isl.ast_node_type
-_OP = isl.ast_expr_op_type
 
 
 def translate(nest: Nest, ast: isl.AstNode) -> Node:
@@ -32,17 +30,17 @@ class _Translator:
     def node(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
         """Translate below a mark for *loop*; *names* are the iterators around."""
         kind = ast.get_type()
-        if kind == _NODE.mark:
+        if kind == NODE.mark:
             return self._mark(ast, names)
-        if kind == _NODE.for_:
+        if kind == NODE.for_:
             return self._for(ast, names, loop)
-        if kind == _NODE.if_:
+        if kind == NODE.if_:
             return self._if(ast, names, loop)
-        if kind == _NODE.block:
+        if kind == NODE.block:
             children = ast.block_get_children()
             parts = [self.node(children.get_at(k), names, loop) for k in range(len_of(children))]
             return Block(tuple(parts))
-        if kind == _NODE.user:
+        if kind == NODE.user:
             return self._user(ast, names)
         raise AssertionError(f"isl gave a node of type {kind}")
 
@@ -76,13 +74,13 @@ class _Translator:
     ) -> Expr:
         """Read ``iterator < e`` or ``iterator <= e``, or several of them."""
         op = cond.op_get_type()
-        if op in (_OP.and_, _OP.and_then):
+        if op in (OP.and_, OP.and_then):
             parts = [cond.op_get_arg(k) for k in range(cond.op_get_n_arg())]
             return minimum([self._stop(part, reader, names, first) for part in parts])
         bound = reader.value(cond.op_get_arg(1))
-        if op == _OP.lt:
+        if op == OP.lt:
             return bound
-        assert op == _OP.le, f"isl gave a loop condition of type {op}"
+        assert op == OP.le, f"isl gave a loop condition of type {op}"
         return successor(bound, first_is_natural=is_constant(first) and bool(first >= 0))
 
     def _if(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
@@ -228,14 +226,11 @@ class _Instance:
         statement = self.nest.statements[int(run.insn_id[1:])]
         if isinstance(statement.node, ScheduleBarrier):
             return Barrier(statement.node.memory, statement.node.reason)
-        position = {f"x{k}": loop.iname for k, loop in enumerate(self.nest.loops)}
-        for at, iname in enumerate(statement.dims):
-            position.setdefault(f"y{at}", iname)
+        position = {f"y{at}": iname for at, iname in enumerate(statement.dims)}
+        position.update((name, loop.iname) for name, loop in self.loops.items())
         values = {position[name]: self._expr(value) for name, value in run.values.items()}
-        insn = self.kernel.id_to_insn[statement.node.insn_ids[0]]
-        for iname, value in self.axes.items():
-            if iname in insn.within_inames:
-                values[iname] = value
+        inames = self.kernel.id_to_insn[statement.node.insn_ids[0]].within_inames
+        values.update((name, value) for name, value in self.axes.items() if name in inames)
         runs: list[Node] = [Run(insn_id, values) for insn_id in statement.node.insn_ids]
         body = runs[0] if len(runs) == 1 else Block(tuple(runs))
         if statement.conditions:

@@ -15,9 +15,7 @@ from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.domain import Set, constant_bounds, set_from_condition
 from kgen.ir.expr import (
     Expr,
-    GroupHardwareAxisIndex,
     IdentityMapper,
-    LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
     is_constant,
@@ -75,7 +73,8 @@ class _Facts:
             for condition in self.conditions:
                 space = _space_with(known.get_space(), condition)
                 try:
-                    known = known.intersect(set_from_condition(space, _named_axes(condition)).params())
+                    holds = set_from_condition(space, _named_axes(condition))
+                    known = known.intersect(holds.params())
                 except ExpressionToAffineConversionError:
                     continue
             self._known = known
@@ -96,11 +95,10 @@ def _space_with(space: isl.Space, condition: Expr) -> isl.Space:
 class _AxisNamer(IdentityMapper):
     """Put isl's parameters in the place of hardware axes, floor division for C's."""
 
-    def map_group_hardware_axis_index(self, expr: GroupHardwareAxisIndex, *args: object) -> Expr:
+    def map_group_hardware_axis_index(self, expr: Expr, *args: object) -> Expr:
         return p.Variable(axis_name(expr))
 
-    def map_local_hardware_axis_index(self, expr: LocalHardwareAxisIndex, *args: object) -> Expr:
-        return p.Variable(axis_name(expr))
+    map_local_hardware_axis_index = map_group_hardware_axis_index
 
 
 def _named_axes(condition: Expr) -> Expr:
@@ -152,7 +150,8 @@ class _Expander:
                 [
                     condition
                     for condition in self._conditions(loop, value)
-                    if isinstance(condition, bool) or not self.facts.imply(_without_trunc(condition))
+                    if isinstance(condition, bool)
+                    or not self.facts.imply(_without_trunc(condition))
                 ]
             )
             if guard is False:
@@ -167,7 +166,7 @@ class _Expander:
         tops = trip.children if isinstance(trip, p.Min) else (trip,)
         if is_constant(loop.first) and isinstance(loop.stop, p.Min):
             tops = tuple(c - loop.first for c in loop.stop.children if is_constant(c)) or tops
-        counts = [top for top in tops if is_constant(top)]
+        counts = [int(top) for top in tops if isinstance(top, int)]
         if counts:
             self._check_count(loop, min(counts))
             return [

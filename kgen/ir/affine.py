@@ -222,8 +222,8 @@ def move_to_sides(lhs: Expr, op: str, rhs: Expr) -> p.Comparison | bool:
 
 def _inequality(terms: list[tuple[int, Expr]], constant: int) -> p.Comparison:
     """Write ``terms + constant >= 0``."""
-    more = [term for term in terms if term[0] > 0]
-    less = [(-coefficient, atom) for coefficient, atom in terms if coefficient < 0]
+    more = sorted((term for term in terms if term[0] > 0), key=_by_weight)
+    less = sorted(((-c, atom) for c, atom in terms if c < 0), key=_by_weight)
     if not less:
         return p.Comparison(_sum(more, 0), ">=", -constant)
     if not more:
@@ -232,6 +232,10 @@ def _inequality(terms: list[tuple[int, Expr]], constant: int) -> p.Comparison:
         return p.Comparison(_sum(less, 0), "<=", _sum(more, 0))
     slack = constant + 1
     return p.Comparison(_sum(less, max(-slack, 0)), "<", _sum(more, max(slack, 0)))
+
+
+def _by_weight(term: tuple[int, Expr]) -> int:
+    return -term[0]
 
 
 def _equation(terms: list[tuple[int, Expr]], constant: int, op: str) -> p.Comparison | bool:

@@ -20,7 +20,7 @@ from kgen.ir.layout import (
     parse_shape,
     resolve_strides,
 )
-from kgen.ir.types import AddressSpace, AutoType, KgenType, auto, to_kgen_type
+from kgen.ir.types import AddressSpace, KgenType, auto, to_kgen_type
 
 __all__ = [
     "ArrayArg",
@@ -104,7 +104,7 @@ class ArrayBase(Declaration):
         )
 
     def num_user_axes(self) -> int:
-        """The number of axes that a subscript has."""
+        """Return the number of axes that a subscript has."""
         if isinstance(self.shape, tuple):
             return len(self.shape)
         return len(self.dim_tags) if isinstance(self.dim_tags, tuple) else 0
@@ -123,7 +123,7 @@ class ArrayBase(Declaration):
                 else tag
                 for tag in tags
             )
-        return self.copy(shape=shape, dim_tags=tags)  # type: ignore[return-value]
+        return self.copy(shape=shape, dim_tags=tags)
 
     @property
     def fixed_strides(self) -> tuple[Expr, ...]:
@@ -144,7 +144,7 @@ class ArrayBase(Declaration):
             changes["dim_tags"] = tuple(_map_tag(tag, mapper) for tag in self.dim_tags)
         if self.offset is not auto and self.offset is not None:
             changes["offset"] = mapper(self.offset)
-        return self.copy(**changes)  # type: ignore[return-value]
+        return self.copy(**changes)
 
     def _layout_text(self) -> str:
         shape = self.shape

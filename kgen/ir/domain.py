@@ -34,7 +34,8 @@ _DIV = isl.dim_type.div
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
 _ISL_WORDS = frozenset(
-    "and or not exists mod floor ceil floord ceild min max implies true false True False".split()
+    ("and", "or", "not", "exists", "mod", "floor", "ceil", "floord", "ceild", "min", "max")
+    + ("implies", "true", "false", "True", "False")
 )
 
 
@@ -92,7 +93,8 @@ def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
     for k in range(domain.dim(_SET)):
         if domain.get_dim_name(_SET, k) is None:
             raise KernelError(f"axis {k} of the domain '{text or domain}' has no name")
-    return domain
+    result: BasicSet = domain
+    return result
 
 
 def parse_assumptions(given: Any) -> Set:
@@ -121,7 +123,8 @@ def parse_assumptions(given: Any) -> Set:
         given = isl.Set(str(given))
     if isinstance(given, isl.BasicSet):
         given = isl.Set.from_basic_set(given)
-    return given.params()
+    result: Set = given.params()
+    return result
 
 
 # -- names --------------------------------------------------------------------------
@@ -129,12 +132,12 @@ def parse_assumptions(given: Any) -> Set:
 
 def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
     """Return the names of the set dimensions."""
-    return tuple(domain.get_dim_name(_SET, k) for k in range(domain.dim(_SET)))
+    return tuple(str(domain.get_dim_name(_SET, k)) for k in range(domain.dim(_SET)))
 
 
 def param_names(domain: BasicSet | Set | PwAff) -> tuple[str, ...]:
     """Return the names of the parameters."""
-    return tuple(domain.get_dim_name(_PARAM, k) for k in range(domain.dim(_PARAM)))
+    return tuple(str(domain.get_dim_name(_PARAM, k)) for k in range(domain.dim(_PARAM)))
 
 
 def used_param_names(domain: Set) -> tuple[str, ...]:
@@ -175,7 +178,7 @@ def rename_dims(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:
     """Rename set dimensions and parameters."""
     for kind in (_SET, _PARAM):
         for k in range(domain.dim(kind)):
-            new = names.get(domain.get_dim_name(kind, k))
+            new = names.get(str(domain.get_dim_name(kind, k)))
             if new is not None:
                 domain = domain.set_dim_name(kind, k, new)
     return domain
@@ -375,17 +378,22 @@ def aff_to_expr(aff: isl.Aff) -> Expr:
         for k in range(aff.dim(kind)):
             coefficient = scaled.get_coefficient_val(kind, k).to_python()
             if coefficient:
-                terms.append(_times(coefficient, p.Variable(aff.get_dim_name(kind, k))))
+                terms.append(_times(coefficient, p.Variable(str(aff.get_dim_name(kind, k)))))
     for k in range(aff.dim(_DIV)):
         coefficient = scaled.get_coefficient_val(_DIV, k).to_python()
         if coefficient:
             terms.append(_times(coefficient, aff_to_expr(aff.get_div(k))))
     constant = scaled.get_constant_val().to_python()
-    terms.sort(key=lambda t: isinstance(t, p.Product) and is_constant(t.children[0]) and t.children[0] < 0)
+    terms.sort(key=_is_negative)
     if constant or not terms:
         terms.append(constant)
     total = terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
     return total if denominator == 1 else p.FloorDiv(total, denominator)
+
+
+def _is_negative(term: Expr) -> bool:
+    factor: Any = term.children[0] if isinstance(term, p.Product) else 1
+    return isinstance(factor, int) and factor < 0
 
 
 def _times(coefficient: int, expr: Expr) -> Expr:

@@ -11,6 +11,8 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import (
     PREC_CALL,
     PREC_NONE,
+)
+from pymbolic.mapper.stringifier import (
     StringifyMapper as _StringifyMapper,
 )
 from pytools.tag import Tag
@@ -87,7 +89,7 @@ class Reduction(p.ExpressionNode):
     allow_simultaneous: bool = False
 
     def __post_init__(self) -> None:
-        inames = self.inames
+        inames: Any = self.inames
         if isinstance(inames, str):
             inames = tuple(name.strip() for name in inames.split(","))
         object.__setattr__(
@@ -95,8 +97,9 @@ class Reduction(p.ExpressionNode):
             "inames",
             tuple(n.name if isinstance(n, p.Variable) else n for n in inames),
         )
-        if isinstance(self.operation, str):
-            object.__setattr__(self, "operation", parse_reduction_op(self.operation))
+        operation: Any = self.operation
+        if isinstance(operation, str):
+            object.__setattr__(self, "operation", parse_reduction_op(operation))
 
     @property
     def is_tuple_typed(self) -> bool:
@@ -163,7 +166,7 @@ class _NodesOfKgen:
     def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
         return expr
 
-    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> Expr:
+    def map_typed_literal(self, expr: Any, *args: Any) -> Expr:
         return expr
 
     map_group_hardware_axis_index = map_typed_literal
@@ -201,7 +204,7 @@ class _NodesOfKgen:
         return tuple(self.rec(part, *args) for part in expr)
 
 
-class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg,misc]
+class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
     """Rebuild an expression; the base of everything that changes one."""
 
 
@@ -239,10 +242,10 @@ class SubstitutionMapper(IdentityMapper):
         return SubArrayRef(swept, self.rec(expr.subscript, *args))
 
 
-class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg,misc]
+class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg]
     """Fold an expression bottom-up; the base of analyses."""
 
-    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> Any:
+    def map_typed_literal(self, expr: Any, *args: Any) -> Any:
         return self.combine(())
 
     map_group_hardware_axis_index = map_typed_literal
@@ -269,10 +272,10 @@ class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg,misc]
         return self.combine([self.rec(part, *args) for part in expr])
 
 
-class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg,misc]
+class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg]
     """Visit every node, for its effect on the mapper."""
 
-    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> None:
+    def map_typed_literal(self, expr: Any, *args: Any) -> None:
         self.visit(expr, *args)
 
     map_group_hardware_axis_index = map_typed_literal

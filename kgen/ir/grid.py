@@ -10,7 +10,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError, message
-from kgen.ir.domain import PwAff, aff_to_expr, dim_max, dim_min, param_names, static_value
+from kgen.ir.domain import SET_DIM, PwAff, aff_to_expr, dim_max, dim_min, param_names, static_value
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 
@@ -68,7 +68,8 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
     outer = [n for n in param_names(domain) if n in kernel.inames]
     for name in outer:  # an axis is as long as its longest instance
         at = domain.find_dim_by_name(isl.dim_type.param, name)
-        domain = domain.move_dims(isl.dim_type.set, domain.dim(isl.dim_type.set), isl.dim_type.param, at, 1)
+        end = domain.dim(SET_DIM)
+        domain = domain.move_dims(SET_DIM, end, isl.dim_type.param, at, 1)
     low = static_value(dim_min(domain, iname), kernel.assumptions, largest=False, what=what)
     start = isl.PwAff.from_aff(low)
     extent = dim_max(domain, iname).sub(start).add_constant_val(_ONE)

@@ -185,55 +185,56 @@ class InstructionBase:
         return tuple(sorted(self.predicates, key=to_text))
 
     def assignee_var_names(self) -> tuple[str, ...]:
-        """The names of the variables written."""
+        """Return the names of the variables written."""
         return tuple(assignee_name(lhs) for lhs in self.assignees)
 
     def assignee_subscript_deps(self) -> tuple[frozenset[str], ...]:
-        """The variables in the subscripts of each assignee."""
+        """Return the variables in the subscripts of each assignee."""
         return tuple(frozenset(variable_names(*_index_of(lhs))) for lhs in self.assignees)
 
-    def _read_exprs(self) -> tuple[Expr, ...]:
+    def read_exprs(self) -> tuple[Expr, ...]:
+        """The expressions that are evaluated, without predicates and subscripts of assignees."""
         return ()
 
     def expressions(self) -> tuple[Expr, ...]:
         """All expressions: what is read, the predicates, the places written."""
-        return (*self._read_exprs(), *self.sorted_predicates, *self.assignees)
+        return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
 
     @cached_property
     def _read_names(self) -> frozenset[str]:
-        exprs = [*self._read_exprs(), *self.sorted_predicates]
+        exprs = [*self.read_exprs(), *self.sorted_predicates]
         for lhs in self.assignees:
             exprs.extend(_index_of(lhs))
         return frozenset(variable_names(*exprs))
 
     def read_dependency_names(self) -> frozenset[str]:
-        """All variables read: operands, subscripts, predicates; reduction inames too."""
+        """Return all variables read: operands, subscripts, predicates; reduction inames too."""
         return self._read_names
 
     def write_dependency_names(self) -> frozenset[str]:
-        """The variables written and those in their subscripts."""
+        """Return the variables written and those in their subscripts."""
         return frozenset(self.assignee_var_names()).union(*self.assignee_subscript_deps())
 
     def dependency_names(self) -> frozenset[str]:
-        """All variables that occur."""
+        """Return all variables that occur."""
         return self.read_dependency_names() | self.write_dependency_names()
 
     @cached_property
     def reduction_inames_ordered(self) -> tuple[str, ...]:
         """The inames of all reductions inside, in order of appearance."""
         found: dict[str, None] = {}
-        for expr in self._read_exprs():
+        for expr in self.read_exprs():
             _collect_reduction_inames(expr, found)
         return tuple(found)
 
     def reduction_inames(self) -> frozenset[str]:
-        """The inames of all reductions inside."""
+        """Return the inames of all reductions inside."""
         return frozenset(self.reduction_inames_ordered)
 
     def sub_array_ref_inames(self) -> frozenset[str]:
-        """The inames swept by sub-array references."""
+        """Return the inames swept by sub-array references."""
         found: dict[str, None] = {}
-        for expr in (*self._read_exprs(), *self.assignees):
+        for expr in (*self.read_exprs(), *self.assignees):
             _collect_swept_inames(expr, found)
         return frozenset(found)
 
@@ -247,7 +248,7 @@ class InstructionBase:
         raise NotImplementedError
 
     def get_str_options(self) -> list[str]:
-        """The options as they are written between braces."""
+        """Return the options as they are written between braces."""
         options = [f"id={self.id}"] if self.id else []
         if self.priority:
             options.append(f"priority={self.priority}")
@@ -258,7 +259,7 @@ class InstructionBase:
         if self.conflicts_with_groups:
             options.append("conflicts=" + ":".join(sorted(self.conflicts_with_groups)))
         if self.no_sync_with:
-            pairs = (f"{id}@{scope}" for id, scope in sorted(self.no_sync_with))
+            pairs = (f"{other}@{scope}" for other, scope in sorted(self.no_sync_with))
             options.append("nosync=" + ":".join(pairs))
         return options
 
@@ -271,7 +272,7 @@ class MultiAssignmentBase(InstructionBase):
 
     expression: Expr
 
-    def _read_exprs(self) -> tuple[Expr, ...]:
+    def read_exprs(self) -> tuple[Expr, ...]:
         return (self.expression,)
 
 
@@ -325,7 +326,7 @@ class Assignment(MultiAssignmentBase):
         )
 
     def get_str_options(self) -> list[str]:
-        """The options as they are written between braces."""
+        """Return the options as they are written between braces."""
         options = super().get_str_options()
         if self.atomicity:
             inits = any(isinstance(a, AtomicInit) for a in self.atomicity)
@@ -428,7 +429,7 @@ class CInstruction(InstructionBase):
         """Return this with some fields changed."""
         return type(self)(**{**_fields_of(self), **changes})
 
-    def _read_exprs(self) -> tuple[Expr, ...]:
+    def read_exprs(self) -> tuple[Expr, ...]:
         reads = tuple(p.Variable(name) for name in sorted(self.read_variables))
         return reads + tuple(expr for _, expr in self.iname_exprs)
 

@@ -42,6 +42,9 @@ from kgen.ir.types import INT32, AddressSpace, NumpyType
 
 T = TypeVar("T", bound=Tag)
 
+#: The fields that say which instruction runs for which values of its loop variables.
+_OF_LOOPS = frozenset({"domains", "instructions", "inames", "substitutions", "assumptions"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoopKernel:
@@ -81,7 +84,10 @@ class LoopKernel:
 
     def copy(self, **changes: Any) -> LoopKernel:
         """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        changed = dataclasses.replace(self, **changes)
+        if _OF_LOOPS.isdisjoint(changes):
+            changed.__dict__["loop_memo"] = self.loop_memo
+        return changed
 
     def digest(self) -> str:
         """Return the SHA-256 of the kernel's content: the same in every process."""
@@ -163,7 +169,11 @@ class LoopKernel:
         if found is None:
             known = {*self.temporary_variables, *self.arg_dict}
             raise KernelError(
-                message(f"there is no variable '{name}'", kernel=self.name, hint=near_names(name, known))
+                message(
+                    f"there is no variable '{name}'",
+                    kernel=self.name,
+                    hint=near_names(name, known),
+                )
             )
         return found
 
@@ -284,7 +294,8 @@ class LoopKernel:
         return frozenset(result)
 
     @cached_property
-    def _domain_memo(self) -> dict[tuple[str, ...], Set]:
+    def loop_memo(self) -> dict[Any, Any]:
+        """What analyses keep of loops and instructions; copies that differ in neither share it."""
         return {}
 
     def domain_of(self, inames: tuple[str, ...]) -> Set:
@@ -292,11 +303,10 @@ class LoopKernel:
 
         Bounds that depend on other inames hold for some value of those.
         """
-        memo = self._domain_memo
-        result = memo.get(inames)
+        result = self.loop_memo.get(inames)
         if result is None:
-            result = memo[inames] = self._domain_of(inames)
-        return result
+            result = self.loop_memo[inames] = self._domain_of(inames)
+        return cast("Set", result)
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:
         needed = self.with_outer_inames(frozenset(inames))

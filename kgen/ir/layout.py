@@ -76,7 +76,7 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
     (Variable('n'), Product((2, Variable('n'))))
     """
     if shape is None or shape is auto:
-        return shape  # type: ignore[no-any-return]
+        return shape
     if isinstance(shape, str):
         shape = parse(shape) if shape.strip() else ()
     if not isinstance(shape, tuple | list):
@@ -175,8 +175,8 @@ def _product(a: Expr, b: Expr) -> Expr:
     factors = (b.children if isinstance(b, p.Product) else (b,)) + (
         a.children if isinstance(a, p.Product) else (a,)
     )
-    constant = 1
-    rest = []
+    constant: Any = 1
+    rest: list[Expr] = []
     for factor in factors:
         if is_constant(factor):
             constant *= factor

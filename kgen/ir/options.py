@@ -50,7 +50,7 @@ class Options:
     restrict: bool = True
 
     def __post_init__(self) -> None:
-        flags = self.build_options
+        flags: Any = self.build_options
         flags = tuple(flags.split()) if isinstance(flags, str) else tuple(flags)
         object.__setattr__(self, "build_options", flags)
 
@@ -76,18 +76,23 @@ _OLD_NAMES = {
 }
 
 
-def make_options(given: Any) -> Options:
-    """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=1"``."""
+def make_options(given: Any, base: Options | None = None) -> Options:
+    """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=1"``.
+
+    What is not given has the value that it has in *base*.
+    """
+    base = base or Options()
     if given is None:
-        return Options()
+        return base
     if isinstance(given, Options):
         return given
     if isinstance(given, dict):
-        return Options().copy(**given)
+        return base.copy(**given)
     if isinstance(given, str):
         settings: dict[str, Any] = {}
         for item in filter(None, (part.strip() for part in given.split(","))):
             name, has_value, value = item.partition("=")
-            settings[name.strip()] = value.strip() not in ("0", "False", "false") if has_value else True
-        return Options().copy(**settings)
+            off = has_value and value.strip() in ("0", "False", "false")
+            settings[name.strip()] = not off
+        return base.copy(**settings)
     raise KgenError(f"options are an Options, a dict or text, not {type(given).__name__}")

@@ -10,8 +10,8 @@ from functools import cached_property
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.ir.accesses import accesses_of
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.accesses import accesses_of
 from kgen.ir.domain import Set, project_out_named, pw_aff_from_expr, sample_point, to_named
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
@@ -112,7 +112,7 @@ class Conflicts:
     def _is_exempt(self, first: str, second: str) -> bool:
         """Tell whether ``no_sync_with`` says that nothing is needed."""
         return any(
-            other in {id for id, _ in self.kernel.id_to_insn[one].no_sync_with}
+            other in {name for name, _ in self.kernel.id_to_insn[one].no_sync_with}
             for one, other in ((first, second), (second, first))
         )
 

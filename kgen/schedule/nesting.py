@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import pymbolic.primitives as p
 
@@ -58,7 +59,7 @@ class LoopNesting:
         ordered = sorted(
             classes.items(), key=lambda item: (-len(item[0]), self.kernel.iname_order[item[1][0]])
         )
-        for (outer, outer_names), (inner, inner_names) in zip(ordered, ordered[1:], strict=False):
+        for (outer, outer_names), (inner, inner_names) in pairwise(ordered):
             if not inner <= outer:
                 raise self._overlap(outer_names[0], inner_names[0])
         result: list[str] = []
@@ -91,7 +92,7 @@ class LoopNesting:
             return names
         keys = self._tie_breaks(insns, names)
         before = {name: self._after_within(name, names) for name in names}
-        waiting = {name: 0 for name in names}
+        waiting = dict.fromkeys(names, 0)
         for followers in before.values():
             for name in followers:
                 waiting[name] += 1
@@ -177,7 +178,7 @@ def _priority_closure(kernel: LoopKernel) -> Mapping[str, frozenset[str]]:
     """Return, per iname, all that the declared priorities put inside of it."""
     direct: dict[str, set[str]] = {}
     for chain in kernel.loop_priority:
-        for outer, inner in zip(chain, chain[1:], strict=False):
+        for outer, inner in pairwise(chain):
             direct.setdefault(outer, set()).add(inner)
     closure: dict[str, frozenset[str]] = {}
     for name in direct:

@@ -25,7 +25,8 @@ from kgen.ir.domain import (
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
-from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence as Seq
+from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
+from kgen.schedule.tree import Sequence as Seq
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
@@ -109,7 +110,7 @@ class _NestMaker:
         self.statements: list[Statement] = []
 
     def visit(self, node: Node, dims: tuple[str, ...], bound: tuple[str, ...]) -> Hashable:
-        """Number loops and statements; return the shape."""
+        """Return the shape below *node*, numbering loops and statements."""
         match node:
             case Run():
                 self.statements.append(self._statement(node, dims, bound))
@@ -133,7 +134,7 @@ class _NestMaker:
                 return ("bind", tuple(axis_name(axes_in(v)) for _, v in node.axes), inner)
 
     def _fill_barriers(self, first: int, dims: tuple[str, ...]) -> None:
-        """A barrier happens in every iteration in which a neighbour happens."""
+        """Let a barrier happen in every iteration in which a neighbour happens."""
         siblings = self.statements[first:]
         if not any(isinstance(s.node, Barrier) and len(s.dims) == len(dims) for s in siblings):
             return
@@ -256,7 +257,7 @@ class _TreeMaker:
         return inside.ancestor(inside.get_tree_depth() - depth)
 
     def _below(self, node: Node) -> range:
-        """The numbers of the statements below *node*, which comes next."""
+        """Return the numbers of the statements below *node*, which comes next."""
         return range(self.next_statement, self.next_statement + _count(node))
 
     def _put_loop(
@@ -333,8 +334,10 @@ class _TreeMaker:
             tuple_name = universe.get_tuple_name()
             for position, iname in enumerate(statement.dims):
                 if iname in axes:
-                    named = _equate(to_named(universe.reset_tuple_id()), f"y{position}", axes[iname])
-                    universe = from_named(named, dim_names(universe)).set_tuple_name(tuple_name)
+                    names = dim_names(universe)
+                    named = to_named(universe.reset_tuple_id())
+                    named = _equate(named, names[position], axes[iname])
+                    universe = from_named(named, names).set_tuple_name(tuple_name)
             part = isl.UnionSet.from_set(universe)
             filters = part if filters is None else filters.union(part)
         assert filters is not None

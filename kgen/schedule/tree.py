@@ -107,7 +107,7 @@ def insn_ids(node: Node) -> tuple[str, ...]:
         case Loop() | Bind():
             return insn_ids(node.body)
         case Sequence():
-            return tuple(id for child in node.children for id in insn_ids(child))
+            return tuple(name for child in node.children for name in insn_ids(child))
         case Barrier():
             return ()
 

@@ -1,0 +1,117 @@
+"""Golden code trees: loops, guards, slabs and unrolled copies as an expert would write."""
+
+from __future__ import annotations
+
+import textwrap
+
+import kgen as lp
+from kgen.ast.nodes import print_tree
+from kgen.targets.generate import lower
+
+
+def code(unit: lp.TranslationUnit) -> str:
+    (function,) = lower(unit.default_entrypoint, {"a": "float32"}).functions
+    return print_tree(function.body)
+
+
+def fill(**kwargs: str) -> lp.TranslationUnit:
+    return lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 0", **kwargs)
+
+
+def expect(unit: lp.TranslationUnit, text: str) -> None:
+    assert code(unit) == textwrap.dedent(text).strip()
+
+
+def test_a_loop_has_an_exclusive_bound() -> None:
+    expect(fill(), "for i = 0 .. n\n  insn()")
+
+
+def test_a_split_loop_is_bounded_by_a_minimum() -> None:
+    expect(
+        lp.split_iname(fill(), "i", 16),
+        """
+        for i_outer = 0 .. (n + 15) // 16
+          for i_inner = 0 .. min(16, n + (-16)*i_outer)
+            insn()
+        """,
+    )
+
+
+def test_a_divisibility_assumption_removes_the_minimum() -> None:
+    expect(
+        lp.split_iname(fill(assumptions="n >= 0 and n mod 16 = 0"), "i", 16),
+        """
+        for i_outer = 0 .. n // 16
+          for i_inner = 0 .. 16
+            insn()
+        """,
+    )
+
+
+def test_unrolled_copies_have_flat_guards_and_the_first_none() -> None:
+    expect(
+        lp.split_iname(fill(assumptions="n >= 0"), "i", 4, inner_tag="unr"),
+        """
+        for i_outer = 0 .. (n + 3) // 4
+          insn(i_inner=0)
+          if 4*i_outer + 1 < n
+            insn(i_inner=1)
+          if 4*i_outer + 2 < n
+            insn(i_inner=2)
+          if 4*i_outer + 3 < n
+            insn(i_inner=3)
+        """,
+    )
+
+
+def test_a_final_slab_leaves_the_bulk_without_guards() -> None:
+    text = code(lp.split_iname(fill(), "i", 4, slabs=(0, 1), inner_tag="unr"))
+    bulk, slab = text.split("let i_outer")
+    assert bulk.count("if") == 1
+    assert slab.count("if") == 3
+
+
+def test_hardware_axes_have_no_loop_and_one_guard() -> None:
+    expect(
+        lp.split_iname(fill(), "i", 128, outer_tag="g.0", inner_tag="l.0"),
+        """
+        if 128*gid(0) + lid(0) < n
+          insn(i_outer=gid(0), i_inner=lid(0))
+        """,
+    )
+
+
+def test_neighbours_share_their_guard() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 1\na[i] = 0")
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    assert code(knl).count("if") == 1
+
+
+def test_nests_of_one_shape_share_one_question_to_isl() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "b[i] = 1\nb[j] = 2 {dep=insn}")
+    expect(
+        lp.add_dtypes(knl, {"b": "int32"}),
+        """
+        for i = 0 .. n
+          insn()
+        for j = 0 .. n
+          insn_0()
+        """,
+    )
+
+
+def test_an_affine_condition_becomes_a_bound() -> None:
+    expect(
+        lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 0 {if=i > 3}"),
+        "for i = 4 .. n\n  insn()",
+    )
+
+
+def test_a_data_dependent_condition_stays_a_condition() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 0 {if=a[i] > 0.5}")
+    assert "if a[i] > 0.5" in code(knl)
+
+
+def test_a_triangle_has_dependent_bounds() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j <= i}", "a[i, j] = 0")
+    expect(knl, "for i = 0 .. n\n  for j = 0 .. i + 1\n    insn()")

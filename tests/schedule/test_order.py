@@ -1,0 +1,89 @@
+"""The order of instructions and loops in a body."""
+
+from __future__ import annotations
+
+import pytest
+
+import kgen as lp
+from kgen.schedule.place import schedule_kernel
+
+
+def order(unit: lp.TranslationUnit) -> str:
+    return " ".join(str(schedule_kernel(unit.default_entrypoint)).split()[2:])
+
+
+def test_program_order_breaks_ties() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 0 {id=b}\na[i] = 1 {id=a}")
+    assert order(knl) == "for i run b, a"
+
+
+def test_a_dependency_overrules_program_order() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 0 {id=b, dep=a}\na[i] = 1 {id=a}")
+    assert order(knl) == "for i run a, b"
+
+
+def test_instruction_priority_comes_before_program_order() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 0 {id=b}\na[i] = 1 {id=a, priority=1}")
+    assert order(knl) == "for i run a, b"
+
+
+def test_a_dependency_holds_for_whole_loops_that_are_not_shared() -> None:
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "b[j] = a[j] {id=b, dep=a}\na[i] = 1 {id=a}"
+    )
+    assert order(knl) == "for i run a for j run b"
+
+
+def test_a_cycle_is_printed() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}", "a[i] = 0 {id=a, dep=b}\nb[i] = 1 {id=b, dep=a}"
+    )
+    with pytest.raises(lp.DependencyCycleFound, match="'a' waits for 'b' waits for 'a'"):
+        order(knl)
+
+
+def test_a_loop_cannot_be_left_and_entered_again() -> None:
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        a[i] = 0 {id=a}
+        b[j] = 1 {id=b, dep=a}
+        c[i] = 2 {id=c, dep=b}
+        """,
+    )
+    with pytest.raises(lp.DependencyCycleFound, match="loop 'i' waits for loop 'j'"):
+        order(knl)
+
+
+def test_conflicting_groups_do_not_interleave() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        """
+        a[i] = 0 {id=a, groups=g}
+        b[i] = 1 {id=b, conflicts=g}
+        c[i] = 2 {id=c, groups=g}
+        """,
+    )
+    assert order(knl) == "for i run a, c, b"
+
+
+def test_different_predicates_make_different_blocks() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 0 {id=a}\nb[i] = 1 {id=b, if=i > 2}")
+    assert order(knl) == "for i run a run b"
+
+
+def test_ilp_repeats_each_instruction_innermost() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 4}", "a[i, j] = 0\nb[i, j] = 1")
+    knl = lp.tag_inames(knl, {"j": "ilp"})
+    assert order(knl) == "for i unroll j run insn unroll j run insn_0"
+
+
+def test_a_global_barrier_splits_the_kernel() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "for i\na[i] = 0 {id=a}\n... gbarrier {id=g, dep=a}\nb[i] = a[n - i - 1] {id=b, dep=g}\nend",
+        name="two",
+    )
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    names = [launch.name for launch in schedule_kernel(knl.default_entrypoint).launches]
+    assert names == ["two", "two_0"]

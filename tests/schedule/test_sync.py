@@ -1,0 +1,103 @@
+"""Barriers: where work-items meet, and no more than needed."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+import kgen as lp
+from kgen.schedule.sync import Span, choose_boundaries
+from kgen.targets.generate import lower
+
+
+def schedule(unit: lp.TranslationUnit, **dtypes: str) -> str:
+    return str(lower(unit.default_entrypoint, dtypes).schedule)
+
+
+def shift(distance: int) -> lp.TranslationUnit:
+    knl = lp.make_kernel(
+        "{[g, i, j]: 0 <= g < n and 0 <= i < 16 and 0 <= j < 16}",
+        f"""
+        <> t[i] = a[g, i] {{id=write}}
+        out[g, j] = t[(j + {distance}) % 16] {{id=read, dep=write}}
+        """,
+        assumptions="n >= 1",
+    )
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    return lp.set_temporary_address_space(knl, "t", "local")
+
+
+def test_a_barrier_between_write_and_read_of_another_work_item() -> None:
+    assert schedule(shift(1), a="float32").count("barrier local") == 1
+
+
+def test_no_barrier_where_each_work_item_reads_its_own() -> None:
+    assert "barrier" not in schedule(shift(0), a="float32")
+
+
+def test_the_reason_stands_with_the_barrier() -> None:
+    assert "# for t (read depends on write)" in schedule(shift(1), a="float32")
+
+
+def test_a_loop_around_needs_one_more_for_the_next_iteration() -> None:
+    knl = lp.make_kernel(
+        "{[g, k, i, j]: 0 <= g, k < n and 0 <= i, j < 16}",
+        """
+        <> t[i] = a[g, k, i] {id=write}
+        out[g, k, j] = t[15 - j] {id=read, dep=write}
+        """,
+        assumptions="n >= 1",
+    )
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    assert schedule(knl, a="float32").count("barrier local") == 2
+
+
+def test_two_groups_on_one_element_need_a_global_barrier() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "for i\n<> tmp = arr[i] {id=get, dep=*}\narr[(i + 1) % n] = tmp {id=put, dep=*get}\nend",
+        [lp.GlobalArg("arr", dtype="int32", shape="n"), "..."],
+        name="rotate",
+        assumptions="n mod 16 = 0 and n >= 16",
+    )
+    knl = lp.split_iname(knl, "i", 16, inner_tag="l.0", outer_tag="g.0")
+    with pytest.raises(lp.MissingBarrierError, match="'put depends on get'.*variable 'arr'"):
+        schedule(knl)
+
+
+def test_nosync_takes_the_users_word() -> None:
+    knl = lp.make_kernel(
+        "{[g, i, j]: 0 <= g < n and 0 <= i, j < 16}",
+        """
+        <> t[i] = a[g, i] {id=write}
+        out[g, j] = t[15 - j] {id=read, dep=write, nosync=write}
+        """,
+        assumptions="n >= 1",
+    )
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    assert "barrier" not in schedule(knl, a="float32")
+
+
+def _brute_force(spans: list[Span], count: int) -> int:
+    for size in range(count + 1):
+        for chosen in itertools.combinations(range(count), size):
+            if all(any(span.holds(b) for b in chosen) for span in spans):
+                return size
+    raise AssertionError("no choice meets all needs")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_fewest_boundaries_are_chosen(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randint(1, 7)
+    spans = [
+        Span(rng.randrange(count), rng.randrange(count), "local", "")
+        for _ in range(rng.randint(0, 6))
+    ]
+    chosen = choose_boundaries(spans, count)
+    assert all(any(span.holds(b) for b in chosen) for span in spans)
+    assert len(chosen) == _brute_force(spans, count)
