@@ -1,0 +1,268 @@
+"""Changed loop domains: images under splitting, joining, copying and fixing, all of them exact."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
+
+import islpy as isl
+
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    aff_to_expr,
+    as_basic_set,
+    constant_bounds,
+    dim_max,
+    dim_min,
+    dim_names,
+    from_named,
+    param_names,
+    static_value,
+    to_named,
+)
+from kgen.ir.expr import Expr
+
+__all__ = [
+    "AffineRow",
+    "InameBounds",
+    "Relation",
+    "agree",
+    "bounds_of",
+    "copy_dims",
+    "domain_of_copies",
+    "drop_dims",
+    "fix_dims",
+    "intersect_domains",
+    "rename_params",
+    "replace_dims",
+]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+_DIV = isl.dim_type.div
+
+AnySet = TypeVar("AnySet", BasicSet, Set)
+
+#: ``{name: coefficient, 1: constant}``: an affine expression.
+AffineRow: TypeAlias = Mapping[str | Literal[1], isl.Val | int]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How new inames stand for old ones: rows that are 0, and rows that are >= 0.
+
+    The old values must be functions of the new ones, so that nothing is gained or lost.
+    """
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    zero: tuple[AffineRow, ...]
+    positive: tuple[AffineRow, ...] = ()
+
+
+def replace_dims(domain: BasicSet, relation: Relation, *, keep_old: bool = False) -> BasicSet:
+    """Write *domain* in terms of the new inames, in the place of the first old one.
+
+    With *keep_old* the old ones stay before them for whoever still uses them, and the two
+    are independent of each other. Old inames that are parameters (bounds that depend on an
+    outer loop) are replaced likewise.
+    """
+    kind = _SET if _at(domain, _SET, relation.old[0]) >= 0 else _PARAM
+    at = min(_at(domain, kind, name) for name in relation.old)
+    domain = _insert(domain, kind, at + len(relation.old) if keep_old else at, relation.new)
+    image, space = domain, domain.get_space()
+    for row in relation.zero:
+        image = image.add_constraint(isl.Constraint.eq_from_names(space, dict(row)))
+    for row in relation.positive if kind == _SET else ():
+        image = image.add_constraint(isl.Constraint.ineq_from_names(space, dict(row)))
+    if keep_old:
+        return domain.intersect(_forget(image, kind, relation.old))
+    for name in relation.old:
+        image = image.project_out(kind, _at(image, kind, name), 1)
+    return image
+
+
+def copy_dims(
+    domain: BasicSet, copies: Mapping[str, str]
+) -> tuple[BasicSet, BasicSet | None]:
+    """Copy some dimensions, independently: ``(the domain, a domain of its own)``.
+
+    Copies whose bounds involve no other dimension get a domain of their own, which comes
+    second; else they stand behind the originals in the same one, bound in the same way.
+    """
+    own = _bounds_on(domain, tuple(copies))
+    others = [name for name in dim_names(own) if name not in copies]
+    if not any(own.involves_dims(_SET, _at(own, _SET, name), 1) for name in others):
+        return domain, _rename(drop_dims(own, others), copies)
+    image = _rename(domain, copies)
+    for name, new in copies.items():
+        at = _at(domain, _SET, name)
+        domain = _insert(domain, _SET, at + 1, (new,))
+        image = _insert(image, _SET, at, (name,))
+    return domain.intersect(image), None
+
+
+def domain_of_copies(
+    domain: BasicSet, copies: Mapping[str, str], fixed: Collection[str]
+) -> BasicSet:
+    """Return the domain of copies of some dimensions, for given values of *fixed* others.
+
+    Those become parameters: ``{ [i, k] : 0 <= k < i }`` gives ``[i] -> { [k'] : 0 <= k' < i }``.
+    """
+    names = dim_names(domain)
+    result = drop_dims(domain, [n for n in names if n not in copies and n not in fixed])
+    result = _bounds_on(result, tuple(copies))
+    for name in dim_names(result):
+        at = _at(result, _SET, name)
+        if name in copies:
+            continue
+        if result.involves_dims(_SET, at, 1):
+            result = result.move_dims(_PARAM, result.dim(_PARAM), _SET, at, 1)
+        else:
+            result = result.project_out(_SET, at, 1)
+    return _rename(result, copies)
+
+
+def intersect_domains(domains: Sequence[BasicSet]) -> BasicSet:
+    """Make one domain of several: all their dimensions, and what each of them says.
+
+    ``{ [i] : 0 <= i < n }`` and ``[i] -> { [j] : 0 <= j < i }`` give one domain over i and j.
+    """
+    named = to_named(domains[0])
+    for domain in domains[1:]:
+        named = named.intersect(to_named(domain))
+    names = [name for domain in domains for name in dim_names(domain)]
+    return as_basic_set(from_named(named, names))
+
+
+def drop_dims(domain: BasicSet, names: Iterable[str]) -> BasicSet:
+    """Project dimensions out; what they imply for the others stays."""
+    for name in names:
+        domain = domain.project_out(_SET, _at(domain, _SET, name), 1)
+    return domain
+
+
+def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:
+    """Give parameters a value, those that are there; they are gone then."""
+    for name in param_names(domain):
+        if name in values:
+            at = _at(domain, _PARAM, name)
+            value = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, values[name])
+            domain = domain.fix_val(_PARAM, at, value).project_out(_PARAM, at, 1)
+    return domain
+
+
+def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
+    """Rename parameters; one that takes the name of another becomes it."""
+    for old, new in names.items():
+        at, other = _at(domain, _PARAM, old), _at(domain, _PARAM, new)
+        if at < 0:
+            continue
+        if other >= 0:
+            domain = domain.equate(_PARAM, at, _PARAM, other).project_out(_PARAM, at, 1)
+        else:
+            domain = domain.set_dim_name(_PARAM, at, new)
+    return domain
+
+
+def agree(one: Set, other: Set, names: Mapping[str, str]) -> bool:
+    """Tell whether *one*, its dimensions renamed, is the same set as *other*."""
+    for old, new in names.items():
+        one = one.set_dim_name(_SET, _at(one, _SET, old), new)
+    order = dim_names(other)
+    for k, name in enumerate(order):
+        at = _at(one, _SET, name)
+        if at != k:  # the dimensions between move up by one
+            one = _move(one, at, k)
+    return bool(one.is_equal(other))
+
+
+@dataclass(frozen=True)
+class InameBounds:
+    """The least value and the number of values of an iname, as expressions of parameters."""
+
+    lower: Expr
+    extent: Expr
+
+    @property
+    def is_constant(self) -> bool:
+        """Tell whether both are numbers."""
+        return isinstance(self.lower, int) and isinstance(self.extent, int)
+
+
+def bounds_of(domain: Set, iname: str, assumptions: Set, inames: Collection[str]) -> InameBounds:
+    """Return bounds of *iname* that hold everywhere; *inames* may not occur in them.
+
+    Numbers where there are any. Raises :class:`StaticValueFindingError` where no single
+    expression bounds it for all parameters.
+    """
+    low, high = constant_bounds(domain, iname)
+    if low is not None and high is not None:
+        return InameBounds(low, high - low + 1)
+    for name in param_names(domain):
+        if name in inames:
+            at = _at(domain, _PARAM, name)
+            domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
+    what = f"the bounds of iname '{iname}'"
+    least = static_value(dim_min(domain, iname), assumptions, largest=False, what=what)
+    most = static_value(dim_max(domain, iname), assumptions, largest=True, what=what)
+    extent = most.sub(least).add_constant_val(isl.Val.one(isl.DEFAULT_CONTEXT))
+    return InameBounds(aff_to_expr(least), aff_to_expr(extent))
+
+
+# -- dimensions ---------------------------------------------------------------------------
+
+
+def _at(domain: BasicSet | Set, kind: isl.dim_type, name: str) -> int:
+    """Return the position of a dimension; -1 where there is none of that kind."""
+    return domain.get_space().find_dim_by_name(kind, name)
+
+
+def _insert(
+    domain: BasicSet, kind: isl.dim_type, at: int, names: Sequence[str]
+) -> BasicSet:
+    domain = domain.insert_dims(kind, at, len(names))
+    for k, name in enumerate(names):
+        domain = domain.set_dim_name(kind, at + k, name)
+    return domain
+
+
+def _forget(domain: BasicSet, kind: isl.dim_type, names: Sequence[str]) -> BasicSet:
+    """Let dimensions take any value, in their places."""
+    for name in names:
+        at = _at(domain, kind, name)
+        domain = _insert(domain.project_out(kind, at, 1), kind, at, (name,))
+    return domain
+
+
+def _move(domain: Set, source: int, target: int) -> Set:
+    """Move one dimension to another position; isl moves between kinds only."""
+    end = domain.dim(_PARAM)
+    return domain.move_dims(_PARAM, end, _SET, source, 1).move_dims(_SET, target, _PARAM, end, 1)
+
+
+def _rename(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:
+    for kind in (_SET, _PARAM):
+        for old, new in names.items():
+            at = _at(domain, kind, old)
+            if at >= 0:
+                domain = domain.set_dim_name(kind, at, new)
+    return domain
+
+
+def _bounds_on(domain: BasicSet, names: Sequence[str]) -> BasicSet:
+    """Keep the constraints that involve one of the dimensions *names*.
+
+    A domain with internal divisions is kept whole: isl does not say which of them a
+    constraint needs.
+    """
+    if domain.dim(_DIV):
+        return domain
+    result = domain.drop_constraints_involving_dims(_SET, 0, domain.dim(_SET))
+    result = result.drop_constraints_involving_dims(_PARAM, 0, domain.dim(_PARAM))
+    for name in names:
+        at = _at(domain, _SET, name)
+        result = result.intersect(domain.drop_constraints_not_involving_dims(_SET, at, 1))
+    return result

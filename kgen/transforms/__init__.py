@@ -1,0 +1,1 @@
+"""Transformations: each takes a kernel and returns a changed, valid one, or refuses."""

@@ -1,0 +1,123 @@
+"""Parameters: fixing their values, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgen.analysis.domains import fix_dims
+from kgen.errors import TransformError, message
+from kgen.ir.data import ValueArg
+from kgen.ir.domain import parse_assumptions, sample_point
+from kgen.ir.expr import Expr, is_constant
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.select import NoSuchNameError, matcher, transform
+from kgen.transforms.variables import substitute_everywhere, substitute_in_instructions
+
+__all__ = ["assume", "fix_parameters"]
+
+
+@transform
+def fix_parameters(
+    kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any
+) -> LoopKernel:
+    """Replace parameters and value arguments by numbers; the arguments are gone then.
+
+    :arg within: replace in the expressions of matching instructions only; domains, shapes
+        and the arguments stay
+
+    ::
+
+        for i  {0<=i<n}           fix_parameters(kernel, n=4)        for i  {0<=i<4}
+          a[i] = a[i] + n                     =>                       a[i] = a[i] + 4
+
+    Raises :class:`TransformError` for a name that is neither, a domain parameter that is no
+    integer, and a value that contradicts the assumptions.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = fix_parameters(make_kernel("{ [i]: 0<=i<n }", "a[i] = n"), n=4)
+    >>> print(knl.default_entrypoint.domains[0], [a.name for a in knl.default_entrypoint.args])
+    { [i] : 0 <= i <= 3 } ['a']
+    """
+    values = {name: _read_value(kernel, name, value) for name, value in value_dict.items()}
+    if not values:
+        return kernel
+    if within is not None:
+        return substitute_in_instructions(kernel, values, matcher(kernel, within))
+    sizes = {name: value for name, value in values.items() if name in kernel.all_params()}
+    numbers = {name: int(value) for name, value in sizes.items()}
+    assumptions = fix_dims(kernel.assumptions, _integers(values))
+    if assumptions.is_empty() and not kernel.assumptions.is_empty():
+        shown = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise TransformError(
+            message(
+                f"{shown} contradicts the assumptions",
+                kernel=kernel.name,
+                because=f"they are {kernel.assumptions}",
+            )
+        )
+    changed = substitute_everywhere(kernel, values)
+    return changed.copy(
+        args=tuple(arg for arg in changed.args if arg.name not in values),
+        domains=tuple(fix_dims(domain, numbers) for domain in kernel.domains),
+        assumptions=assumptions,
+    )
+
+
+def _integers(values: dict[str, Expr]) -> dict[str, int]:
+    return {name: value for name, value in values.items() if isinstance(value, int)}
+
+
+def _read_value(kernel: LoopKernel, name: str, value: Any) -> Expr:
+    """Return the number that stands for *name*, of the type that it was declared with."""
+    declared = kernel.arg_dict.get(name)
+    params = kernel.all_params()
+    if name not in params and not isinstance(declared, ValueArg):
+        known = (*params, *(arg.name for arg in kernel.args if isinstance(arg, ValueArg)))
+        raise NoSuchNameError(kernel.name, "parameter", name, known)
+    if not is_constant(value):
+        raise TransformError(
+            message(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)
+        )
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        value = int(value)
+    elif name in params:
+        raise TransformError(
+            message(
+                f"parameter '{name}' bounds a loop and cannot be {value!r}",
+                kernel=kernel.name,
+                because="it is no integer",
+            )
+        )
+    dtype = None if declared is None else declared.dtype
+    if dtype is None or dtype.is_integral():
+        return value
+    return dtype.numpy_dtype.type(value)
+
+
+@transform
+def assume(kernel: LoopKernel, assumptions: Any) -> LoopKernel:
+    """Add what is known of the parameters: ``assume(kernel, "n >= 1 and n mod 4 = 0")``.
+
+    ::
+
+        if (n >= 1 && i + 1 <= n)  =>  if (i + 1 <= n)
+
+    Raises :class:`TransformError` when it contradicts what is assumed already.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<n }", "a[i] = 0")
+    >>> assume(knl, "n >= 1").default_entrypoint.assumptions
+    Set("[n] -> {  : n > 0 }")
+    """
+    both = kernel.assumptions.intersect(parse_assumptions(assumptions))
+    if sample_point(both) is None:
+        raise TransformError(
+            message(
+                f"'{assumptions}' contradicts the assumptions",
+                kernel=kernel.name,
+                because=f"they are {kernel.assumptions}",
+            )
+        )
+    return kernel.copy(assumptions=both)

@@ -1,0 +1,246 @@
+"""What transformations share: the decorator, finding what a caller names, and validity."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+from kgen.errors import KernelError, TransformError, message, near_names
+from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.match import parse_match
+from kgen.ir.unit import TranslationUnit
+
+__all__ = [
+    "InstructionTest",
+    "NoSuchNameError",
+    "NothingSelectedError",
+    "Program",
+    "Transform",
+    "check_well_formed",
+    "has_several_kernels",
+    "matcher",
+    "require_argument",
+    "require_array",
+    "require_iname",
+    "require_instruction",
+    "require_new_name",
+    "split_names",
+    "taken_names",
+    "transform",
+]
+
+P = ParamSpec("P")
+Program = TypeVar("Program", LoopKernel, TranslationUnit)
+V = TypeVar("V")
+
+#: Tells whether an instruction is meant.
+InstructionTest = Callable[[InstructionBase], bool]
+
+
+class NothingSelectedError(TransformError):
+    """A kernel in which there is nothing of what the caller means."""
+
+
+class NoSuchNameError(NothingSelectedError):
+    """An iname, instruction, array... that the kernel does not have."""
+
+    def __init__(self, kernel: str, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        text = message(
+            f"there is no {kind} '{name}'", kernel=kernel, hint=near_names(name, self.known)
+        )
+        super().__init__(text)
+
+
+class Transform(Protocol[P]):
+    """A function on kernels that works on whole programs as well."""
+
+    __name__: str
+
+    def __call__(self, program: Program, /, *args: P.args, **kwargs: P.kwargs) -> Program: ...
+
+
+def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Transform[P]:
+    """Make a function on kernels a transformation.
+
+    The result works on a :class:`TranslationUnit` too: on every kernel in it, or, where it
+    names something, on those kernels that have it; :class:`NothingSelectedError` when none has.
+    The changed kernel is checked with :func:`check_well_formed`.
+    """
+    first = function.__code__.co_varnames[0]
+
+    def on_kernel(kernel: LoopKernel, *args: P.args, **kwargs: P.kwargs) -> LoopKernel:
+        changed = function(kernel, *args, **kwargs)
+        if changed is not kernel:
+            check_well_formed(changed)
+        return changed
+
+    @functools.wraps(function)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        program = args[0] if args else kwargs.pop(first, None)
+        if isinstance(program, LoopKernel):
+            return on_kernel(program, *args[1:], **kwargs)
+        if isinstance(program, TranslationUnit):
+            return _on_unit(program, lambda kernel: on_kernel(kernel, *args[1:], **kwargs))
+        raise TypeError(
+            f"{function.__name__}: the first argument is a kernel or a program, "
+            f"not {type(program).__name__}"
+        )
+
+    return cast("Transform[P]", apply)
+
+
+def has_several_kernels(program: LoopKernel | TranslationUnit) -> bool:
+    """Tell whether *program* is a unit of more than one kernel."""
+    return isinstance(program, TranslationUnit) and len(tuple(program.kernels())) > 1
+
+
+def _on_unit(
+    unit: TranslationUnit, change: Callable[[LoopKernel], LoopKernel]
+) -> TranslationUnit:
+    missing: list[NothingSelectedError] = []
+    tried = 0
+
+    def attempt(kernel: LoopKernel) -> LoopKernel:
+        nonlocal tried
+        tried += 1
+        try:
+            return change(kernel)
+        except NothingSelectedError as err:
+            missing.append(err)
+            return kernel
+
+    result = unit.map_kernels(attempt)
+    if missing and len(missing) == tried:
+        raise _merged(unit, missing)
+    return result
+
+
+def _merged(unit: TranslationUnit, errors: list[NothingSelectedError]) -> NothingSelectedError:
+    """Make one error of those of all kernels, with the names that any of them has."""
+    unnamed = [err for err in errors if isinstance(err, NoSuchNameError)]
+    if len(errors) == 1 or len(unnamed) < len(errors):
+        return errors[0]
+    names = "', '".join(kernel.name for kernel in unit.kernels())
+    known = sorted({name for err in unnamed for name in err.known})
+    return NoSuchNameError(names, unnamed[0].kind, unnamed[0].name, known)
+
+
+# -- what a caller names -----------------------------------------------------------------------
+
+
+def split_names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Read ``"i, j"`` or several names, each once.
+
+    >>> split_names("i, j")
+    ('i', 'j')
+    """
+    items = names.split(",") if isinstance(names, str) else names
+    return tuple(dict.fromkeys(name.strip() for name in items if name.strip()))
+
+
+def matcher(kernel: LoopKernel, within: Any) -> InstructionTest:
+    """Return the test for *within*: a match expression, a test of (kernel, insn), or ``None``."""
+    if within is None:
+        return _any
+    test = parse_match(within)
+    return lambda insn: test(kernel, insn)
+
+
+def _any(insn: InstructionBase) -> bool:
+    return True
+
+
+def require_iname(kernel: LoopKernel, name: str) -> Iname:
+    """Return the iname called *name*, or refuse with the near names."""
+    return _require(kernel, "iname", name, kernel.inames)
+
+
+def require_instruction(kernel: LoopKernel, insn_id: str) -> InstructionBase:
+    """Return the instruction called *insn_id*, or refuse with the near names."""
+    return _require(kernel, "instruction", insn_id, kernel.id_to_insn)
+
+
+def require_array(kernel: LoopKernel, name: str) -> ArrayBase:
+    """Return the argument or temporary array called *name*, or refuse with the near names."""
+    return _require(kernel, "array", name, kernel.array_vars)
+
+
+def require_argument(kernel: LoopKernel, name: str) -> ArrayArg | ValueArg:
+    """Return the argument called *name*, or refuse with the near names."""
+    return _require(kernel, "argument", name, kernel.arg_dict)
+
+
+def _require(kernel: LoopKernel, kind: str, name: str, known: Mapping[str, V]) -> V:
+    found = known.get(name)
+    if found is None:
+        raise NoSuchNameError(kernel.name, kind, name, known)
+    return found
+
+
+def taken_names(kernel: LoopKernel) -> frozenset[str]:
+    """Return every name that a new iname or variable may not have, arguments of rules too."""
+    arguments = (name for rule in kernel.substitutions.values() for name in rule.arguments)
+    return kernel.all_variable_names().union(arguments)
+
+
+def require_new_name(kernel: LoopKernel, name: str) -> str:
+    """Return *name*, or refuse: no identifier, or taken already."""
+    if not name.isidentifier():
+        raise TransformError(message(f"'{name}' is not a name", kernel=kernel.name))
+    if name in taken_names(kernel):
+        raise TransformError(
+            message(
+                f"the name '{name}' is taken",
+                kernel=kernel.name,
+                hint=f"kernel.get_var_name_generator()('{name}') finds a free one",
+            )
+        )
+    return name
+
+
+# -- validity ------------------------------------------------------------------------------------
+
+
+def check_well_formed(kernel: LoopKernel) -> None:
+    """Refuse a kernel whose parts name things that it does not have.
+
+    Domains and inames agree, ids are unique, loops around instructions and dependencies exist.
+    """
+    inames = frozenset(kernel.inames)
+    if inames != kernel.home_domain.keys():
+        odd = sorted(inames ^ kernel.home_domain.keys())
+        raise KernelError(
+            message(f"'{odd[0]}' is an iname or has a domain, but not both", kernel=kernel.name)
+        )
+    ids = frozenset(kernel.id_to_insn)
+    if len(ids) != len(kernel.instructions):
+        seen: set[str | None] = set()
+        for insn in kernel.instructions:
+            if insn.id is None or insn.id in seen:
+                raise KernelError(
+                    message(f"the instruction id '{insn.id}' is not unique", kernel=kernel.name)
+                )
+            seen.add(insn.id)
+    for insn in kernel.instructions:
+        if not insn.within_inames <= inames:
+            name = min(insn.within_inames - inames)
+            raise KernelError(
+                message(
+                    f"instruction '{insn.id}' is inside of '{name}', which is no iname",
+                    kernel=kernel.name,
+                    hint=near_names(name, inames),
+                )
+            )
+        if not insn.depends_on <= ids:
+            name = min(insn.depends_on - ids)
+            raise KernelError(
+                message(
+                    f"instruction '{insn.id}' depends on '{name}', which does not exist",
+                    kernel=kernel.name,
+                    hint=near_names(name, ids),
+                )
+            )

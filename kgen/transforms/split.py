@@ -1,0 +1,270 @@
+"""Splitting a loop into two, and joining loops into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.domains import InameBounds, Relation, bounds_of
+from kgen.errors import TransformError, message
+from kgen.ir.expr import Expr, is_zero
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
+from kgen.transforms.rewrite import Replacement, replace_inames
+from kgen.transforms.select import (
+    matcher,
+    require_iname,
+    require_new_name,
+    split_names,
+    taken_names,
+    transform,
+)
+from kgen.transforms.tag import give_tags
+
+__all__ = ["chunk_iname", "join_inames", "split_iname"]
+
+
+@transform
+def split_iname(
+    kernel: LoopKernel,
+    split_iname: str,
+    inner_length: int,
+    *,
+    outer_iname: str | None = None,
+    inner_iname: str | None = None,
+    outer_tag: TagLike = None,
+    inner_tag: TagLike = None,
+    slabs: tuple[int, int] = (0, 0),
+    do_tagged_check: bool = True,
+    within: Any = None,
+) -> LoopKernel:
+    """Split a loop into pieces of a fixed length: ``old = inner + inner_length*outer``.
+
+    :arg outer_iname: the new names are ``<old>_outer`` and ``<old>_inner`` by default;
+        neither inherits the tags of the old iname
+    :arg slabs: how many first and last iterations of the outer loop get code of their own,
+        so that the others need no check of the bounds
+    :arg do_tagged_check: refuse to split a loop that has an implementation tag
+    :arg within: split for the instructions that match; the others keep the old loop
+
+    ::
+
+        for i             =>  for i_outer, i_inner
+          a[i] = 0              a[i_inner + i_outer*16] = 0
+
+    Raises :class:`TransformError` for a length that is not a positive integer: the bounds
+    of the new loops would not be affine.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = split_iname(make_kernel("{ [i]: 0<=i<n }", "a[i] = 0"), "i", 16)
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_inner + i_outer*16] = 0  {id=insn}
+    """
+    length = _positive_integer(kernel, inner_length, "inner_length", split_iname)
+    bounds = InameBounds(0, length)
+    names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
+    tags = (outer_tag, inner_tag)
+    return _split(kernel, split_iname, names, tags, bounds, slabs, within, limit_outer=None)
+
+
+@transform
+def chunk_iname(
+    kernel: LoopKernel,
+    split_iname: str,
+    num_chunks: int,
+    outer_iname: str | None = None,
+    inner_iname: str | None = None,
+    outer_tag: TagLike = None,
+    inner_tag: TagLike = None,
+    slabs: tuple[int, int] = (0, 0),
+    do_tagged_check: bool = True,
+    within: Any = None,
+) -> LoopKernel:
+    """Split a loop into a fixed number of pieces: ``old = inner + chunk_length*outer``.
+
+    The arguments are those of :func:`split_iname`. The last pieces are shorter, or empty,
+    where the number of iterations is not divisible.
+
+    ::
+
+        for i  {0<=i<64}  =>  for i_outer, i_inner   {0<=i_outer<4, 0<=i_inner<16}
+          a[i] = 0              a[i_inner + i_outer*16] = 0
+
+    Raises :class:`TransformError` where the number of iterations is not a constant.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = chunk_iname(make_kernel("{ [i]: 0<=i<64 }", "a[i] = 0"), "i", 4)
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_inner + i_outer*16] = 0  {id=insn}
+    """
+    count = _positive_integer(kernel, num_chunks, "num_chunks", split_iname)
+    names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
+    bounds = _constant_bounds(kernel, split_iname, f"{count} chunks")
+    length = -(-bounds.extent // count)
+    tags = (outer_tag, inner_tag)
+    chunk = InameBounds(bounds.lower, max(length, 1))
+    return _split(kernel, split_iname, names, tags, chunk, slabs, within, limit_outer=count)
+
+
+def _new_pair(
+    kernel: LoopKernel, old: str, outer: str | None, inner: str | None, check_tags: bool
+) -> tuple[str, str]:
+    """Return the names of the two new loops, outer and inner, or refuse."""
+    iname = require_iname(kernel, old)
+    tags = [tag for tag in iname.tags if isinstance(tag, InameImplementationTag)]
+    if check_tags and tags:
+        raise TransformError(
+            message(
+                f"iname '{old}' cannot be split, since it is implemented as '{tags[0]}'",
+                kernel=kernel.name,
+                hint="split first and tag the new inames, or pass do_tagged_check=False",
+            )
+        )
+    names = UniqueNameGenerator(set(taken_names(kernel)))
+    outer = require_new_name(kernel, outer) if outer else names(f"{old}_outer")
+    inner = require_new_name(kernel, inner) if inner else names(f"{old}_inner")
+    if outer == inner:
+        raise TransformError(message(f"both new inames are called '{outer}'", kernel=kernel.name))
+    return outer, inner
+
+
+def _split(
+    kernel: LoopKernel,
+    old: str,
+    names: tuple[str, str],
+    tags: tuple[TagLike, TagLike],
+    chunk: InameBounds,
+    slabs: tuple[int, int],
+    within: Any,
+    *,
+    limit_outer: int | None,
+) -> LoopKernel:
+    """Make ``old = lower + inner + length*outer``; *limit_outer* bounds the outer loop."""
+    outer, inner = names
+    lower, length = chunk.lower, chunk.extent
+    positive: list[Mapping[Any, int]] = [{inner: 1}, {inner: -1, 1: length - 1}]
+    if limit_outer is not None:
+        positive += [{outer: 1}, {outer: -1, 1: limit_outer - 1}]
+    relation = Relation(
+        old=(old,),
+        new=names,
+        zero=({old: -1, inner: 1, outer: length, 1: lower},),
+        positive=tuple(positive),
+    )
+    value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
+    change = Replacement({old: value}, names)
+    result = replace_inames(kernel, change, relation, matcher(kernel, within))
+    slab = _read_slabs(kernel, slabs)
+    if slab != (0, 0):
+        result = result.copy(iname_slab_increments={**result.iname_slab_increments, outer: slab})
+    return give_tags(result, {outer: [parse_tag(tags[0])], inner: [parse_tag(tags[1])]})
+
+
+def _times(expr: Expr, factor: int) -> Expr:
+    return expr if factor == 1 else p.Product((expr, factor))
+
+
+def _nonzero(expr: Expr) -> tuple[Expr, ...]:
+    return () if is_zero(expr) else (expr,)
+
+
+def _read_slabs(kernel: LoopKernel, slabs: tuple[int, int]) -> tuple[int, int]:
+    first, last = slabs
+    if first < 0 or last < 0:
+        raise TransformError(
+            message(
+                f"slabs={slabs} is not two numbers of iterations",
+                kernel=kernel.name,
+                hint="slabs=(0, 1) gives the last iteration of the outer loop its own code",
+            )
+        )
+    return first, last
+
+
+def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    is_number = isinstance(value, int | np.integer)
+    raise TransformError(
+        message(
+            f"{what}={value} is not a fixed positive integer",
+            kernel=kernel.name,
+            because=None
+            if is_number
+            else f"the bounds of the loops that '{iname}' is split into would not be affine",
+            hint=None if is_number else "fix_parameters(kernel, ...) makes a parameter a number",
+        )
+    )
+
+
+def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str) -> InameBounds:
+    bounds = bounds_of(
+        kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
+    )
+    if bounds.is_constant:
+        return bounds
+    raise TransformError(
+        message(
+            f"iname '{iname}' has no constant number of iterations for {purpose}",
+            kernel=kernel.name,
+            because=f"it runs over {kernel.domain_of((iname,))}",
+            hint="fix_parameters(kernel, ...) makes a parameter a number; "
+            f"split_iname(kernel, '{iname}', length) needs no constant bounds",
+        )
+    )
+
+
+@transform
+def join_inames(
+    kernel: LoopKernel,
+    inames: str | Sequence[str],
+    new_iname: str | None = None,
+    tag: TagLike = None,
+    within: Any = None,
+) -> LoopKernel:
+    """Make one loop of several: ``new = i*length(j) + j`` for ``join_inames(kernel, "i,j")``.
+
+    :arg inames: the fastest varying last; all but the first need constant bounds
+    :arg new_iname: ``<i>_and_<j>`` by default
+    :arg within: join for the instructions that match; the others keep the old loops
+
+    ::
+
+        for i, j  {0<=i<n, 0<=j<8}  =>  for i_and_j   {0<=i_and_j<8*n}
+          a[i, j] = 0                     a[i_and_j // 8, i_and_j % 8] = 0
+
+    Raises :class:`TransformError` for an instruction inside of some but not all of them.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<8 }", "a[i,j] = 0")
+    >>> print(join_inames(knl, "i,j").default_entrypoint.instructions[0])
+    a[i_and_j // 8, i_and_j % 8] = 0  {id=insn}
+    """
+    names = split_names(inames)
+    for name in names:
+        require_iname(kernel, name)
+    if len(names) < 2:
+        raise TransformError(message("there are no two inames to join", kernel=kernel.name))
+    taken = UniqueNameGenerator(set(taken_names(kernel)))
+    new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(names))
+    row: dict[Any, int] = {new: -1, 1: 0}
+    values: dict[str, Expr] = {}
+    stride = 1
+    for name in reversed(names[1:]):
+        bounds = _constant_bounds(kernel, name, f"joining it with '{names[0]}'")
+        row[name] = stride
+        row[1] -= stride * bounds.lower
+        digit: Expr = p.Variable(new) if stride == 1 else p.FloorDiv(p.Variable(new), stride)
+        digit = p.Remainder(digit, bounds.extent)
+        values[name] = digit if not bounds.lower else p.Sum((digit, bounds.lower))
+        stride *= max(bounds.extent, 1)
+    row[names[0]] = stride
+    values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
+    relation = Relation(old=names, new=(new,), zero=(row,))
+    change = Replacement({name: values[name] for name in names}, (new,))
+    result = replace_inames(kernel, change, relation, matcher(kernel, within))
+    return give_tags(result, {new: [parse_tag(tag)]})

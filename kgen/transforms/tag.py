@@ -1,0 +1,287 @@
+"""How loops are implemented, and in which order they nest: tags and priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from pytools.tag import Tag
+
+from kgen.errors import TransformError, message
+from kgen.ir.data import Iname
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import (
+    AxisTag,
+    ConcurrentTag,
+    ForceSequentialTag,
+    GroupInameTag,
+    IlpBaseTag,
+    InameImplementationTag,
+    LocalInameTag,
+    TagLike,
+    VectorizeTag,
+    parse_tag,
+)
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.select import (
+    Program,
+    has_several_kernels,
+    matcher,
+    require_iname,
+    split_names,
+    transform,
+)
+
+__all__ = [
+    "find_unused_axis_tag",
+    "prioritize_loops",
+    "tag_inames",
+    "untag_inames",
+]
+
+#: The tags of one iname: one of them, or several.
+Tags: TypeAlias = TagLike | Iterable[TagLike]
+TagsByIname: TypeAlias = Mapping[str, Tags] | Iterable[tuple[str, Tags]] | str
+
+# Instances of such loops run in different places, where nothing combines their parts of a sum.
+_NEVER_IN_REDUCTIONS = (GroupInameTag, IlpBaseTag, VectorizeTag)
+
+
+def tag_inames(
+    kernel: Program,
+    iname_to_tag: TagsByIname,
+    force: bool = False,
+    ignore_nonexistent: bool = False,
+) -> Program:
+    """Say how loops are implemented.
+
+    :arg iname_to_tag: ``{"i": "g.0", "j": ["l.0", my_tag]}``, pairs of such, or the text
+        ``"i:g.0, j:l.0"``. Inames may be patterns with ``*`` and ``?``; a pattern that fits
+        none changes nothing.
+    :arg force: replace an implementation tag that is there already
+    :arg ignore_nonexistent: pass over inames that do not exist
+
+    ::
+
+        for i               =>  INAME TAGS:
+          a[i] = 0              i: unr
+        end i
+
+    Raises :class:`TransformError` for a second implementation tag, two loops of one
+    instruction on one hardware axis, and a reduction over ``g.N``, ``ilp`` or ``vec``.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> print(tag_inames(knl, "i:unr").default_entrypoint.inames["i"].tags)
+    frozenset({UnrollTag()})
+    """
+    pairs = _read_pairs(iname_to_tag)
+    if len(pairs) > 1 and has_several_kernels(kernel):
+        for pair in pairs:  # each must be in one of the kernels, not all in the same
+            kernel = _tag(kernel, [pair], force, ignore_nonexistent)
+        return kernel
+    return _tag(kernel, pairs, force, ignore_nonexistent)
+
+
+@transform
+def _tag(
+    kernel: LoopKernel,
+    pairs: Sequence[tuple[str, Sequence[Tag | None]]],
+    force: bool,
+    ignore_nonexistent: bool,
+) -> LoopKernel:
+    wanted: dict[str, Sequence[Tag | None]] = {}
+    for pattern, tags in pairs:
+        if "*" in pattern or "?" in pattern:
+            wanted.update((n, tags) for n in kernel.inames if fnmatchcase(n, pattern))
+        elif pattern in kernel.inames or not ignore_nonexistent:
+            require_iname(kernel, pattern)
+            wanted[pattern] = tags
+    return give_tags(kernel, wanted, force=force)
+
+
+def _read_pairs(given: TagsByIname) -> list[tuple[str, list[Tag | None]]]:
+    if isinstance(given, str):
+        items: Iterable[tuple[str, Tags]] = [_read_pair(t) for t in given.split(",") if t.strip()]
+    else:
+        items = given.items() if isinstance(given, Mapping) else given
+    return [(name, _read_tags(tags)) for name, tags in items]
+
+
+def _read_pair(text: str) -> tuple[str, str]:
+    name, colon, tag = text.partition(":")
+    if not colon:
+        raise TransformError(
+            message(f"'{text.strip()}' gives an iname no tag", hint="write 'i:g.0, j:l.0'")
+        )
+    return name.strip(), tag.strip()
+
+
+def _read_tags(given: Tags) -> list[Tag | None]:
+    if given is None or isinstance(given, str | Tag):
+        return [parse_tag(given)]
+    return [parse_tag(tag) for tag in given]
+
+
+def give_tags(
+    kernel: LoopKernel, wanted: Mapping[str, Sequence[Tag | None]], *, force: bool = False
+) -> LoopKernel:
+    """Add tags to inames, ``None`` meaning a plain loop; see :func:`tag_inames`."""
+    inames = dict(kernel.inames)
+    for name, tags in wanted.items():
+        for tag in tags:
+            inames[name] = _with_tag(kernel, inames[name], tag, force)
+    changed = [name for name in wanted if inames[name].tags != kernel.inames[name].tags]
+    if not changed:
+        return kernel
+    result = kernel.copy(inames=inames)
+    check_tags(result, changed)
+    return result
+
+
+def _with_tag(kernel: LoopKernel, iname: Iname, tag: Tag | None, force: bool) -> Iname:
+    if tag is not None and not isinstance(tag, InameImplementationTag):
+        return iname.copy(tags=iname.tags | {tag})
+    old = [t for t in iname.tags if isinstance(t, InameImplementationTag) and t != tag]
+    if old and (not force or isinstance(old[0], ForceSequentialTag)):
+        fixed = isinstance(old[0], ForceSequentialTag)
+        raise TransformError(
+            message(
+                f"iname '{iname.name}' is implemented as '{old[0]}' already, "
+                f"not as '{'for' if tag is None else tag}'",
+                kernel=kernel.name,
+                because="'forceseq' is final" if fixed else None,
+                hint=None if fixed else f"tag_inames(kernel, '{iname.name}:...', force=True)",
+            )
+        )
+    return iname.copy(tags=(iname.tags - frozenset(old)) | ({tag} if tag else frozenset()))
+
+
+def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
+    """Refuse tags of the inames *changed* that do not go together with where they are used."""
+    parallel = [name for name in changed if kernel.has_tag(name, ConcurrentTag)]
+    if not parallel:
+        return
+    unfit = {n for n in parallel if kernel.has_tag(n, _NEVER_IN_REDUCTIONS)}
+    axis_of = {
+        name: tag for name in kernel.inames for tag in kernel.iname_tags_of_type(name, AxisTag)
+    }
+    taken_axes = not axis_of.keys().isdisjoint(parallel)
+    for insn in kernel.instructions:
+        reduced = insn.reduction_inames()
+        if not reduced.isdisjoint(unfit):
+            raise _unfit_reduction(kernel, str(insn.id), min(reduced & unfit))
+        if taken_axes:
+            _check_axes(kernel, str(insn.id), insn.within_inames | reduced, axis_of)
+
+
+def _check_axes(
+    kernel: LoopKernel, insn_id: str, inames: frozenset[str], axis_of: Mapping[str, AxisTag]
+) -> None:
+    owner: dict[AxisTag, str] = {}
+    for name in sorted(inames & axis_of.keys()):
+        other = owner.setdefault(axis_of[name], name)
+        if other != name:
+            raise TransformError(
+                message(
+                    f"inames '{other}' and '{name}' of instruction '{insn_id}' are both "
+                    f"on the hardware axis '{axis_of[name]}'",
+                    kernel=kernel.name,
+                    hint=f"find_unused_axis_tag(kernel, '{str(axis_of[name])[0]}', "
+                    f"'id:{insn_id}') names a free one",
+                )
+            )
+
+
+def _unfit_reduction(kernel: LoopKernel, insn_id: str, name: str) -> TransformError:
+    (tag,) = kernel.iname_tags_of_type(name, InameImplementationTag)
+    return TransformError(
+        message(
+            f"instruction '{insn_id}' reduces over iname '{name}', which cannot be '{tag}'",
+            kernel=kernel.name,
+            because="its instances run apart, and nothing adds up what each of them finds",
+            hint=f"split_reduction_outward(kernel, '{name}'), or leave '{name}' a loop",
+        )
+    )
+
+
+@transform
+def untag_inames(
+    kernel: LoopKernel, iname_to_untag: str | Iterable[str], tag_type: type[Tag]
+) -> LoopKernel:
+    """Remove the tags of a type: ``untag_inames(kernel, "i", UnrollTag)``.
+
+    ::
+
+        i: unr  =>  i: None
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.ir.tags import UnrollTag
+    >>> knl = tag_inames(make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0"), "i:unr")
+    >>> untag_inames(knl, "i", UnrollTag).default_entrypoint.inames["i"].tags
+    frozenset()
+    """
+    inames = dict(kernel.inames)
+    for name in split_names(iname_to_untag):
+        iname = require_iname(kernel, name)
+        kept = frozenset(tag for tag in iname.tags if not isinstance(tag, tag_type))
+        inames[name] = iname.copy(tags=kept)
+    return kernel.copy(inames=inames)
+
+
+@transform
+def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> LoopKernel:
+    """Say in which order loops nest where nothing else decides it, the outermost first.
+
+    What several calls say must agree; together they order the loops.
+
+    ::
+
+        for i                 prioritize_loops(kernel, "j,i")        for j
+          for j                              =>                        for i
+            a[i,j] = 0                                                   a[i,j] = 0
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "a[i,j] = 0")
+    >>> prioritize_loops(knl, "j,i").default_entrypoint.loop_priority
+    (('j', 'i'),)
+    """
+    names = split_names(loop_priority)
+    for name in names:
+        require_iname(kernel, name)
+    if len(names) < 2 or names in kernel.loop_priority:
+        return kernel
+    return kernel.copy(loop_priority=(*kernel.loop_priority, names))
+
+
+_AXIS_KINDS: dict[Any, type[GroupInameTag | LocalInameTag]] = {
+    "g": GroupInameTag,
+    "l": LocalInameTag,
+    GroupInameTag: GroupInameTag,
+    LocalInameTag: LocalInameTag,
+}
+
+
+def find_unused_axis_tag(
+    kernel: LoopKernel | TranslationUnit,
+    kind: str | type[GroupInameTag | LocalInameTag],
+    insn_match: Any = None,
+) -> GroupInameTag | LocalInameTag:
+    """Return the first hardware axis that no loop around the matched instructions is on.
+
+    :arg kind: ``"g"`` or ``"l"``, or the class of the tag
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "a[i,j] = 0")
+    >>> find_unused_axis_tag(tag_inames(knl, "i:g.0"), "g")
+    GroupInameTag(axis=1)
+    """
+    if kind not in _AXIS_KINDS:
+        raise TransformError(f"'{kind}' is not a kind of hardware axis\n  hint: pass 'g' or 'l'")
+    wanted = _AXIS_KINDS[kind]
+    one = kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
+    test = matcher(one, insn_match)
+    inames = {name for insn in one.instructions if test(insn) for name in insn.within_inames}
+    used = {tag.axis for name in inames for tag in one.iname_tags_of_type(name, wanted)}
+    return wanted(next(axis for axis in range(len(used) + 1) if axis not in used))

@@ -1,0 +1,72 @@
+"""Replacing variables by expressions everywhere in a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgen.errors import TransformError, message
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import Expr, SubstitutionMapper
+from kgen.ir.instruction import CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.select import InstructionTest
+
+__all__ = ["substitute_everywhere", "substitute_in_instructions"]
+
+
+def substitute_everywhere(kernel: LoopKernel, values: Mapping[str, Expr]) -> LoopKernel:
+    """Replace variables in instructions, rules, shapes, strides and offsets.
+
+    Domains and assumptions are sets, and not changed. Raises :class:`TransformError` for a
+    variable that a snippet of C names.
+    """
+    mapper = SubstitutionMapper(values)
+    rules = {}
+    for name, rule in kernel.substitutions.items():
+        visible = {key: value for key, value in values.items() if key not in rule.arguments}
+        inner = mapper if len(visible) == len(values) else SubstitutionMapper(visible)
+        rules[name] = rule.copy(expression=inner(rule.expression))
+    return substitute_in_instructions(kernel, values, _all).copy(
+        args=tuple(
+            arg.map_exprs(mapper) if isinstance(arg, ArrayBase) else arg for arg in kernel.args
+        ),
+        temporary_variables={
+            name: var.map_exprs(mapper) for name, var in kernel.temporary_variables.items()
+        },
+        substitutions=rules,
+    )
+
+
+def substitute_in_instructions(
+    kernel: LoopKernel, values: Mapping[str, Expr], matches: InstructionTest
+) -> LoopKernel:
+    """Replace variables in the instructions that match."""
+    mapper = SubstitutionMapper(values)
+    names = frozenset(values)
+
+    def change(insn: InstructionBase) -> InstructionBase:
+        if names.isdisjoint(insn.dependency_names()) or not matches(insn):
+            return insn
+        _refuse_in_c(kernel, insn, names)
+        return insn.with_transformed_expressions(mapper)
+
+    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+
+
+def _all(insn: Any) -> bool:
+    return True
+
+
+def _refuse_in_c(kernel: LoopKernel, insn: InstructionBase, names: frozenset[str]) -> None:
+    if not isinstance(insn, CInstruction):
+        return
+    stuck = sorted(names & insn.read_variables.union(insn.assignee_var_names()))
+    if stuck:
+        raise TransformError(
+            message(
+                f"'{stuck[0]}' cannot be replaced in the C code of instruction '{insn.id}'",
+                kernel=kernel.name,
+                hint=f"pass it by a name of its own: iname_exprs=[('x', '{stuck[0]}')]",
+            )
+        )
