@@ -179,6 +179,15 @@ def test_no_import_inside_a_function() -> None:
     assert not wrong, wrong
 
 
+def test_only_a_target_loads_a_module_by_name() -> None:
+    # How the runtime of a target comes in, on its first call, with the package that it needs.
+    users = {item.importer for item in ALL_IMPORTS if inside(item.imported, "importlib")}
+    assert users == {"kgen.ir.target"}
+    text = "".join(path.read_text() for path in SOURCES)
+    named = set(re.findall(r'runtime_module\b[^"\n]*= "([\w.]+)"', text))
+    assert named == {f"kgen.runtime.{backend}" for backend in ("c", "opencl", "cuda")}
+
+
 def test_every_package_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
