@@ -15,9 +15,9 @@ import islpy as isl
 from pymbolic.mapper.evaluator import EvaluationMapper
 
 from kgen.ast.nodes import Barrier, Block, Comment, DeviceFunction, For, If, Let, Node, Run
-from kgen.ir.domain import set_from_condition
 from kgen.ir.expr import TruncQuotient, TruncRemainder
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import set_from_condition
 
 Point = tuple[int, ...]
 Instance = tuple[str, Point]

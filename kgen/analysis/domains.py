@@ -11,7 +11,6 @@ import islpy as isl
 from kgen.ir.domain import (
     BasicSet,
     Set,
-    aff_to_expr,
     as_basic_set,
     constant_bounds,
     dim_max,
@@ -23,6 +22,7 @@ from kgen.ir.domain import (
     to_named,
 )
 from kgen.ir.expr import Expr
+from kgen.ir.quasi_affine import aff_to_expr
 
 __all__ = [
     "AffineRow",

@@ -12,7 +12,7 @@ from kgen.ast.expr import conjunction
 from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
 from kgen.errors import ExpressionToAffineConversionError, ScheduleError, message
 from kgen.ir.affine import move_to_sides, simplify
-from kgen.ir.domain import Set, constant_bounds, set_from_condition
+from kgen.ir.domain import Set, constant_bounds
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -23,6 +23,7 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import set_from_condition
 from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag, UnrollTag, VectorizeTag
 from kgen.schedule.to_isl import axis_name
 

@@ -12,16 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import islpy as isl
-import pymbolic.primitives as p
 
 from kgen.errors import (
-    ExpressionToAffineConversionError,
     KernelError,
     KgenSyntaxError,
     StaticValueFindingError,
     message,
 )
-from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
 
 BasicSet: TypeAlias = isl.BasicSet
 Set: TypeAlias = isl.Set
@@ -243,163 +240,6 @@ def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
     return _involved(domain, first, half) + _involved(domain, first + half, count - half)
 
 
-# -- affine expressions ----------------------------------------------------------------
-
-
-class _NotAffine(Exception):
-    pass
-
-
-def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
-    """Convert *expr* over the dimensions and parameters of *space* (a set space).
-
-    Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
-    """
-    try:
-        return _to_pw_aff(isl.LocalSpace.from_space(space), expr)
-    except _NotAffine as err:
-        raise ExpressionToAffineConversionError(
-            f"'{to_text(expr)}' is not affine: {err}"
-        ) from None
-
-
-def _const(ls: isl.LocalSpace, value: int) -> PwAff:
-    return isl.PwAff.from_aff(
-        isl.Aff.val_on_domain(ls, isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value))
-    )
-
-
-def _to_pw_aff(ls: isl.LocalSpace, expr: Expr) -> PwAff:
-    if is_constant(expr):
-        if int(expr.real) != expr:
-            raise _NotAffine(f"{expr} is not an integer")
-        return _const(ls, int(expr.real))
-    match expr:
-        case p.Variable():
-            space = ls.get_space()
-            for kind in (_SET, _PARAM):
-                at = space.find_dim_by_name(kind, expr.name)
-                if at >= 0:
-                    return isl.PwAff.from_aff(isl.Aff.var_on_domain(ls, kind, at))
-            raise _NotAffine(f"'{expr.name}' is neither a loop variable nor a parameter")
-        case p.Sum():
-            parts = [_to_pw_aff(ls, child) for child in expr.children]
-            total = parts[0]
-            for part in parts[1:]:
-                total = total.add(part)
-            return total
-        case p.Product():
-            total = _const(ls, 1)
-            for child in expr.children:
-                factor = _to_pw_aff(ls, child)
-                if not (total.is_cst() or factor.is_cst()):
-                    raise _NotAffine("a product of two variables")
-                total = total.mul(factor)
-            return total
-        case p.FloorDiv():
-            den = _divisor(ls, expr.denominator)
-            return _to_pw_aff(ls, expr.numerator).scale_down_val(den).floor()
-        case p.Remainder():
-            return _to_pw_aff(ls, expr.numerator).mod_val(_divisor(ls, expr.denominator))
-        case p.Min() | p.Max():
-            values = [_to_pw_aff(ls, child) for child in expr.children]
-            best = values[0]
-            for value in values[1:]:
-                best = best.min(value) if isinstance(expr, p.Min) else best.max(value)
-            return best
-        case p.Call() if isinstance(expr.function, p.Variable) and expr.function.name in (
-            "min",
-            "max",
-        ):
-            kind_ = p.Min if expr.function.name == "min" else p.Max
-            return _to_pw_aff(ls, kind_(expr.parameters))
-        case p.If():
-            cond = _to_set(ls, expr.condition)
-            then, other = _to_pw_aff(ls, expr.then), _to_pw_aff(ls, expr.else_)
-            return isl.PwAff.cond(cond.indicator_function(), then, other)
-        case TypeCast() if expr.type.is_integral():
-            return _to_pw_aff(ls, expr.child)
-        case TypedLiteral():
-            return _to_pw_aff(ls, expr.value)
-    raise _NotAffine(f"'{to_text(expr)}'")
-
-
-def _divisor(ls: isl.LocalSpace, expr: Expr) -> isl.Val:
-    if not is_constant(expr) or int(expr) != expr or expr <= 0:
-        raise _NotAffine(f"the divisor '{to_text(expr)}' is not a positive integer")
-    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, int(expr))
-
-
-def set_from_condition(space: isl.Space, condition: Expr) -> Set:
-    """Convert a condition over the dimensions of *space* to the set where it holds."""
-    try:
-        return _to_set(isl.LocalSpace.from_space(space), condition)
-    except _NotAffine as err:
-        raise ExpressionToAffineConversionError(
-            f"the condition '{to_text(condition)}' is not affine: {err}"
-        ) from None
-
-
-def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
-    match condition:
-        case bool():
-            universe = isl.Set.universe(ls.get_space())
-            return universe if condition else isl.Set.empty(ls.get_space())
-        case p.Comparison():
-            left, right = _to_pw_aff(ls, condition.left), _to_pw_aff(ls, condition.right)
-            relation = {
-                "<": left.lt_set,
-                "<=": left.le_set,
-                ">": left.gt_set,
-                ">=": left.ge_set,
-                "==": left.eq_set,
-                "!=": left.ne_set,
-            }[str(condition.operator)]
-            result: Set = relation(right)
-            return result
-        case p.LogicalAnd() | p.LogicalOr():
-            sets = [_to_set(ls, child) for child in condition.children]
-            total = sets[0]
-            for one in sets[1:]:
-                is_and = isinstance(condition, p.LogicalAnd)
-                total = total.intersect(one) if is_and else total.union(one)
-            return total
-        case p.LogicalNot():
-            return _to_set(ls, condition.child).complement()
-    raise _NotAffine(f"'{to_text(condition)}' is not a comparison")
-
-
-def aff_to_expr(aff: isl.Aff) -> Expr:
-    """Convert an isl quasi-affine expression back."""
-    denominator = aff.get_denominator_val().to_python()
-    scaled = aff.scale_val(aff.get_denominator_val())
-    terms: list[Expr] = []
-    for kind in (isl.dim_type.in_, _PARAM):
-        for k in range(aff.dim(kind)):
-            coefficient = scaled.get_coefficient_val(kind, k).to_python()
-            if coefficient:
-                terms.append(_times(coefficient, p.Variable(str(aff.get_dim_name(kind, k)))))
-    for k in range(aff.dim(_DIV)):
-        coefficient = scaled.get_coefficient_val(_DIV, k).to_python()
-        if coefficient:
-            terms.append(_times(coefficient, aff_to_expr(aff.get_div(k))))
-    constant = scaled.get_constant_val().to_python()
-    terms.sort(key=_is_negative)
-    if constant or not terms:
-        terms.append(constant)
-    total = terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
-    return total if denominator == 1 else p.FloorDiv(total, denominator)
-
-
-def _is_negative(term: Expr) -> bool:
-    factor: Any = term.children[0] if isinstance(term, p.Product) else 1
-    return isinstance(factor, int) and factor < 0
-
-
-def _times(coefficient: int, expr: Expr) -> Expr:
-    return expr if coefficient == 1 else p.Product((coefficient, expr))
-
-
 # -- bounds ------------------------------------------------------------------------------
 
 
@@ -478,6 +318,4 @@ def sample_point(domain: Set) -> dict[str, int] | None:
     point = lifted.sample_point()
     if point.is_void():
         return None
-    return {
-        name: point.get_coordinate_val(_SET, k).to_python() for k, name in enumerate(names)
-    }
+    return {name: point.get_coordinate_val(_SET, k).to_python() for k, name in enumerate(names)}

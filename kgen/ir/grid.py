@@ -10,8 +10,9 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError, message
-from kgen.ir.domain import SET_DIM, PwAff, aff_to_expr, dim_max, dim_min, param_names, static_value
+from kgen.ir.domain import SET_DIM, PwAff, dim_max, dim_min, param_names, static_value
 from kgen.ir.expr import Expr, is_zero
+from kgen.ir.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 
 if TYPE_CHECKING:

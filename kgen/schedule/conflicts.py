@@ -12,10 +12,11 @@ import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.accesses import accesses_of
-from kgen.ir.domain import Set, project_out_named, pw_aff_from_expr, sample_point, to_named
+from kgen.ir.domain import Set, project_out_named, sample_point, to_named
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 
@@ -168,9 +169,7 @@ class Conflicts:
             if iname in loops:
                 named = named.set_dim_name(_PARAM, at, f"{iname}_{side}")
                 continue
-            tags = sorted(
-                kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)), key=str
-            )
+            tags = sorted(kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)), key=str)
             if tags:
                 name = f"{'gid' if isinstance(tags[0], GroupInameTag) else 'lid'}{tags[0].axis}"
                 named = named.set_dim_name(_PARAM, at, f"{name}_{side}")

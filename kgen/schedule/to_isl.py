@@ -13,18 +13,11 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
-from kgen.ir.domain import (
-    Set,
-    dim_names,
-    from_named,
-    project_out_named,
-    pw_aff_from_expr,
-    set_from_condition,
-    to_named,
-)
+from kgen.ir.domain import Set, dim_names, from_named, project_out_named, to_named
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr, set_from_condition
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
 
@@ -216,9 +209,7 @@ def make_nest(kernel: LoopKernel, root: Node, axes: Sequence[tuple[str, Expr]]) 
         for at, name in enumerate(statement.dims):
             domain = domain.set_dim_name(_SET, at, loop_number.get(name, f"y{at}"))
         domain = domain.set_tuple_name(f"S{k}")
-        statements.append(
-            Statement(statement.node, statement.dims, domain, statement.conditions)
-        )
+        statements.append(Statement(statement.node, statement.dims, domain, statement.conditions))
     context = axis_context(kernel.grid, [axes_in(value) for _, value in axes])
     key = (shape, tuple((len(s.dims), s.domain) for s in statements), context)
     return Nest(root, tuple(maker.loops), tuple(statements), tuple(axes), context, key)
@@ -239,9 +230,7 @@ class _TreeMaker:
         node = isl.ScheduleNode.from_domain(domain).child(0)
         return self._put(node, self.nest.root, ()).get_schedule()
 
-    def _put(
-        self, at: isl.ScheduleNode, node: Node, outer: tuple[str, ...]
-    ) -> isl.ScheduleNode:
+    def _put(self, at: isl.ScheduleNode, node: Node, outer: tuple[str, ...]) -> isl.ScheduleNode:
         """Insert *node* at the leaf position *at*; return the cursor at that position."""
         depth = at.get_tree_depth()
         match node:
@@ -370,4 +359,3 @@ def _union(sets: list[Set]) -> isl.UnionSet:
 def to_isl(kernel: LoopKernel, nest: Nest) -> isl.Schedule:
     """Make the isl schedule tree of a nest: bands in marks, sequences, contexts, filters."""
     return _TreeMaker(kernel, nest).make()
-

@@ -1,0 +1,66 @@
+"""The dependency graph of a kernel, drawn by graphviz."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytools.graphviz import show_dot
+
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+
+
+def _kernel_of(kernel: LoopKernel | TranslationUnit) -> LoopKernel:
+    return kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\l")
+    return f'"{escaped}"'
+
+
+def get_dot_dependency_graph(
+    kernel: LoopKernel | TranslationUnit,
+    callables_table: Any = None,
+    iname_cluster: bool = True,
+    use_insn_id: bool = False,
+) -> str:
+    """Return the dependencies of a kernel as a graph in dot, graphviz's language.
+
+    Arrows go from what comes first to what waits for it. *iname_cluster* puts the
+    instructions inside the same loops into a frame; *use_insn_id* labels with ids instead
+    of instructions.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\\nb[i] = t {id=put}")
+    >>> "get -> put" in lp.get_dot_dependency_graph(knl, use_insn_id=True)
+    True
+    """
+    kernel = _kernel_of(kernel)
+    lines = ["digraph {"]
+    clusters: dict[tuple[str, ...], list[str]] = {}
+    for insn in kernel.instructions:
+        label = str(insn.id) if use_insn_id else str(insn)
+        node = f"{insn.id} [label={_quoted(label)},shape=box];"
+        inames = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
+        clusters.setdefault(inames if iname_cluster else (), []).append(node)
+    for number, (inames, nodes) in enumerate(clusters.items()):
+        if not inames:
+            lines.extend(f"  {node}" for node in nodes)
+            continue
+        lines.append(f"  subgraph cluster_{number} {{")
+        lines.append(f"    label={_quoted(', '.join(inames))};")
+        lines.extend(f"    {node}" for node in nodes)
+        lines.append("  }")
+    for insn in kernel.instructions:
+        lines.extend(f"  {first} -> {insn.id};" for first in sorted(insn.depends_on))
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def show_dependency_graph(kernel: LoopKernel | TranslationUnit, **options: Any) -> None:
+    """Draw the dependency graph and open it; needs graphviz.
+
+    *options* are those of :func:`get_dot_dependency_graph`.
+    """
+    show_dot(get_dot_dependency_graph(kernel, **options))

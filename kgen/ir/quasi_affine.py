@@ -1,0 +1,192 @@
+"""Quasi-affine expressions and conditions: pymbolic to isl, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import islpy as isl
+import pymbolic.primitives as p
+from pymbolic.mapper import Mapper
+
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.domain import PwAff, Set
+from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+_DIV = isl.dim_type.div
+
+
+class _NotAffine(Exception):
+    """Says why an expression is not affine; never leaves this module."""
+
+
+class _PwAffMaker(Mapper[PwAff, []]):
+    """Convert an expression over the dimensions and parameters of a local space."""
+
+    def __init__(self, space: isl.LocalSpace) -> None:
+        self.space = space
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any) -> PwAff:
+        raise _NotAffine(f"'{to_text(expr)}' is data, or not a sum of multiples")
+
+    def map_constant(self, expr: Any) -> PwAff:
+        if int(expr.real) != expr:
+            raise _NotAffine(f"{expr} is not an integer")
+        value = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, int(expr.real))
+        return isl.PwAff.from_aff(isl.Aff.val_on_domain(self.space, value))
+
+    def map_variable(self, expr: p.Variable) -> PwAff:
+        space = self.space.get_space()
+        for kind in (_SET, _PARAM):
+            at = space.find_dim_by_name(kind, expr.name)
+            if at >= 0:
+                return isl.PwAff.from_aff(isl.Aff.var_on_domain(self.space, kind, at))
+        raise _NotAffine(f"'{expr.name}' is neither a loop variable nor a parameter")
+
+    map_tagged_variable = map_variable
+
+    def map_sum(self, expr: p.Sum) -> PwAff:
+        total = self.rec(expr.children[0])
+        for child in expr.children[1:]:
+            total = total.add(self.rec(child))
+        return total
+
+    def map_product(self, expr: p.Product) -> PwAff:
+        total = self.rec(expr.children[0])
+        for child in expr.children[1:]:
+            factor = self.rec(child)
+            if not (total.is_cst() or factor.is_cst()):
+                raise _NotAffine("it has a product of two variables")
+            total = total.mul(factor)
+        return total
+
+    def map_floor_div(self, expr: p.FloorDiv) -> PwAff:
+        return self.rec(expr.numerator).scale_down_val(_divisor(expr.denominator)).floor()
+
+    map_trunc_quotient = map_floor_div
+
+    def map_remainder(self, expr: p.Remainder) -> PwAff:
+        return self.rec(expr.numerator).mod_val(_divisor(expr.denominator))
+
+    map_trunc_remainder = map_remainder
+
+    def map_min(self, expr: p.Min) -> PwAff:
+        best = self.rec(expr.children[0])
+        for child in expr.children[1:]:
+            best = best.min(self.rec(child))
+        return best
+
+    def map_max(self, expr: p.Max) -> PwAff:
+        best = self.rec(expr.children[0])
+        for child in expr.children[1:]:
+            best = best.max(self.rec(child))
+        return best
+
+    def map_call(self, expr: p.Call) -> PwAff:
+        name = getattr(expr.function, "name", None)
+        if name == "min":
+            return self.map_min(p.Min(expr.parameters))
+        if name == "max":
+            return self.map_max(p.Max(expr.parameters))
+        raise _NotAffine(f"it calls '{to_text(expr.function)}'")
+
+    def map_if(self, expr: p.If) -> PwAff:
+        holds = _to_set(self.space, expr.condition).indicator_function()
+        return isl.PwAff.cond(holds, self.rec(expr.then), self.rec(expr.else_))
+
+    def map_type_cast(self, expr: TypeCast) -> PwAff:
+        if not expr.type.is_integral():
+            raise _NotAffine(f"it converts to {expr.type}")
+        return self.rec(expr.child)
+
+    def map_typed_literal(self, expr: TypedLiteral) -> PwAff:
+        return self.rec(expr.value)
+
+
+def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
+    """Convert *expr* over the dimensions and parameters of *space* (a set space).
+
+    Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
+    """
+    try:
+        return _PwAffMaker(isl.LocalSpace.from_space(space))(expr)
+    except _NotAffine as err:
+        raise ExpressionToAffineConversionError(f"'{to_text(expr)}' is not affine: {err}") from None
+
+
+def _divisor(expr: Expr) -> isl.Val:
+    if not is_constant(expr) or int(expr) != expr or expr <= 0:
+        raise _NotAffine(f"the divisor '{to_text(expr)}' is not a positive integer")
+    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, int(expr))
+
+
+def set_from_condition(space: isl.Space, condition: Expr) -> Set:
+    """Convert a condition over the dimensions of *space* to the set where it holds."""
+    try:
+        return _to_set(isl.LocalSpace.from_space(space), condition)
+    except _NotAffine as err:
+        raise ExpressionToAffineConversionError(
+            f"the condition '{to_text(condition)}' is not affine: {err}"
+        ) from None
+
+
+def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
+    match condition:
+        case bool():
+            universe = isl.Set.universe(ls.get_space())
+            return universe if condition else isl.Set.empty(ls.get_space())
+        case p.Comparison():
+            make = _PwAffMaker(ls)
+            left, right = make(condition.left), make(condition.right)
+            relation = {
+                "<": left.lt_set,
+                "<=": left.le_set,
+                ">": left.gt_set,
+                ">=": left.ge_set,
+                "==": left.eq_set,
+                "!=": left.ne_set,
+            }[str(condition.operator)]
+            result: Set = relation(right)
+            return result
+        case p.LogicalAnd() | p.LogicalOr():
+            sets = [_to_set(ls, child) for child in condition.children]
+            total = sets[0]
+            for one in sets[1:]:
+                is_and = isinstance(condition, p.LogicalAnd)
+                total = total.intersect(one) if is_and else total.union(one)
+            return total
+        case p.LogicalNot():
+            return _to_set(ls, condition.child).complement()
+    raise _NotAffine(f"'{to_text(condition)}' is not a comparison")
+
+
+def aff_to_expr(aff: isl.Aff) -> Expr:
+    """Convert an isl quasi-affine expression back."""
+    denominator = aff.get_denominator_val().to_python()
+    scaled = aff.scale_val(aff.get_denominator_val())
+    terms: list[Expr] = []
+    for kind in (isl.dim_type.in_, _PARAM):
+        for k in range(aff.dim(kind)):
+            coefficient = scaled.get_coefficient_val(kind, k).to_python()
+            if coefficient:
+                terms.append(_times(coefficient, p.Variable(str(aff.get_dim_name(kind, k)))))
+    for k in range(aff.dim(_DIV)):
+        coefficient = scaled.get_coefficient_val(_DIV, k).to_python()
+        if coefficient:
+            terms.append(_times(coefficient, aff_to_expr(aff.get_div(k))))
+    constant = scaled.get_constant_val().to_python()
+    terms.sort(key=_is_negative)
+    if constant or not terms:
+        terms.append(constant)
+    total = terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
+    return total if denominator == 1 else p.FloorDiv(total, denominator)
+
+
+def _is_negative(term: Expr) -> bool:
+    factor: Any = term.children[0] if isinstance(term, p.Product) else 1
+    return isinstance(factor, int) and factor < 0
+
+
+def _times(coefficient: int, expr: Expr) -> Expr:
+    return expr if coefficient == 1 else p.Product((coefficient, expr))
