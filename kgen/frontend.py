@@ -1,0 +1,187 @@
+"""Where a user begins: ``make_kernel`` and ``make_function``."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from kgen.analysis.shapes import infer_argument_shapes
+from kgen.errors import KgenError, near_names
+from kgen.ir.data import SubstitutionRule, TemporaryVariable
+from kgen.ir.make import make_loop_kernel
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.targets.c import ExecutableCTarget
+from kgen.targets.opencl import PyOpenCLTarget
+from kgen.transforms.params import fix_parameters
+
+__all__ = ["default_target", "make_function", "make_kernel"]
+
+
+@lru_cache(maxsize=1)
+def default_target() -> TargetBase:
+    """Return OpenCL through pyopencl where that is installed, else the host's C compiler."""
+    if importlib.util.find_spec("pyopencl") is not None:
+        return PyOpenCLTarget()
+    return ExecutableCTarget()
+
+
+def make_kernel(
+    domains: Any,
+    instructions: Any,
+    kernel_data: Any = None,
+    *,
+    name: str = "kgen_kernel",
+    target: TargetBase | None = None,
+    assumptions: Any = None,
+    options: Any = None,
+    default_order: Any = None,
+    default_offset: Any = None,
+    fixed_parameters: Mapping[str, Any] | None = None,
+    seq_dependencies: bool = False,
+    temporary_variables: Mapping[str, TemporaryVariable] | None = None,
+    substitutions: Mapping[str, SubstitutionRule] | None = None,
+    loop_priority: Any = None,
+    iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
+    index_dtype: Any = None,
+    silenced_warnings: Any = (),
+    preambles: Iterable[tuple[str, str]] = (),
+    preamble_generators: Iterable[Callable[..., Any]] = (),
+    symbol_manglers: Iterable[Callable[..., Any]] = (),
+    tags: Any = None,
+    lang_version: Any = None,
+    **unknown: Any,
+) -> TranslationUnit:
+    """Make a program of one kernel from its loop domain and its instructions.
+
+    >>> knl = make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]")
+    >>> print(*knl["kgen_kernel"].args, sep="\n")
+    a: type: <auto/runtime>, shape: (n), dim_tags: (N0:stride:1) in aspace: global
+    n: ValueArg, type: <auto/runtime>
+    out: type: <auto/runtime>, shape: (n), dim_tags: (N0:stride:1) out aspace: global
+
+    :arg domains: the values of the loop variables (*inames*): a set in isl's notation, an
+        islpy or namedisl set, or a list of these. Names that are no loop variables are
+        parameters. A domain that uses a loop variable, or a temporary, of another one as a
+        parameter is nested in that.
+    :arg instructions: text, or a list of texts, :class:`Assignment` and other instruction
+        objects, and :class:`SubstitutionRule`. One line holds one instruction::
+
+            lhs[i, j] = expression {id=name, dep=other*:another, ...}
+            <float32> temporary = expression         # <> to have the type inferred
+            lhs[i] += expression
+            a[i], b[i] = function(c[i])
+            rule(x, y) := expression
+            for i, j ... end
+            if condition ... elif condition ... else ... end
+            with {dep=..., inames=..., ...} ... end
+            ... gbarrier, ... lbarrier, ... nop
+
+        Instructions are **unordered** unless one depends on another: by ``dep=``, or because
+        it reads a variable that exactly one instruction writes (``dep=*...`` turns this off).
+        The options are ``id id_prefix dep dep_query nosync nosync_query priority inames if
+        tags groups conflicts atomic mem_kind``.
+    :arg kernel_data: arguments and temporaries in the order of the generated function: a list
+        of :class:`GlobalArg`, :class:`ConstantArg`, :class:`ValueArg`,
+        :class:`TemporaryVariable`, names (the rest is inferred) and ``...`` (guess all
+        others); or a text of names. Everything is guessed when it is left out.
+    :arg name: of the kernel, and of the generated function
+    :arg target: what code is for; :func:`default_target` when left out
+    :arg assumptions: what holds for the parameters, such as ``"n >= 1 and n mod 4 = 0"``
+    :arg options: an :class:`Options`, a dict, or text ``"return_dict,no_numpy"``
+    :arg default_order: the layout of arrays without a declared one, ``"C"`` or ``"F"``
+    :arg default_offset: the offset of guessed arrays: 0, or ``auto`` for one passed in calls
+    :arg fixed_parameters: values of parameters and arguments, see :func:`fix_parameters`
+    :arg seq_dependencies: make every instruction depend on the one before it
+    :arg temporary_variables, substitutions: more declarations, by name
+    :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
+    :arg iname_slab_increments: ``{iname: (first, last)}`` iterations with code of their own
+    :arg index_dtype: the integer type of loop variables, ``int32`` when left out
+    :arg silenced_warnings: names of warnings not to give, a list or a text with semicolons
+    :arg preambles: ``(tag, code)`` pairs put before the code, each tag once
+    :arg lang_version: accepted for compatibility; there is one language
+
+    Raises :class:`KgenSyntaxError` (with line and column) for text that does not parse,
+    :class:`KernelError` for parts that contradict each other,
+    :class:`StaticValueFindingError` when an array has no single size for all parameters.
+    """
+    unit = make_function(
+        domains,
+        instructions,
+        kernel_data,
+        name=name,
+        target=target,
+        assumptions=assumptions,
+        options=options,
+        default_order=default_order,
+        default_offset=default_offset,
+        fixed_parameters=fixed_parameters,
+        seq_dependencies=seq_dependencies,
+        temporary_variables=temporary_variables,
+        substitutions=substitutions,
+        loop_priority=loop_priority,
+        iname_slab_increments=iname_slab_increments,
+        index_dtype=index_dtype,
+        silenced_warnings=silenced_warnings,
+        preambles=preambles,
+        preamble_generators=preamble_generators,
+        symbol_manglers=symbol_manglers,
+        tags=tags,
+        **unknown,
+    )
+    return unit.with_entrypoints(name)
+
+
+def make_function(
+    domains: Any,
+    instructions: Any,
+    kernel_data: Any = None,
+    *,
+    name: str = "kgen_kernel",
+    target: TargetBase | None = None,
+    fixed_parameters: Mapping[str, Any] | None = None,
+    lang_version: Any = None,
+    **settings: Any,
+) -> TranslationUnit:
+    """Make a kernel that other kernels call: as :func:`make_kernel`, but it starts nothing.
+
+    >>> double = make_function("{ [i]: 0 <= i < 16 }", "y[i] = 2*x[i]", name="double")
+    >>> double["double"].name, sorted(double.entrypoints)
+    ('double', [])
+
+    It takes what :func:`make_kernel` takes, and raises what that raises.
+    """
+    unknown = sorted(set(settings) - _SETTINGS)
+    if unknown:
+        raise KgenError(
+            f"make_kernel has no argument '{unknown[0]}'\n"
+            f"  hint: {near_names(unknown[0], _SETTINGS | _OWN_SETTINGS)}"
+        )
+    kernel = make_loop_kernel(
+        domains,
+        instructions,
+        kernel_data,
+        name=name,
+        target=target or default_target(),
+        **settings,
+    )
+    if fixed_parameters:
+        kernel = fix_parameters(kernel, **fixed_parameters)
+    kernel = infer_argument_shapes(kernel)
+    return TranslationUnit(
+        callables_table={name: CallableKernel(kernel)},
+        entrypoints=frozenset(),
+        target=kernel.target,
+    )
+
+
+_OWN_SETTINGS = frozenset(("name", "target", "fixed_parameters", "lang_version"))
+_SETTINGS = frozenset(inspect.signature(make_loop_kernel).parameters) - {
+    "domains",
+    "instructions",
+    "kernel_data",
+    *_OWN_SETTINGS,
+}

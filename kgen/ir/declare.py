@@ -1,0 +1,338 @@
+"""Declarations: what kernel_data says, temporaries made by ``<>``, and guessed arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pymbolic.primitives as p
+
+from kgen.errors import KernelError, message, near_names
+from kgen.ir.data import (
+    ArrayArg,
+    ConstantArg,
+    GlobalArg,
+    KernelArgument,
+    TemporaryVariable,
+    ValueArg,
+)
+from kgen.ir.dependencies import where
+from kgen.ir.expr import LinearSubscript
+from kgen.ir.instruction import (
+    Assignment,
+    CallInstruction,
+    InstructionBase,
+    assignee_name,
+    index_of,
+)
+from kgen.ir.mentions import Mentions
+from kgen.ir.types import auto
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+__all__ = [
+    "Declared",
+    "check_uses",
+    "complete_arguments",
+    "declare_temporaries",
+    "read_kernel_data",
+]
+
+
+@dataclass
+class Declared:
+    """What *kernel_data* declares: entries in order, a text for a name still to be guessed."""
+
+    entries: list[ArrayArg | ValueArg | str] = field(default_factory=list)
+    temporaries: dict[str, TemporaryVariable] = field(default_factory=dict)
+    #: whether ``...`` is among the entries, so that other names may be guessed
+    is_open: bool = False
+
+    def names(self) -> set[str]:
+        """Return all declared names."""
+        return {e if isinstance(e, str) else e.name for e in self.entries} | set(self.temporaries)
+
+
+def read_kernel_data(
+    kernel: str, given: Any, temporaries: Mapping[str, TemporaryVariable] | None
+) -> Declared:
+    """Sort *kernel_data* into arguments, names and temporaries; ``None`` means ``[...]``."""
+    declared = Declared()
+    items: Iterable[Any]
+    if given is None:
+        items = [...]
+    elif isinstance(given, str):
+        items = [name.strip() for name in given.split(",") if name.strip()]
+    elif isinstance(given, KernelArgument | TemporaryVariable) or given is ...:
+        items = [given]
+    else:
+        items = given
+    seen: set[str] = set()
+    for item in [*items, *(temporaries or {}).values()]:
+        if item is ... or item == "...":
+            declared.is_open = True
+            continue
+        name = item.strip() if isinstance(item, str) else getattr(item, "name", None)
+        if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
+            raise KernelError(
+                message(
+                    f"kernel_data holds a {type(item).__name__}",
+                    kernel=kernel,
+                    hint="it takes GlobalArg, ConstantArg, ValueArg, TemporaryVariable, names, ...",
+                )
+            )
+        if name in seen or not name:
+            raise KernelError(message(f"'{name}' is declared twice in kernel_data", kernel=kernel))
+        seen.add(name)
+        if isinstance(item, TemporaryVariable):
+            declared.temporaries[name] = item
+        else:
+            declared.entries.append(name if isinstance(item, str) else item)
+    return declared
+
+
+def declare_temporaries(
+    kernel: str,
+    instructions: Sequence[InstructionBase],
+    declared: Declared,
+    order: Any,
+) -> dict[str, TemporaryVariable]:
+    """Return the declared temporaries and those that instructions create with ``<>``."""
+    found = dict(declared.temporaries)
+    makers: dict[str, InstructionBase] = {}
+    arguments = declared.names() - set(found)
+    for insn in instructions:
+        if not isinstance(insn, Assignment | CallInstruction):
+            continue
+        for lhs, kind in zip(insn.assignees, insn.temp_var_types, strict=True):
+            if kind is None:
+                continue
+            name = assignee_name(lhs)
+            if name in makers or name in declared.temporaries or name in arguments:
+                first = (
+                    f"by {where(makers[name])}"
+                    if name in makers
+                    else "as an argument"
+                    if name in arguments
+                    else "in kernel_data"
+                )
+                raise KernelError(
+                    message(
+                        f"the temporary '{name}' exists already",
+                        kernel=kernel,
+                        where=where(insn),
+                        because=f"it is declared {first}",
+                        hint="drop the '<>' to assign to it, or choose another name",
+                    )
+                )
+            makers[name] = insn
+            is_array = isinstance(lhs, p.Subscript | LinearSubscript)
+            found[name] = TemporaryVariable(
+                name,
+                None if kind is auto else kind,
+                auto if is_array else (),
+                order=order if is_array and order is not auto else None,
+            )
+    return found
+
+
+def complete_arguments(
+    kernel: LoopKernel,
+    declared: Declared,
+    mentioned: Sequence[Mentions],
+    *,
+    order: Any,
+    offset: Any,
+) -> tuple[ArrayArg | ValueArg, ...]:
+    """Return all arguments: those of kernel_data in order, then guessed ones by name.
+
+    *mentioned* is what each instruction reads. A name that has subscripts or is written is
+    an array in device memory, any other one a value. ``is_output`` is set for what is
+    written, ``is_input`` for what is read or not used at all, unless declared otherwise.
+    """
+    written = dict.fromkeys(n for insn in kernel.instructions for n in insn.assignee_var_names())
+    read = dict.fromkeys(name for found in mentioned for name in found.variables)
+    ranks = {name: rank for found in mentioned for name, rank in found.ranks if rank}
+    for insn in kernel.instructions:
+        for lhs in insn.assignees:
+            ranks[assignee_name(lhs)] = len(index_of(lhs))
+    bounds = sorted(kernel.all_params())
+    names = {*read, *written, *bounds}
+    taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
+    undeclared = sorted(
+        name
+        for name in names - taken - declared.names()
+        if not any(mangler(kernel, name) for mangler in kernel.symbol_manglers)
+    )
+    if undeclared and not declared.is_open:
+        raise _undeclared(kernel, undeclared, mentioned, declared.names() | taken)
+    flow = _Flow(frozenset(read), frozenset(written))
+
+    def guess(name: str) -> ArrayArg | ValueArg:
+        if name not in ranks and name not in written:
+            return ValueArg(name)
+        if order is auto and ranks[name] > 0:
+            tags = ",".join(["stride:auto"] * ranks[name])
+            return GlobalArg(name, None, auto, tags, offset)
+        return GlobalArg(
+            name, None, auto, offset=offset, order=order if order in ("C", "F") else None
+        )
+
+    result: list[ArrayArg | ValueArg] = []
+    for entry in declared.entries:
+        if not isinstance(entry, str):
+            has_layout = isinstance(entry, ValueArg) or entry.dim_tags is not None
+            result.append(entry if has_layout or order != "F" else entry.copy(dim_tags=order))
+        elif entry in taken or entry not in names:
+            raise _unusable(kernel, entry, names - taken)
+        else:
+            result.append(guess(entry))
+    result.extend(guess(name) for name in undeclared)
+    return tuple(flow.mark(arg) for arg in result)
+
+
+def _undeclared(
+    kernel: LoopKernel, names: list[str], mentioned: Sequence[Mentions], known: set[str]
+) -> KernelError:
+    place = next(
+        (
+            where(insn)
+            for insn, found in zip(kernel.instructions, mentioned, strict=True)
+            if names[0] in found.variables or names[0] in insn.assignee_var_names()
+        ),
+        "the bounds of the loops",
+    )
+    return KernelError(
+        message(
+            "not declared: " + ", ".join(f"'{name}'" for name in names),
+            kernel=kernel.name,
+            where=place,
+            hint=f"{near_names(names[0], known)} ('...' in kernel_data has arguments guessed)",
+        )
+    )
+
+
+def _unusable(kernel: LoopKernel, name: str, used: set[str]) -> KernelError:
+    is_other = name in {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
+    return KernelError(
+        message(
+            f"'{name}' in kernel_data is "
+            + ("not an argument" if is_other else "not used, so its kind cannot be guessed"),
+            kernel=kernel.name,
+            hint=near_names(name, used) + f" Or declare it: GlobalArg('{name}', dtype, shape)",
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Flow:
+    read: frozenset[str]
+    written: frozenset[str]
+
+    def mark(self, arg: ArrayArg | ValueArg) -> ArrayArg | ValueArg:
+        """Fill in which way the data of an array flow."""
+        if isinstance(arg, ValueArg) or (arg.is_input is not None and arg.is_output is not None):
+            return arg
+        is_output = arg.name in self.written if arg.is_output is None else arg.is_output
+        is_input = arg.is_input
+        if is_input is None:
+            is_input = arg.name in self.read or arg.name not in self.written
+        return dataclasses.replace(arg, is_input=is_input, is_output=is_output)
+
+
+def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
+    """Refuse what instructions may not write, names with two meanings, and wrong subscripts."""
+    _check_names(kernel)
+    arrays = kernel.array_vars
+    seen: dict[str, tuple[int, InstructionBase]] = {}
+    for insn, found in zip(kernel.instructions, mentioned, strict=True):
+        uses = list(found.ranks)
+        for lhs in insn.assignees:
+            name = assignee_name(lhs)
+            _check_written(kernel, insn, name)
+            uses.append((name, -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))))
+        for name, rank in uses:
+            array = arrays.get(name)
+            if array is None:
+                if rank and (name in kernel.inames or name in kernel.arg_dict):
+                    raise _wrong_rank(kernel, insn, name, rank, 0)
+            elif rank >= 0:
+                first, other = seen.setdefault(name, (rank, insn))
+                wanted = len(array.shape) if isinstance(array.shape, tuple) else first
+                if rank != wanted:
+                    raise _wrong_rank(kernel, insn, name, rank, wanted, other)
+
+
+def _check_names(kernel: LoopKernel) -> None:
+    kinds = {
+        "an iname": kernel.inames,
+        "a temporary": kernel.temporary_variables,
+        "an argument": kernel.arg_dict,
+        "a substitution rule": kernel.substitutions,
+    }
+    seen: dict[str, str] = {}
+    for kind, names in kinds.items():
+        for name in names:
+            if name in seen:
+                raise KernelError(
+                    message(
+                        f"'{name}' is both {seen[name]} and {kind}",
+                        kernel=kernel.name,
+                        hint="rename one of them",
+                    )
+                )
+            seen[name] = kind
+
+
+def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None:
+    array = kernel.array_vars.get(name)
+    hint = "assign to a temporary: <> name = ..."
+    if name in kernel.inames:
+        what = "is an iname: its values come from the domain"
+    elif name in kernel.substitutions:
+        what, hint = "is a substitution rule", "a rule is defined with ':='"
+    elif name in kernel.all_params() and name not in kernel.temporary_variables:
+        what = "is a parameter of the domain"
+        hint = f"declare it as a temporary to have loop bounds computed: <> {name} = ..."
+    elif array is None:
+        what = "is a value, not an array"
+    elif isinstance(array, ConstantArg) or getattr(array, "read_only", False):
+        what, hint = "is only read", "declare it as a GlobalArg, or without an initializer"
+    else:
+        return
+    raise KernelError(
+        message(
+            f"'{name}' cannot be assigned to: it {what}",
+            kernel=kernel.name,
+            where=where(insn),
+            hint=hint,
+        )
+    )
+
+
+def _wrong_rank(
+    kernel: LoopKernel,
+    insn: InstructionBase,
+    name: str,
+    rank: int,
+    wanted: int,
+    other: InstructionBase | None = None,
+) -> KernelError:
+    array = kernel.array_vars.get(name)
+    because = None
+    if array is not None and isinstance(array.shape, tuple):
+        because = f"its shape has {wanted} axes"
+    elif other is not None:
+        because = f"it has {wanted} in {where(other)}"
+    return KernelError(
+        message(
+            f"'{name}' is used with {rank} subscripts and has {wanted} axes",
+            kernel=kernel.name,
+            where=where(insn),
+            because=because,
+            hint=f"give it {wanted} subscripts, or declare another shape",
+        )
+    )

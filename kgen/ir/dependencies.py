@@ -1,0 +1,145 @@
+"""Ids of instructions, and which instruction waits for which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any
+
+from pytools import UniqueNameGenerator
+
+from kgen.errors import KernelError, message, near_names
+from kgen.ir.instruction import InstructionBase, UniqueName
+from kgen.ir.mentions import mentions_of
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+__all__ = ["instruction_reads", "make_ids", "resolve_dependencies", "where"]
+
+
+def where(insn: InstructionBase) -> str:
+    """Say where an instruction was written, or what it is."""
+    return str(insn.span) if insn.span is not None else f"instruction '{insn}'"
+
+
+def make_ids(name: str, instructions: Sequence[InstructionBase]) -> list[str]:
+    """Return one unique id per instruction: its own, or one made from its prefix.
+
+    >>> from kgen.ir.instruction import Assignment
+    >>> make_ids("k", [Assignment("x", 0), Assignment("y", 0), Assignment("z", 0, id="a")])
+    ['insn', 'insn_0', 'a']
+    """
+    taken: dict[str, InstructionBase] = {}
+    for insn in instructions:
+        if isinstance(insn.id, str):
+            if insn.id in taken:
+                raise KernelError(
+                    message(
+                        f"two instructions have the id '{insn.id}'",
+                        kernel=name,
+                        where=f"{where(taken[insn.id])}, and {where(insn)}",
+                        hint="rename one, or write id_prefix= to have numbers appended",
+                    )
+                )
+            taken[insn.id] = insn
+    fresh = UniqueNameGenerator(set(taken))
+    ids: list[str] = []
+    for insn in instructions:
+        if isinstance(insn.id, str):
+            ids.append(insn.id)
+        else:
+            ids.append(fresh(insn.id.name if isinstance(insn.id, UniqueName) else "insn"))
+    return ids
+
+
+def instruction_reads(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return all names that *insn* reads: rules expanded, loop bounds included."""
+    names = set(insn.read_dependency_names())
+    loops = insn.within_inames | insn.reduction_inames()
+    if kernel.substitutions:
+        found = mentions_of(*insn.expressions())
+        found.add_rules(kernel.substitutions)
+        names.update(found.variables)
+        loops = loops.union(found.reduced)
+    homes = {kernel.home_domain[loop] for loop in loops}
+    return frozenset(names.union(*(kernel._domain_params[home] for home in homes)))
+
+
+def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
+    """Fill in what instructions wait for.
+
+    Globs and match expressions become ids; an instruction waits for the only writer of a
+    variable that it reads unless its dependencies are marked final. Raises
+    :class:`KernelError` for a name that is no instruction.
+    """
+    ids = list(kernel.id_to_insn)
+    writers = kernel.writers
+    changed = []
+    for insn in kernel.instructions:
+        wanted = _resolved(kernel, insn, insn.depends_on, ids, "depends on")
+        if not insn.depends_on_is_final:
+            for name in instruction_reads(kernel, insn):
+                writing = writers.get(name, ())
+                if len(writing) == 1 and writing[0] != insn.id:
+                    wanted.add(writing[0])
+        apart: set[tuple[str, str]] = set()
+        for scope in sorted({scope for _, scope in insn.no_sync_with}):
+            names = [name for name, of in insn.no_sync_with if of == scope]
+            found = _resolved(kernel, insn, names, ids, "declares nosync with")
+            apart.update((name, scope) for name in found)
+        if wanted == insn.depends_on and apart == insn.no_sync_with:
+            changed.append(insn)
+        else:
+            changed.append(insn.copy(depends_on=frozenset(wanted), no_sync_with=frozenset(apart)))
+    return kernel.copy(instructions=tuple(changed))
+
+
+def _resolved(
+    kernel: LoopKernel,
+    insn: InstructionBase,
+    given: Iterable[str | Callable[..., bool]],
+    ids: Sequence[str],
+    verb: str,
+) -> set[str]:
+    found: set[str] = set()
+    for item in given:
+        if isinstance(item, str) and item in kernel.id_to_insn:
+            matching = [item]
+        elif isinstance(item, str):
+            fits = re.compile(translate(item)).match if _is_glob(item) else None
+            matching = [name for name in ids if fits is not None and fits(name)]
+            if not matching and not (item == "*" and len(ids) == 1):
+                raise _unresolved(kernel, insn, item, verb)
+        else:
+            matching = [str(other.id) for other in kernel.instructions if item(kernel, other)]
+            if not matching:
+                raise _unresolved(kernel, insn, item, verb)
+        found.update(name for name in matching if name != insn.id or item == insn.id)
+    return found
+
+
+def _is_glob(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
+
+
+def _unresolved(kernel: LoopKernel, insn: InstructionBase, item: Any, verb: str) -> KernelError:
+    known = [name for name in kernel.id_to_insn if name != insn.id]
+    return KernelError(
+        message(
+            f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
+            kernel=kernel.name,
+            where=where(insn),
+            hint=near_names(str(item), known),
+        )
+    )
+
+
+def in_sequence(instructions: Sequence[InstructionBase]) -> list[InstructionBase]:
+    """Make each instruction wait for the one before it, and for no others but those named."""
+    result: list[InstructionBase] = []
+    for insn in instructions:
+        more = {str(result[-1].id)} if result else set()
+        result.append(insn.copy(depends_on=insn.depends_on | more, depends_on_is_final=True))
+    return result

@@ -1,0 +1,210 @@
+"""From domains, instructions and declarations to a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kgen.errors import KernelError, message
+from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.declare import (
+    check_uses,
+    complete_arguments,
+    declare_temporaries,
+    read_kernel_data,
+)
+from kgen.ir.dependencies import in_sequence, make_ids, resolve_dependencies
+from kgen.ir.domain import BasicSet, as_basic_set, dim_names, parse_assumptions, parse_domain
+from kgen.ir.expr import Expr, SubArrayRef
+from kgen.ir.instruction import (
+    Assignment,
+    CallInstruction,
+    CInstruction,
+    InstructionBase,
+    index_of,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.mentions import Mentions, mentions_of, resolve_reductions
+from kgen.ir.nesting import find_within_inames
+from kgen.ir.options import make_options
+from kgen.ir.parse_instructions import parse_instructions
+from kgen.ir.reductions import REDUCTIONS
+from kgen.ir.tags import to_tags
+from kgen.ir.target import TargetBase
+from kgen.ir.types import INT32, auto, to_kgen_type
+
+__all__ = ["make_loop_kernel", "read_domains"]
+
+
+def read_domains(given: Any) -> tuple[BasicSet, ...]:
+    """Read one or several domains: texts, or islpy or namedisl sets."""
+    items = list(given) if isinstance(given, list | tuple) else [given]
+    domains = (
+        parse_domain(item) if isinstance(item, str) else as_basic_set(item) for item in items
+    )
+    return tuple(domains)
+
+
+def make_loop_kernel(
+    domains: Any,
+    instructions: Any,
+    kernel_data: Any = None,
+    *,
+    name: str,
+    target: TargetBase,
+    temporary_variables: Mapping[str, TemporaryVariable] | None = None,
+    substitutions: Mapping[str, SubstitutionRule] | None = None,
+    preambles: Iterable[tuple[str, str]] = (),
+    preamble_generators: Iterable[Callable[..., Any]] = (),
+    symbol_manglers: Iterable[Callable[..., Any]] = (),
+    default_order: Any = None,
+    default_offset: Any = None,
+    assumptions: Any = None,
+    silenced_warnings: Any = (),
+    options: Any = None,
+    seq_dependencies: bool = False,
+    index_dtype: Any = None,
+    tags: Any = None,
+    loop_priority: Any = None,
+    iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
+) -> LoopKernel:
+    """Make a kernel; :func:`kgen.make_kernel` says what the arguments are.
+
+    Raises :class:`KgenSyntaxError` for a text that does not parse, :class:`KernelError` for
+    parts that contradict each other.
+    """
+    _check_name(name)
+    sets = read_domains(domains)
+    inames = {n: Iname(n) for domain in sets for n in dim_names(domain)}
+    insns, rules = parse_instructions(instructions)
+    rules.update(substitutions or {})
+    declared = read_kernel_data(name, kernel_data, temporary_variables)
+    order = _order(name, default_order)
+    shell = LoopKernel(
+        name=name,
+        domains=sets,
+        instructions=tuple(insns),
+        temporary_variables=declare_temporaries(name, insns, declared, order),
+        inames=inames,
+        substitutions={n: _rule_with_reductions(rule, inames) for n, rule in rules.items()},
+        assumptions=parse_assumptions(assumptions),
+        loop_priority=_priorities(loop_priority),
+        iname_slab_increments=iname_slab_increments or {},
+        options=make_options(options),
+        target=target,
+        index_dtype=INT32 if index_dtype is None else to_kgen_type(index_dtype),
+        silenced_warnings=_words(silenced_warnings),
+        preambles=tuple(preambles),
+        preamble_generators=tuple(preamble_generators),
+        symbol_manglers=tuple(symbol_manglers),
+        tags=to_tags(tags),
+    )
+    ids = make_ids(name, insns)
+    exprs = [_with_reductions(insn, inames) for insn in insns]
+    mentions = [
+        _reads_of(insn, expr, shell.substitutions) for insn, expr in zip(insns, exprs, strict=True)
+    ]
+    within = find_within_inames(shell, mentions)
+    settled = [_settled(*parts) for parts in zip(insns, ids, exprs, within, strict=True)]
+    kernel = shell.copy(
+        instructions=tuple(in_sequence(settled) if seq_dependencies else settled),
+        args=complete_arguments(
+            shell,
+            declared,
+            mentions,
+            order=order,
+            offset=0 if default_offset is None else default_offset,
+        ),
+    )
+    check_uses(kernel, mentions)
+    return resolve_dependencies(kernel)
+
+
+def _check_name(name: str) -> None:
+    if not name.isidentifier():
+        raise KernelError(f"'{name}' is not a name for a kernel: it becomes a function's name")
+
+
+# -- expressions ----------------------------------------------------------------------
+
+
+def _expression_of(insn: InstructionBase) -> Expr:
+    return insn.expression if isinstance(insn, Assignment | CallInstruction) else None
+
+
+def _with_reductions(insn: InstructionBase, inames: Mapping[str, Iname]) -> Expr:
+    """Return the expression of *insn* with calls such as ``max(i, a[i])`` made reductions."""
+    expr = _expression_of(insn)
+    if expr is None or not _may_reduce(mentions_of(expr)):
+        return expr
+    fixed = mentions_of(*insn.predicates, *(i for lhs in insn.assignees for i in index_of(lhs)))
+    return resolve_reductions(expr, set(inames) - set(fixed.variables) - insn.within_inames)
+
+
+def _rule_with_reductions(rule: SubstitutionRule, inames: Mapping[str, Iname]) -> SubstitutionRule:
+    if not _may_reduce(mentions_of(rule.expression)):
+        return rule
+    free = set(inames) - set(rule.arguments)
+    return rule.copy(expression=resolve_reductions(rule.expression, free))
+
+
+def _may_reduce(found: Mentions) -> bool:
+    return not REDUCTIONS.keys().isdisjoint(found.functions)
+
+
+def _reads_of(insn: InstructionBase, expr: Expr, rules: Mapping[str, SubstitutionRule]) -> Mentions:
+    """Return what *insn* reads: operands, predicates, subscripts; rules opened."""
+    found = Mentions()
+    if expr is not None:
+        found.add(expr)
+    elif isinstance(insn, CInstruction):
+        found.variables.update(dict.fromkeys(sorted(insn.read_variables)))
+        found.add(*(value for _, value in insn.iname_exprs))
+    found.add(*insn.sorted_predicates)
+    for lhs in insn.assignees:
+        if isinstance(lhs, SubArrayRef):
+            swept = tuple(v.name for v in lhs.swept_inames)
+            found.swept.update(dict.fromkeys(swept))
+            found.merge(mentions_of(*index_of(lhs)), bound=swept)
+        else:
+            found.add(*index_of(lhs))
+    if rules:
+        found.add_rules(rules)
+    return found
+
+
+def _settled(
+    insn: InstructionBase, insn_id: str, expr: Expr, within: frozenset[str]
+) -> InstructionBase:
+    changes: dict[str, Any] = {"id": insn_id, "within_inames": within}
+    if isinstance(insn, Assignment):
+        changes.update(expression=expr, temp_var_type=None)
+    elif isinstance(insn, CallInstruction):
+        changes.update(expression=expr, temp_var_types=())
+    return insn.copy(**changes)
+
+
+# -- settings -------------------------------------------------------------------------
+
+
+def _order(kernel: str, given: Any) -> Any:
+    if given is None or given in ("C", "F", "c", "f") or given is auto:
+        return given if given is auto or given is None else given.upper()
+    raise KernelError(message(f"default_order is 'C', 'F' or auto, not '{given}'", kernel=kernel))
+
+
+def _priorities(given: Any) -> tuple[tuple[str, ...], ...]:
+    """Read nestings: a text ``"i,j"``, or several nestings of names."""
+    if not given:
+        return ()
+    nestings = [given] if isinstance(given, str) else sorted(map(_names, given))
+    return tuple(_names(nesting) for nesting in nestings)
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
+
+
+def _words(given: str | Sequence[str]) -> tuple[str, ...]:
+    words = given.split(";") if isinstance(given, str) else given
+    return tuple(word.strip() for word in words if word.strip())

@@ -1,0 +1,184 @@
+"""What an expression mentions: free variables, functions, subscripts, bound loop variables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    LinearSubscript,
+    Reduction,
+    SubArrayRef,
+    TaggedVariable,
+    TypedLiteral,
+)
+from kgen.ir.reductions import REDUCTIONS
+
+__all__ = ["Mentions", "mentions_of", "resolve_reductions"]
+
+
+@dataclass(slots=True)
+class Mentions:
+    """Names in order of appearance (dicts serve as ordered sets).
+
+    ``variables`` are the free ones: the loop variables of a reduction count outside of it
+    only. ``ranks`` are the numbers of subscripts with which each array occurs; 0 where it
+    stands without, -1 where its subscript is a linear one.
+    """
+
+    variables: dict[str, None] = field(default_factory=dict)
+    functions: dict[str, None] = field(default_factory=dict)
+    ranks: dict[tuple[str, int], None] = field(default_factory=dict)
+    reduced: dict[str, None] = field(default_factory=dict)
+    swept: dict[str, None] = field(default_factory=dict)
+
+    def add(self, *exprs: Expr) -> Mentions:
+        """Add what *exprs* mention; returns this."""
+        stack: list[Any] = list(exprs)
+        while stack:
+            expr = stack.pop()
+            kind = type(expr)
+            if kind is p.Variable or kind is TaggedVariable:
+                self.variables[expr.name] = None
+                self.ranks[expr.name, 0] = None
+            elif kind is int or kind is float or kind is TypedLiteral:
+                continue
+            elif kind is p.Subscript or kind is LinearSubscript:
+                self._add_subscript(expr, stack)
+            elif kind is p.Sum or kind is p.Product:
+                stack.extend(expr.children)
+            elif kind is p.Call or kind is p.CallWithKwargs:
+                self._add_call(expr, stack)
+            elif kind is tuple:
+                stack.extend(expr)
+            elif isinstance(expr, p.ExpressionNode):
+                self._add_node(expr, stack)
+        return self
+
+    def _add_node(self, expr: p.ExpressionNode, stack: list[Any]) -> None:
+        if isinstance(expr, Reduction):
+            self.reduced.update(dict.fromkeys(expr.inames))
+            self.merge(mentions_of(*expr.exprs), bound=expr.inames)
+        elif isinstance(expr, SubArrayRef):
+            swept = tuple(v.name for v in expr.swept_inames)
+            self.swept.update(dict.fromkeys(swept))
+            self.merge(mentions_of(expr.subscript), bound=swept)
+        else:
+            fields = dataclasses.fields(expr)  # type: ignore[arg-type]
+            stack.extend(getattr(expr, field.name) for field in fields)
+
+    def _add_subscript(self, expr: p.Subscript | LinearSubscript, stack: list[Any]) -> None:
+        is_linear = isinstance(expr, LinearSubscript)
+        array = expr.aggregate
+        index = (expr.index,) if is_linear else expr.index_tuple  # type: ignore[union-attr]
+        if isinstance(array, p.Variable):
+            self.variables[array.name] = None
+            self.ranks[array.name, -1 if is_linear else len(index)] = None
+        else:
+            stack.append(array)
+        stack.extend(index)
+
+    def _add_call(self, expr: p.Call | p.CallWithKwargs, stack: list[Any]) -> None:
+        if isinstance(expr.function, p.Variable):
+            self.functions[expr.function.name] = None
+        stack.extend(expr.parameters)
+        if isinstance(expr, p.CallWithKwargs):
+            stack.extend(expr.kw_parameters.values())
+
+    def merge(self, other: Mentions, bound: Iterable[str] = ()) -> None:
+        """Add what *other* mentions, the variables *bound* excepted."""
+        for name in other.variables:
+            if name not in bound:
+                self.variables[name] = None
+        for name, rank in other.ranks:
+            if name not in bound:
+                self.ranks[name, rank] = None
+        self.functions.update(other.functions)
+        self.reduced.update(other.reduced)
+        self.swept.update(other.swept)
+
+    def add_rules(self, rules: Mapping[str, SubstitutionRule]) -> None:
+        """Replace mentions of *rules* by what the rules mention, through all levels."""
+        done: set[str] = set()
+        while True:
+            used = [name for name in (*self.functions, *self.variables) if name in rules]
+            used = [name for name in used if name not in done]
+            if not used:
+                break
+            for name in used:
+                done.add(name)
+                rule = rules[name]
+                self.merge(mentions_of(rule.expression), bound=rule.arguments)
+        for name in done:
+            self.variables.pop(name, None)
+            self.functions.pop(name, None)
+            self.ranks.pop((name, 0), None)
+
+
+def mentions_of(*exprs: Expr) -> Mentions:
+    """Return what *exprs* mention.
+
+    >>> from kgen.ir.parse import parse
+    >>> sorted(mentions_of(parse("sum(k, a[i,k]) + f(n)")).variables)
+    ['a', 'i', 'n']
+    """
+    return Mentions().add(*exprs)
+
+
+# -- max(i, a[i]) ---------------------------------------------------------------------
+
+
+def resolve_reductions(expr: Expr, inames: Iterable[str]) -> Expr:
+    """Make calls such as ``max(i, a[i])`` reductions where *i* is one of *inames*.
+
+    That is a reduction when the second operand depends on *i* and nothing outside of the
+    call does; else ``max`` and ``min`` are functions of two values.
+    """
+    candidates = frozenset(inames)
+    if not candidates:
+        return expr
+    first = _ReductionResolver(candidates)
+    resolved = first(expr)
+    if not first.found:
+        return expr
+    # a loop variable that occurs outside of the reductions too is no variable of theirs
+    outside = candidates & set(mentions_of(resolved).variables)
+    return _ReductionResolver(candidates - outside)(expr) if outside else resolved
+
+
+class _ReductionResolver(IdentityMapper):
+    def __init__(self, inames: frozenset[str]) -> None:
+        super().__init__()
+        self.inames = inames
+        self.found = False
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        operands = expr.parameters
+        operation = (
+            REDUCTIONS.get(expr.function.name) if isinstance(expr.function, p.Variable) else None
+        )
+        if operation is not None and len(operands) == operation.arg_count + 1:
+            names = self._names(operands[0])
+            parts = tuple(self.rec(part) for part in operands[1:])
+            if names and set(names) <= set(mentions_of(*parts).variables):
+                self.found = True
+                return Reduction(operation, names, parts if len(parts) > 1 else parts[0])
+        return p.Call(expr.function, tuple(self.rec(part) for part in operands))
+
+    def _names(self, expr: Expr) -> tuple[str, ...]:
+        parts = expr if isinstance(expr, tuple) else (expr,)
+        names = tuple(v.name for v in parts if type(v) is p.Variable and v.name in self.inames)
+        return names if len(names) == len(parts) else ()
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        inner = _ReductionResolver(self.inames - set(expr.inames))
+        changed = IdentityMapper.map_reduction(inner, expr)
+        self.found = self.found or inner.found
+        return changed
