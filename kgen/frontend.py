@@ -55,7 +55,7 @@ def make_kernel(
     lang_version: Any = None,
     **unknown: Any,
 ) -> TranslationUnit:
-    """Make a program of one kernel from its loop domain and its instructions.
+    r"""Make a program of one kernel from its loop domain and its instructions.
 
     >>> knl = make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]")
     >>> print(*knl["kgen_kernel"].args, sep="\n")

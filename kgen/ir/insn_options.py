@@ -127,7 +127,7 @@ def _priority(value: str, at: int) -> Fields:
 
 def _inames(value: str, at: int) -> Fields:
     if value.startswith("+"):
-        return {"within_inames": _words(value[1:])}
+        return {"within_inames": _words(value[1:]), "within_inames_is_final": False}
     return {"within_inames": _words(value), "within_inames_is_final": True}
 
 

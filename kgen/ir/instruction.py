@@ -42,6 +42,7 @@ __all__ = [
     "UseStreamingStoreTag",
     "VarAtomicity",
     "assignee_name",
+    "index_of",
     "make_assignment",
 ]
 
@@ -190,21 +191,21 @@ class InstructionBase:
 
     def assignee_subscript_deps(self) -> tuple[frozenset[str], ...]:
         """Return the variables in the subscripts of each assignee."""
-        return tuple(frozenset(variable_names(*_index_of(lhs))) for lhs in self.assignees)
+        return tuple(frozenset(variable_names(*index_of(lhs))) for lhs in self.assignees)
 
     def read_exprs(self) -> tuple[Expr, ...]:
-        """The expressions that are evaluated, without predicates and subscripts of assignees."""
+        """Return what is evaluated, without predicates and subscripts of assignees."""
         return ()
 
     def expressions(self) -> tuple[Expr, ...]:
-        """All expressions: what is read, the predicates, the places written."""
+        """Return all expressions: what is read, the predicates, the places written."""
         return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
 
     @cached_property
     def _read_names(self) -> frozenset[str]:
         exprs = [*self.read_exprs(), *self.sorted_predicates]
         for lhs in self.assignees:
-            exprs.extend(_index_of(lhs))
+            exprs.extend(index_of(lhs))
         return frozenset(variable_names(*exprs))
 
     def read_dependency_names(self) -> frozenset[str]:
@@ -522,7 +523,8 @@ def assignee_name(lhs: Expr) -> str:
     )
 
 
-def _index_of(lhs: Expr) -> tuple[Expr, ...]:
+def index_of(lhs: Expr) -> tuple[Expr, ...]:
+    """Return the subscript with which *lhs* is written; empty for a scalar."""
     match lhs:
         case p.Subscript():
             return lhs.index_tuple
@@ -531,7 +533,7 @@ def _index_of(lhs: Expr) -> tuple[Expr, ...]:
         case SubArrayRef():
             return lhs.subscript.index_tuple
         case p.Lookup():
-            return _index_of(lhs.aggregate)
+            return index_of(lhs.aggregate)
     return ()
 
 
