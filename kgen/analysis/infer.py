@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import pymbolic.primitives as p
 from pytools.graph import compute_sccs
 
+from kgen.analysis.access import subscript_names
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import TypeInferenceFailure, message, near_names
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
-from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, is_constant, variable_names
+from kgen.ir.expr import Expr, is_constant, variable_names
 from kgen.ir.functions import Function, find_function
 from kgen.ir.instruction import MultiAssignmentBase
 from kgen.ir.kernel import LoopKernel
@@ -123,19 +123,6 @@ def _layout_exprs(array: ArrayBase) -> Iterator[Expr]:
         yield from array.base_indices or ()
 
 
-class _SubscriptNames(WalkMapper):
-    """Collect the variables that subscripts use."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
-        self.names.update(variable_names(*expr.index_tuple))
-
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> None:
-        self.names.update(variable_names(expr.index))
-
-
 class _Inference:
     """Find the types of *unknown* variables: those first on which the others depend."""
 
@@ -177,11 +164,7 @@ class _Inference:
             return
         sizes = set(size_names(self.kernel))
         if not sizes.issuperset(values):
-            walker = _SubscriptNames()
-            for insn in self.kernel.instructions:
-                for expr in insn.expressions():
-                    walker(expr)
-            sizes |= walker.names
+            sizes |= subscript_names(self.kernel)
         self.types.update((name, self.kernel.index_dtype) for name in values if name in sizes)
 
     def _needs(self, name: str) -> tuple[str, ...]:

@@ -1,0 +1,197 @@
+"""Which elements instructions touch: accesses, the loops around them and their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.ir.expr import (
+    Expr,
+    LinearSubscript,
+    Reduction,
+    SubArrayRef,
+    WalkMapper,
+    is_constant,
+    to_text,
+    variable_names,
+)
+from kgen.ir.instruction import CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+
+__all__ = ["Access", "Place", "collect_accesses", "subscript_names"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an expression is evaluated: inside which loops, and when which conditions hold."""
+
+    inames: tuple[str, ...]
+    conditions: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One mention of an array in an instruction.
+
+    ``index`` is ``None`` where elements are not named by axis: ``a[[k]]``, or in C code.
+    """
+
+    insn_id: str
+    array: str
+    index: tuple[Expr, ...] | None
+    is_write: bool
+    place: Place
+
+    def __str__(self) -> str:
+        if self.index is None:
+            return f"{self.array}[[...]]"
+        return to_text(p.Variable(self.array)[self.index]) if self.index else self.array
+
+
+class _SubscriptNames(WalkMapper):
+    """Collect the variables that subscripts use."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
+        self.names.update(variable_names(*expr.index_tuple))
+
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> None:
+        self.names.update(variable_names(expr.index))
+
+
+def subscript_names(kernel: LoopKernel) -> frozenset[str]:
+    """Return the variables that subscripts use."""
+    walker = _SubscriptNames()
+    for insn in kernel.instructions:
+        for expr in insn.expressions():
+            walker(expr)
+    return frozenset(walker.names)
+
+
+def collect_accesses(kernel: LoopKernel) -> tuple[Access, ...]:
+    """Return all accesses to arrays, in program order."""
+    collector = _Collector(kernel)
+    for insn in kernel.instructions:
+        collector.collect(insn)
+    return tuple(collector.found)
+
+
+class _Collector(WalkMapper):
+    """Collect the accesses of one instruction after the other."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self.arrays = kernel.array_vars
+        self.found: list[Access] = []
+        self.insn_id = ""
+        self.is_write = False
+        self.is_opaque = False
+
+    def collect(self, insn: InstructionBase) -> None:
+        self.insn_id = str(insn.id)
+        loops = Place(self._ordered(insn.within_inames))
+        place = loops
+        for condition in insn.sorted_predicates:
+            self.rec(condition, loops)
+            place = _given(place, condition)
+        self.is_opaque = isinstance(insn, CInstruction)  # it names arrays, not elements
+        for expr in insn.read_exprs():
+            self.rec(expr, place)
+        self.is_opaque = False
+        for lhs in insn.assignees:
+            self.is_write = True
+            self.rec(lhs, place)
+            self.is_write = False
+
+    def _ordered(self, inames: frozenset[str]) -> tuple[str, ...]:
+        return tuple(sorted(inames, key=self.kernel.iname_order.__getitem__))
+
+    def _add(self, name: str, index: tuple[Expr, ...] | None, place: Place) -> None:
+        if name in self.arrays:
+            self.found.append(Access(self.insn_id, name, index, self.is_write, place))
+
+    def _read(self, expr: Expr, place: Place) -> None:
+        was_write, self.is_write = self.is_write, False
+        self.rec(expr, place)
+        self.is_write = was_write
+
+    def map_variable(self, expr: p.Variable, place: Place) -> None:
+        self._add(expr.name, None if self.is_opaque else (), place)
+
+    map_tagged_variable = map_variable
+
+    def map_constant(self, expr: Any, place: Place) -> None:
+        """Find nothing."""
+
+    def map_subscript(self, expr: p.Subscript, place: Place) -> None:
+        if isinstance(expr.aggregate, p.Variable):
+            self._add(expr.aggregate.name, expr.index_tuple, place)
+        else:
+            self.rec(expr.aggregate, place)
+        for index in expr.index_tuple:
+            if not is_constant(index):
+                self._read(index, place)
+
+    def map_linear_subscript(self, expr: LinearSubscript, place: Place) -> None:
+        if isinstance(expr.aggregate, p.Variable):
+            self._add(expr.aggregate.name, None, place)
+        self._read(expr.index, place)
+
+    def map_sub_array_ref(self, expr: SubArrayRef, place: Place) -> None:
+        self.rec(expr.subscript, self._inside(place, tuple(v.name for v in expr.swept_inames)))
+
+    def map_reduction(self, expr: Reduction, place: Place) -> None:
+        inside = self._inside(place, expr.inames)
+        for part in expr.exprs:
+            self.rec(part, inside)
+
+    def _inside(self, place: Place, inames: tuple[str, ...]) -> Place:
+        return Place(self._ordered(frozenset((*place.inames, *inames))), place.conditions)
+
+    def map_if(self, expr: p.If, place: Place) -> None:
+        self.rec(expr.condition, place)
+        self.rec(expr.then, _given(place, expr.condition))
+        self.rec(expr.else_, _given(place, p.LogicalNot(expr.condition)))
+
+    def map_logical_and(self, expr: p.LogicalAnd, place: Place) -> None:
+        for child in expr.children:
+            self.rec(child, place)
+            place = _given(place, child)
+
+    def map_logical_or(self, expr: p.LogicalOr, place: Place) -> None:
+        for child in expr.children:
+            self.rec(child, place)
+            place = _given(place, p.LogicalNot(child))
+
+    def map_call(self, expr: p.Call, place: Place) -> None:
+        name = expr.function.name if isinstance(expr.function, p.Variable) else ""
+        rule = self.kernel.substitutions.get(name)
+        if rule is not None:
+            self.rec(rule.expand(expr.parameters), place)
+            return
+        for argument in expr.parameters:
+            self.rec(argument, place)
+
+
+def _given(place: Place, condition: Expr) -> Place:
+    parts = (*place.conditions, *_conjuncts(condition))
+    return Place(place.inames, tuple(dict.fromkeys(parts)))
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    match condition:
+        case p.LogicalAnd():
+            for child in condition.children:
+                yield from _conjuncts(child)
+        case p.LogicalNot(child=p.LogicalOr() as either):
+            for child in either.children:
+                yield from _conjuncts(p.LogicalNot(child))
+        case p.LogicalNot(child=p.LogicalNot(child=inner)):
+            yield from _conjuncts(inner)
+        case _:
+            yield condition

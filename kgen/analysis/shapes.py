@@ -1,0 +1,176 @@
+"""The shapes of arrays, from what is touched of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import islpy as isl
+
+from kgen.analysis.access import Access
+from kgen.analysis.bounds import refuse_negative, refuse_wrong_rank
+from kgen.analysis.footprints import AxisValues, Footprints, span_key
+from kgen.errors import KgenError, StaticValueFindingError, message
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
+from kgen.ir.domain import PwAff, static_value
+from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.types import auto
+
+__all__ = ["infer_argument_shapes", "infer_temporary_shapes"]
+
+Array = TypeVar("Array", ArrayArg, TemporaryVariable)
+
+
+def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
+    """Give array arguments the shape of what is touched of them, where it says ``auto``.
+
+    ``out[i + 1]`` with ``0 <= i < n`` makes ``out`` an array of ``n + 1`` elements. An
+    argument with ``shape=None`` and one axis stays one of unknown extent, with stride 1. The
+    same kernel when nothing changes.
+
+    Raises :class:`StaticValueFindingError` where no single expression is the extent,
+    :class:`KgenIndexError` for subscripts that can be negative or whose number differs, and
+    :class:`KgenError` where the extent cannot be found: subscripts that depend on data.
+    """
+    changed = {
+        arg.name: new
+        for arg in kernel.args
+        if isinstance(arg, ArrayArg) and (new := _with_shape(kernel, arg)) is not arg
+    }
+    if not changed:
+        return kernel
+    return kernel.copy(args=tuple(changed.get(arg.name, arg) for arg in kernel.args))
+
+
+def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
+    """Give temporaries the shape of what is touched of them, where it says ``auto``.
+
+    As for arguments, but an extent is the largest over all parameters where that is finite,
+    since private and local storage have a constant size. The same kernel when nothing
+    changes.
+    """
+    changed = {
+        name: new
+        for name, temporary in kernel.temporary_variables.items()
+        if (new := _with_shape(kernel, temporary)) is not temporary
+    }
+    if not changed:
+        return kernel
+    return kernel.copy(temporary_variables={**kernel.temporary_variables, **changed})
+
+
+def _with_shape(kernel: LoopKernel, array: Array) -> Array:
+    if isinstance(array.shape, tuple):
+        if auto not in array.shape:
+            return array
+    elif array.shape is None and isinstance(array.dim_tags, tuple):
+        return array
+    footprints = Footprints.of(kernel)
+    accesses = footprints.accesses.get(array.name, ())
+    if array.shape is None and all(a.index is None or len(a.index) == 1 for a in accesses):
+        return array.copy(dim_tags=(FixedStrideArrayDimTag(1),))
+    if not accesses and isinstance(array, ArrayArg):
+        raise _unknown(kernel, array, "no instruction uses it")
+    subscripts = tuple(access for access in accesses if access.index is not None)
+    for access in accesses:
+        if access.index is None and (not subscripts or subscripts[0].index):
+            why = f"'{access}' in instruction '{access.insn_id}' does not say which axis it means"
+            raise _unknown(kernel, array, why)
+    declared = array.shape if isinstance(array.shape, tuple) else None
+    naxes = len(declared or (subscripts[0].index if subscripts else None) or ())
+    for access in subscripts:
+        refuse_wrong_rank(kernel, access, naxes)
+    return array.with_shape(
+        tuple(
+            _extent(kernel, footprints, array, axis, subscripts)
+            if declared is None or declared[axis] is auto
+            else declared[axis]
+            for axis in range(naxes)
+        )
+    )
+
+
+def _extent(
+    kernel: LoopKernel,
+    footprints: Footprints,
+    array: Array,
+    axis: int,
+    accesses: tuple[Access, ...],
+) -> Expr:
+    groups = footprints.axis_values(accesses, axis)
+    constant = isinstance(array, TemporaryVariable)
+    key = (constant, span_key(groups))
+    found = footprints.extents.get(key)
+    if found is not None:
+        return found
+    for group in groups:
+        if footprints.values(group.key) is None:
+            assert group.highest.index is not None
+            subscript = to_text(group.highest.index[axis])
+            why = f"the subscript '{subscript}' in instruction '{group.highest.insn_id}' "
+            raise _unknown(kernel, array, why + "is not affine in loop variables and sizes", axis)
+        refuse_negative(kernel, footprints, group, axis)
+    end = _end_of(footprints, groups)
+    found = _largest(kernel, end) if constant else None
+    if found is None:
+        found = _static_extent(kernel, array, axis, groups, end)
+    footprints.extents[key] = found
+    return found
+
+
+def _end_of(footprints: Footprints, groups: Sequence[AxisValues]) -> PwAff:
+    """Return the largest subscript plus 1, as a function of the parameters."""
+    ends = [
+        footprints.highest(group.key).add_constant_val(
+            isl.Val.int_from_si(isl.DEFAULT_CONTEXT, group.high + 1)
+        )
+        for group in groups
+    ]
+    result = ends[0]
+    for end in ends[1:]:
+        result = result.union_max(end)
+    return result
+
+
+def _largest(kernel: LoopKernel, end: PwAff) -> int | None:
+    largest = end.intersect_params(kernel.assumptions).max_val()
+    return int(largest.to_python()) if largest.is_int() else None
+
+
+def _static_extent(
+    kernel: LoopKernel, array: Array, axis: int, groups: tuple[AxisValues, ...], end: PwAff
+) -> Expr:
+    mentions = dict.fromkeys(f"'{group.highest}'" for group in groups)
+    what = f"how far {', '.join(mentions)} of kernel '{kernel.name}' reach"
+    try:
+        extent = aff_to_expr(static_value(end, kernel.assumptions, largest=True, what=what))
+    except StaticValueFindingError as err:
+        raise StaticValueFindingError(
+            f"While trying to find shape axis {axis} of {_kind(array)} '{array.name}', "
+            f"the following exception occurred:\n{err}"
+        ) from None
+    data = [name for name in variable_names(extent) if name not in kernel.arg_dict]
+    for name in data:
+        if name in kernel.temporary_variables or name in kernel.inames:
+            why = f"the loops around its uses depend on '{name}', which is computed"
+            raise _unknown(kernel, array, why, axis)
+    return extent
+
+
+def _kind(array: ArrayBase) -> str:
+    return "temporary" if isinstance(array, TemporaryVariable) else "argument"
+
+
+def _unknown(kernel: LoopKernel, array: Array, why: str, axis: int | None = None) -> KgenError:
+    part = "the shape" if axis is None else f"shape axis {axis}"
+    return KgenError(
+        message(
+            f"{part} of {_kind(array)} '{array.name}' cannot be found",
+            kernel=kernel.name,
+            because=why,
+            hint=f"declare it: {type(array).__name__}('{array.name}', shape='...')",
+        )
+    )
