@@ -9,12 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kgen.analysis.address_space import find_address_spaces
+from kgen.analysis.bounds import check_bounds
 from kgen.analysis.infer import infer_types
-from kgen.analysis.shapes import (
-    check_bounds,
-    infer_argument_shapes,
-    infer_temporary_shapes,
-)
+from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
 from kgen.ast.nodes import DeviceFunction, print_tree
 from kgen.ast.verify import verify_barriers
