@@ -36,10 +36,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
 }
 
+ISL_IN_IR = {"kgen.ir.domain", "kgen.ir.quasi_affine", "kgen.ir.grid"}
+
 # Packages whose use is confined, and to where (a module, or a folder with all below it).
 CONFINED: dict[str, set[str]] = {
-    "islpy": {"kgen.ir.domain", "kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"},
-    "namedisl": {"kgen.ir.domain", "kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"},
+    "islpy": {*ISL_IN_IR, "kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"},
+    "namedisl": {*ISL_IN_IR, "kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"},
     "cgen": {"kgen.ast", "kgen.targets"},
     "pyopencl": {"kgen.runtime.opencl"},
     "pycuda": {"kgen.runtime.cuda"},

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-import pymbolic.primitives as p
-
+from kgen.analysis.strides import unit_stride_scores
 from kgen.errors import ScheduleError, message
-from kgen.ir.data import ArrayBase
-from kgen.ir.expr import Expr, WalkMapper, flatten_sum
-from kgen.ir.instruction import InstructionBase, MultiAssignmentBase
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.tags import (
     ConcurrentTag,
     HardwareConcurrentTag,
@@ -42,7 +38,6 @@ class LoopNesting:
         self._inside: Mapping[str, frozenset[str]] = kernel.iname_to_insns()
         self._after = _priority_closure(kernel)
         self._memo: dict[frozenset[str], tuple[str, ...]] = {}
-        self._scores: dict[frozenset[str], Mapping[str, int]] = {}
 
     def loops_around(self, insn: InstructionBase) -> tuple[str, ...]:
         """Return the sequential loops around *insn*, outermost first."""
@@ -125,7 +120,7 @@ class LoopNesting:
         self, insns: frozenset[str], names: list[str]
     ) -> dict[str, tuple[bool, bool, int, int, int]]:
         kernel = self.kernel
-        stride_one = self._unit_stride_scores(insns)
+        stride_one = unit_stride_scores(kernel, sorted(insns))
         return {
             name: (
                 not kernel.has_tag(name, InOrderSequentialSequentialTag),
@@ -136,42 +131,6 @@ class LoopNesting:
             )
             for name in names
         }
-
-    def _unit_stride_scores(self, insns: frozenset[str]) -> Mapping[str, int]:
-        scores = self._scores.get(insns)
-        if scores is None:
-            counter = _UnitStrideCounter(self.kernel.array_vars)
-            for insn_id in sorted(insns)[:64]:  # a vote: no need to ask everybody
-                insn = self.kernel.id_to_insn[insn_id]
-                for lhs in insn.assignees:
-                    counter.rec(lhs)
-                    counter.rec(lhs)
-                if isinstance(insn, MultiAssignmentBase):
-                    counter.rec(insn.expression)
-            scores = self._scores[insns] = counter.scores
-        return scores
-
-
-class _UnitStrideCounter(WalkMapper):
-    """Count, per variable, the accesses in which it steps through adjacent elements."""
-
-    def __init__(self, arrays: Mapping[str, ArrayBase]) -> None:
-        self.arrays = arrays
-        self.scores: dict[str, int] = {}
-
-    def map_subscript(self, expr: p.Subscript, *args: object) -> None:
-        super().map_subscript(expr, *args)
-        array = self.arrays.get(getattr(expr.aggregate, "name", ""))
-        if array is None or not isinstance(array.dim_tags, tuple):
-            return
-        for index, tag in zip(expr.index_tuple, array.dim_tags, strict=False):
-            if isinstance(tag, FixedStrideArrayDimTag) and tag.stride == 1:
-                for name in _unit_coefficients(index):
-                    self.scores[name] = self.scores.get(name, 0) + 1
-
-
-def _unit_coefficients(index: Expr) -> list[str]:
-    return [term.name for term in flatten_sum(index) if isinstance(term, p.Variable)]
 
 
 def _priority_closure(kernel: LoopKernel) -> Mapping[str, frozenset[str]]:

@@ -23,6 +23,7 @@ from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.emit import emit_module
 from kgen.targets.module import Module
+from kgen.transforms.auto_axes import assign_auto_axes
 from kgen.transforms.privatize import privatize_for_ilp
 from kgen.transforms.reduction import realize_reduction
 from kgen.transforms.rules import expand_subst
@@ -54,6 +55,7 @@ def _prepare(
         ("types", lambda k: infer_types(k, dtypes)),
         ("bounds", check_bounds),
         ("realize reductions", realize_reduction),
+        ("automatic axes", assign_auto_axes),
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),
         ("address spaces", find_address_spaces),

@@ -1,0 +1,45 @@
+"""How loop variables step through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pymbolic.primitives as p
+
+from kgen.ir.accesses import accesses_of
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import Expr, flatten_sum
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+
+#: A vote on the best innermost loop needs no more voters than this.
+MAX_VOTERS = 64
+
+
+def unit_stride_scores(kernel: LoopKernel, insn_ids: Iterable[str]) -> Mapping[str, int]:
+    """Count, per iname, the accesses in which it steps through adjacent elements.
+
+    Writes count twice. Of many instructions the first few are asked.
+    """
+    scores: dict[str, int] = {}
+    for insn_id in list(insn_ids)[:MAX_VOTERS]:
+        for access in accesses_of(kernel.id_to_insn[insn_id]):
+            array = kernel.array_vars.get(access.name)
+            if array is None:
+                continue
+            for name in _adjacent(array, access.index):
+                scores[name] = scores.get(name, 0) + (2 if access.is_write else 1)
+    return scores
+
+
+def _adjacent(array: ArrayBase, index: tuple[Expr, ...]) -> list[str]:
+    """Return the variables that stand alone in a subscript of unit stride."""
+    if not isinstance(array.dim_tags, tuple):
+        return []
+    return [
+        term.name
+        for axis, tag in zip(index, array.dim_tags, strict=False)
+        if isinstance(tag, FixedStrideArrayDimTag) and tag.stride == 1
+        for term in flatten_sum(axis)
+        if isinstance(term, p.Variable)
+    ]

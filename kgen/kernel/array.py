@@ -1,0 +1,25 @@
+"""Array axes and layouts, under the documented module name."""
+
+from __future__ import annotations
+
+from kgen.ir.layout import (
+    ArrayDimImplementationTag,
+    ComputedStrideArrayDimTag,
+    FixedStrideArrayDimTag,
+    SeparateArrayArrayDimTag,
+    VectorArrayDimTag,
+    parse_array_dim_tags,
+)
+from kgen.ir.data import (
+    ArrayBase,
+)
+
+__all__ = [
+    "ArrayBase",
+    "ArrayDimImplementationTag",
+    "ComputedStrideArrayDimTag",
+    "FixedStrideArrayDimTag",
+    "SeparateArrayArrayDimTag",
+    "VectorArrayDimTag",
+    "parse_array_dim_tags",
+]

@@ -1,0 +1,37 @@
+"""The match language, under the documented module name."""
+
+from __future__ import annotations
+
+from kgen.ir.match import (
+    All,
+    And,
+    Id,
+    InKernel,
+    Iname,
+    MatchExpressionBase,
+    Not,
+    ObjTagged,
+    Or,
+    Reads,
+    Tagged,
+    Writes,
+    parse_match,
+    parse_stack_match,
+)
+
+__all__ = [
+    "All",
+    "And",
+    "Id",
+    "InKernel",
+    "Iname",
+    "MatchExpressionBase",
+    "Not",
+    "ObjTagged",
+    "Or",
+    "Reads",
+    "Tagged",
+    "Writes",
+    "parse_match",
+    "parse_stack_match",
+]

@@ -1,0 +1,11 @@
+"""The OpenCL target, under the documented module name."""
+
+from __future__ import annotations
+
+from kgen.targets.opencl import (
+    OpenCLTarget,
+)
+
+__all__ = [
+    "OpenCLTarget",
+]

@@ -1,0 +1,17 @@
+"""Data types, under the documented module name."""
+
+from __future__ import annotations
+
+from kgen.ir.types import (
+    AtomicNumpyType,
+    KgenType,
+    NumpyType,
+    to_kgen_type,
+)
+
+__all__ = [
+    "AtomicNumpyType",
+    "KgenType",
+    "NumpyType",
+    "to_kgen_type",
+]
