@@ -294,6 +294,11 @@ class LoopKernel:
         return frozenset(result)
 
     @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What analyses keep of just this kernel."""
+        return {}
+
+    @cached_property
     def loop_memo(self) -> dict[Any, Any]:
         """What analyses keep of loops and instructions; copies that differ in neither share it."""
         return {}

@@ -1,0 +1,245 @@
+"""How large indices can get: 32 bits where they provably suffice."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.analysis.footprints import Footprints
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
+from kgen.ir.domain import Set, constant_bounds, from_named, param_names
+from kgen.ir.expr import Expr, TypeCast, is_zero
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.types import INT32, INT64, NumpyType, auto
+
+__all__ = ["PARAM_LIMIT", "Ranges", "index_type", "loop_type"]
+
+#: The largest value that a caller may pass for an int32 size. What lies above, 2**20 - 1
+#: values, is room for ``128*group + item`` and ``n + 15``; a call with more is refused.
+PARAM_LIMIT: Final = 2**31 - 2**20
+
+_INT32_MAX: Final = 2**31 - 1
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+Interval: TypeAlias = tuple[int, int]
+
+
+def index_type(kernel: LoopKernel, array_name: str) -> NumpyType:
+    """Return int32 if every linear index into an array provably fits, else int64.
+
+    For an array of a declared shape these are all indices within it; for one of unknown
+    extent, those of its accesses, which must be affine.
+    """
+    return Ranges.of(kernel).index_type(array_name)
+
+
+def loop_type(kernel: LoopKernel, iname: str) -> NumpyType:
+    """Return int32 if all values of a loop variable, and the one after, fit, else int64."""
+    return Ranges.of(kernel).loop_type(iname)
+
+
+class Ranges:
+    """The bounds of a kernel's parameters, loop variables and array indices, as numbers.
+
+    They follow from the kernel's assumptions and the types of its arguments;
+    ``Ranges.of(kernel)`` keeps them as long as these stay the same.
+    """
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self._context = _context(kernel)
+        self._params: dict[str, Interval] = {}
+        self._loops: dict[str, NumpyType] = {}
+        self._arrays: dict[str, NumpyType] = {}
+
+    @classmethod
+    def of(cls, kernel: LoopKernel) -> Ranges:
+        """Return the ranges of *kernel*, which keeps them."""
+        found: Ranges | None = kernel.memo.get(cls)
+        if found is None:
+            found = kernel.memo[cls] = cls(kernel)
+        return found
+
+    def loop_type(self, iname: str) -> NumpyType:
+        """Return the type of a loop variable."""
+        found = self._loops.get(iname)
+        if found is None:
+            found = self._loops[iname] = self._find_loop_type(iname)
+        return found
+
+    def index_type(self, array_name: str) -> NumpyType:
+        """Return the type of linear indices into an array."""
+        found = self._arrays.get(array_name)
+        if found is None:
+            array = self.kernel.array_vars[array_name]
+            found = self._arrays[array_name] = self._find_index_type(array)
+        return found
+
+    def param(self, name: str) -> Interval:
+        """Return the least and the largest value of a parameter; int64's where unknown."""
+        found = self._params.get(name)
+        if found is None:
+            low, high = _INT64_RANGE
+            lifted = self._lifted
+            if lifted.find_dim_by_name(_SET, name) >= 0:
+                known_low, known_high = constant_bounds(lifted, name)
+                low = low if known_low is None else known_low
+                high = high if known_high is None else known_high
+            found = self._params[name] = (low, high)
+        return found
+
+    def interval(self, expr: Expr) -> Interval | None:
+        """Return bounds of an integer expression over parameters; ``None`` if none are known.
+
+        They hold for each part on its own: ``n - n`` is as wide as two different variables.
+        """
+        match expr:
+            case int():
+                return expr, expr
+            case p.Variable():
+                return self.param(expr.name)
+            case TypeCast() if expr.type.is_integral():
+                return self.interval(expr.child)
+            case p.Sum() | p.Product() | p.Min() | p.Max():
+                return self._fold(expr)
+            case p.FloorDiv(denominator=int(divisor)) if divisor > 0:
+                whole = self.interval(expr.numerator)
+                return None if whole is None else (whole[0] // divisor, whole[1] // divisor)
+            case p.Remainder(denominator=int(divisor)) if divisor > 0:
+                return 0, divisor - 1
+        return None
+
+    def _fold(self, expr: p.Sum | p.Product | p.Min | p.Max) -> Interval | None:
+        result: Interval | None = None
+        for child in expr.children:
+            interval = self.interval(child)
+            if interval is None:
+                return None
+            result = interval if result is None else _combine(expr, result, interval)
+        return result
+
+    @cached_property
+    def _lifted(self) -> Set:
+        return from_named(self._context, param_names(self._context))
+
+    def _find_loop_type(self, iname: str) -> NumpyType:
+        if self.kernel.index_dtype.itemsize > 4:
+            return self.kernel.index_dtype
+        values = self.kernel.domain_of((iname,)).intersect_params(self._context)
+        return INT32 if _fits(values, 0, 1) else INT64
+
+    def _find_index_type(self, array: ArrayBase) -> NumpyType:
+        if self.kernel.index_dtype.itemsize > 4:
+            return self.kernel.index_dtype
+        if isinstance(array.shape, tuple):
+            fits = self._shape_fits(array, array.shape)
+        else:
+            fits = self._accesses_fit(array)
+        return INT32 if fits else INT64
+
+    def _shape_fits(self, array: ArrayBase, shape: tuple[Expr, ...]) -> bool:
+        if array.offset is auto or auto in shape:
+            return False
+        offset = self.interval(array.offset)
+        if offset is None or offset[0] < 0:
+            return False
+        total = offset[1]
+        for tag, extent in zip(array.dim_tags, shape, strict=True):
+            if not isinstance(tag, FixedStrideArrayDimTag):
+                continue  # an axis of its own, no part of the index
+            stride = None if tag.stride is auto else self.interval(tag.stride)
+            count = self.interval(extent)
+            if stride is None or count is None:
+                return False
+            # an access implies that no extent is 0
+            total += max(abs(stride[0]), abs(stride[1])) * max(count[1] - 1, 0)
+        return total <= _INT32_MAX
+
+    def _accesses_fit(self, array: ArrayBase) -> bool:
+        footprints = Footprints.of(self.kernel)
+        accesses = footprints.accesses.get(array.name, ())
+        tags = array.dim_tags if isinstance(array.dim_tags, tuple) else (None,)
+        if len(tags) > 1 or not is_zero(array.offset):
+            return False
+        if isinstance(tags[0], FixedStrideArrayDimTag) and tags[0].stride != 1:
+            return False
+        if any(access.index is None or len(access.index) != 1 for access in accesses):
+            return False
+        for group in footprints.axis_values(accesses, 0):
+            values = footprints.values(group.key)
+            if values is None:
+                return False
+            if not _fits(values.intersect_params(self._context), group.low, group.high):
+                return False
+        return True
+
+
+def _fits(values: Set, low: int, high: int) -> bool:
+    """Tell whether all *values*, plus any number from *low* to *high*, are int32."""
+    least, largest = values.dim_min_val(0), values.dim_max_val(0)
+    if largest.is_nan():  # there are none
+        return True
+    if not (least.is_int() and largest.is_int()):
+        return False
+    return bool(
+        least.to_python() + low >= -_INT32_MAX and largest.to_python() + high <= _INT32_MAX
+    )
+
+
+def _combine(expr: p.Sum | p.Product | p.Min | p.Max, a: Interval, b: Interval) -> Interval:
+    if isinstance(expr, p.Sum):
+        return a[0] + b[0], a[1] + b[1]
+    if isinstance(expr, p.Product):
+        corners = [x * y for x in a for y in b]
+        return min(corners), max(corners)
+    best = min if isinstance(expr, p.Min) else max
+    return best(a[0], b[0]), best(a[1], b[1])
+
+
+def _context(kernel: LoopKernel) -> Set:
+    """Return what is known of the parameters: assumptions, types, and which are sizes."""
+    sizes = {
+        extent.name
+        for arg in kernel.args
+        if isinstance(arg, ArrayArg) and isinstance(arg.shape, tuple)
+        for extent in arg.shape
+        if isinstance(extent, p.Variable)
+    }
+    values = [arg.name for arg in kernel.args if isinstance(arg, ValueArg)]
+    names = dict.fromkeys((*values, *sorted(kernel.all_params()), *sorted(sizes)))
+    known = {name: limits for name in names if (limits := _limits(kernel, name)) is not None}
+    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(known))
+    for at, name in enumerate(known):
+        space = space.set_dim_name(_PARAM, at, name)
+    context = isl.Set.universe(space)
+    for at, (name, (low, high)) in enumerate(known.items()):
+        least = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, 0 if name in sizes else low)
+        largest = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, high)
+        context = context.lower_bound_val(_PARAM, at, least).upper_bound_val(_PARAM, at, largest)
+    return context.intersect(kernel.assumptions)
+
+
+def _limits(kernel: LoopKernel, name: str) -> Interval | None:
+    """Return the range of the type of a variable; ``None`` if it is no integer."""
+    variable = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
+    dtype = kernel.index_dtype if variable is None else variable.dtype or kernel.index_dtype
+    if not dtype.is_integral() or dtype.dtype.kind == "b":
+        return None
+    low, high = _range_of_type(dtype)
+    if isinstance(variable, TemporaryVariable):
+        return low, high
+    return (-PARAM_LIMIT, PARAM_LIMIT) if high == _INT32_MAX else (low, high)
+
+
+def _range_of_type(dtype: NumpyType) -> Interval:
+    info = np.iinfo(dtype.dtype)
+    return int(info.min), int(info.max)
+
+
+_INT64_RANGE: Final = _range_of_type(INT64)
