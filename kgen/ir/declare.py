@@ -324,15 +324,19 @@ def _wrong_rank(
     array = kernel.array_vars.get(name)
     because = None
     if array is not None and isinstance(array.shape, tuple):
-        because = f"its shape has {wanted} axes"
+        because = f"its shape is ({', '.join(map(str, array.shape))})"
     elif other is not None:
-        because = f"it has {wanted} in {where(other)}"
+        because = f"it has {_count(wanted, 'subscript')} in {where(other)}"
     return KernelError(
         message(
-            f"'{name}' is used with {rank} subscripts and has {wanted} axes",
+            f"'{name}' is used with {_count(rank, 'subscript')}",
             kernel=kernel.name,
             where=where(insn),
             because=because,
-            hint=f"give it {wanted} subscripts, or declare another shape",
+            hint=f"give it {_count(wanted, 'subscript')}, or declare another shape",
         )
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

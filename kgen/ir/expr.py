@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pymbolic.mapper as pm
 import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import (
-    PREC_CALL,
-    PREC_NONE,
-)
-from pymbolic.mapper.stringifier import (
-    StringifyMapper as _StringifyMapper,
-)
 from pytools.tag import Tag
 
+from kgen.ir.expr_text import StringifyMapper, to_text
 from kgen.ir.reductions import ReductionOperation, parse_reduction_op
 from kgen.ir.types import KgenType, to_kgen_type
 
@@ -314,56 +308,6 @@ class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg]
             self.rec(part, *args)
 
 
-class StringifyMapper(_StringifyMapper[[]]):
-    """Print an expression in the instruction language."""
-
-    def map_variable(self, expr: p.Variable, enclosing_prec: int) -> str:
-        return expr.name
-
-    def map_tagged_variable(self, expr: TaggedVariable, enclosing_prec: int) -> str:
-        return "$".join([expr.name, *sorted(str(tag) for tag in expr.tags)])
-
-    def map_typed_literal(self, expr: TypedLiteral, enclosing_prec: int) -> str:
-        return f"cast({expr.type}, {expr.value!r})"
-
-    def map_group_hardware_axis_index(
-        self, expr: GroupHardwareAxisIndex, enclosing_prec: int
-    ) -> str:
-        return f"gid({expr.axis})"
-
-    def map_local_hardware_axis_index(
-        self, expr: LocalHardwareAxisIndex, enclosing_prec: int
-    ) -> str:
-        return f"lid({expr.axis})"
-
-    def map_trunc_quotient(self, expr: TruncQuotient, enclosing_prec: int) -> str:
-        return str(self.rec(p.FloorDiv(expr.numerator, expr.denominator), enclosing_prec))
-
-    def map_trunc_remainder(self, expr: TruncRemainder, enclosing_prec: int) -> str:
-        return str(self.rec(p.Remainder(expr.numerator, expr.denominator), enclosing_prec))
-
-    def map_type_cast(self, expr: TypeCast, enclosing_prec: int) -> str:
-        return f"cast({expr.type}, {self.rec(expr.child, PREC_NONE)})"
-
-    def map_reduction(self, expr: Reduction, enclosing_prec: int) -> str:
-        word = "simul_reduce" if expr.allow_simultaneous else "reduce"
-        parts = ", ".join(self.rec(part, PREC_NONE) for part in expr.exprs)
-        return f"{word}({expr.operation}, [{', '.join(expr.inames)}], {parts})"
-
-    def map_sub_array_ref(self, expr: SubArrayRef, enclosing_prec: int) -> str:
-        swept = ",".join(self.rec(v, PREC_NONE) for v in expr.swept_inames)
-        return f"[{swept}]: {self.rec(expr.subscript, PREC_NONE)}"
-
-    def map_linear_subscript(self, expr: LinearSubscript, enclosing_prec: int) -> str:
-        index = self.rec(expr.index, PREC_NONE)
-        return f"{self.rec(expr.aggregate, PREC_CALL)}[[{index}]]"
-
-    def map_constant(self, expr: Any, enclosing_prec: int) -> str:
-        if isinstance(expr, np.generic):
-            expr = expr.item()
-        return str(super().map_constant(expr, enclosing_prec))
-
-
 class _NameCollector(WalkMapper):
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
@@ -387,14 +331,6 @@ class _NameCollector(WalkMapper):
     def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> None:
         self.rec(expr.subscript)
         self.names.update(dict.fromkeys(v.name for v in expr.swept_inames))
-
-
-_TEXT: Final = StringifyMapper()
-
-
-def to_text(expr: Expr) -> str:
-    """Print *expr* in the instruction language."""
-    return str(_TEXT(expr, PREC_NONE))
 
 
 def variable_names(*exprs: Expr) -> tuple[str, ...]:

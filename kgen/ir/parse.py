@@ -24,6 +24,7 @@ from kgen.ir.expr import (
     SubArrayRef,
     TaggedVariable,
     TypeCast,
+    TypedLiteral,
     is_constant,
 )
 from kgen.ir.reductions import REDUCTIONS
@@ -64,6 +65,8 @@ class _Names(tuple[Expr, ...]):
 def negated(expr: Expr) -> Expr:
     if is_constant(expr):
         return -expr
+    if isinstance(expr, TypedLiteral) and expr.type.numpy_dtype.kind != "u":
+        return TypedLiteral(-expr.value, expr.type)
     if isinstance(expr, p.Product) and isinstance(expr.children[0], int | float):
         return p.Product((-expr.children[0], *expr.children[1:]))
     return p.Product((-1, expr))
