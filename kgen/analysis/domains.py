@@ -84,9 +84,7 @@ def replace_dims(domain: BasicSet, relation: Relation, *, keep_old: bool = False
     return image
 
 
-def copy_dims(
-    domain: BasicSet, copies: Mapping[str, str]
-) -> tuple[BasicSet, BasicSet | None]:
+def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, BasicSet | None]:
     """Copy some dimensions, independently: ``(the domain, a domain of its own)``.
 
     Copies whose bounds involve no other dimension get a domain of their own, which comes
@@ -220,9 +218,7 @@ def _at(domain: BasicSet | Set, kind: isl.dim_type, name: str) -> int:
     return domain.get_space().find_dim_by_name(kind, name)
 
 
-def _insert(
-    domain: BasicSet, kind: isl.dim_type, at: int, names: Sequence[str]
-) -> BasicSet:
+def _insert(domain: BasicSet, kind: isl.dim_type, at: int, names: Sequence[str]) -> BasicSet:
     domain = domain.insert_dims(kind, at, len(names))
     for k, name in enumerate(names):
         domain = domain.set_dim_name(kind, at + k, name)

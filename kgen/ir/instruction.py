@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar, cast
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
@@ -221,27 +221,37 @@ class InstructionBase:
         return self.read_dependency_names() | self.write_dependency_names()
 
     @cached_property
-    def reduction_inames_ordered(self) -> tuple[str, ...]:
-        """The inames of all reductions inside, in order of appearance."""
-        found: dict[str, None] = {}
-        for expr in self.read_exprs():
-            _collect_reduction_inames(expr, found)
-        return tuple(found)
+    def _bound_inames(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The loop variables of reductions, and those swept by sub-array references."""
+        reduced: set[str] = set()
+        swept: set[str] = set()
+        stack: list[Any] = list(self.expressions())
+        while stack:
+            top = stack.pop()
+            if isinstance(top, tuple):
+                stack.extend(top)
+                continue
+            if isinstance(top, Reduction):
+                reduced.update(top.inames)
+            elif isinstance(top, SubArrayRef):
+                swept.update(var.name for var in top.swept_inames)
+            kind: type[object] = type(top)
+            stack.extend(getattr(top, name) for name in _child_fields(kind))
+        return frozenset(reduced), frozenset(swept)
 
     def reduction_inames(self) -> frozenset[str]:
         """Return the inames of all reductions inside."""
-        return frozenset(self.reduction_inames_ordered)
+        return self._bound_inames[0]
 
     def sub_array_ref_inames(self) -> frozenset[str]:
         """Return the inames swept by sub-array references."""
-        found: dict[str, None] = {}
-        for expr in (*self.read_exprs(), *self.assignees):
-            _collect_swept_inames(expr, found)
-        return frozenset(found)
+        return self._bound_inames[1]
 
-    def with_transformed_expressions(self: Self_, f: Callable[[Expr], Expr]) -> Self_:
-        """Apply *f* to every expression, assignees and predicates included."""
-        return self.copy(predicates=frozenset(f(c) for c in self.sorted_predicates))
+    def with_transformed_expressions(
+        self: Self_, f: Callable[[Expr], Expr], **changes: Any
+    ) -> Self_:
+        """Apply *f* to every expression, assignees and predicates included; change more."""
+        return self.copy(predicates=frozenset(f(c) for c in self.sorted_predicates), **changes)
 
     # -- text -------------------------------------------------------------------
 
@@ -318,12 +328,15 @@ class Assignment(MultiAssignmentBase):
         """``temp_var_type`` as a tuple, as for calls."""
         return (self.temp_var_type,)
 
-    def with_transformed_expressions(self, f: Callable[[Expr], Expr]) -> Assignment:
+    def with_transformed_expressions(
+        self, f: Callable[[Expr], Expr], **changes: Any
+    ) -> Assignment:
         """Apply *f* to assignee, expression and predicates."""
         return self.copy(
             assignee=f(self.assignee),
             expression=f(self.expression),
             predicates=frozenset(f(c) for c in self.sorted_predicates),
+            **changes,
         )
 
     def get_str_options(self) -> list[str]:
@@ -371,12 +384,15 @@ class CallInstruction(MultiAssignmentBase):
         """Return this with some fields changed."""
         return type(self)(**{**_fields_of(self), **changes})
 
-    def with_transformed_expressions(self, f: Callable[[Expr], Expr]) -> CallInstruction:
+    def with_transformed_expressions(
+        self, f: Callable[[Expr], Expr], **changes: Any
+    ) -> CallInstruction:
         """Apply *f* to assignees, call and predicates."""
         return self.copy(
             assignees=tuple(f(lhs) for lhs in self.assignees),
             expression=f(self.expression),
             predicates=frozenset(f(c) for c in self.sorted_predicates),
+            **changes,
         )
 
     def _body_text(self) -> str:
@@ -434,12 +450,15 @@ class CInstruction(InstructionBase):
         reads = tuple(p.Variable(name) for name in sorted(self.read_variables))
         return reads + tuple(expr for _, expr in self.iname_exprs)
 
-    def with_transformed_expressions(self, f: Callable[[Expr], Expr]) -> CInstruction:
+    def with_transformed_expressions(
+        self, f: Callable[[Expr], Expr], **changes: Any
+    ) -> CInstruction:
         """Apply *f* to iname expressions, assignees and predicates."""
         return self.copy(
             iname_exprs=tuple((name, f(expr)) for name, expr in self.iname_exprs),
             assignees=tuple(f(lhs) for lhs in self.assignees),
             predicates=frozenset(f(c) for c in self.sorted_predicates),
+            **changes,
         )
 
     def _body_text(self) -> str:
@@ -537,43 +556,12 @@ def index_of(lhs: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def _collect(expr: Expr, kind: type[Any], visit: Callable[[Any], None]) -> None:
-    stack: list[Any] = [expr]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, kind):
-            visit(top)
-        stack.extend(reversed(_children(top)))
-
-
-def _children(expr: Expr) -> tuple[Expr, ...]:
-    match expr:
-        case tuple():
-            return expr
-        case Reduction():
-            return expr.exprs
-        case p.Call():
-            return expr.parameters
-        case p.Comparison():
-            return (expr.left, expr.right)
-        case p.ExpressionNode():
-            flat: list[Expr] = []
-            for field in dataclasses.fields(expr):  # type: ignore[arg-type]
-                value = getattr(expr, field.name)
-                if isinstance(value, tuple | p.ExpressionNode):
-                    flat.append(value)
-            return tuple(flat)
-    return ()
-
-
-def _collect_reduction_inames(expr: Expr, found: dict[str, None]) -> None:
-    _collect(expr, Reduction, lambda node: found.update(dict.fromkeys(node.inames)))
-
-
-def _collect_swept_inames(expr: Expr, found: dict[str, None]) -> None:
-    _collect(
-        expr, SubArrayRef, lambda node: found.update((v.name, None) for v in node.swept_inames)
-    )
+@lru_cache(maxsize=256)
+def _child_fields(kind: type[object]) -> tuple[str, ...]:
+    """Return the fields of a node type that may hold expressions; none for other types."""
+    if not issubclass(kind, p.ExpressionNode) or issubclass(kind, p.Variable):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
 
 
 def make_assignment(

@@ -14,7 +14,7 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
 from kgen.ir.types import AddressSpace, to_kgen_type
-from kgen.transforms.rewrite import called_rules, expressions_of
+from kgen.transforms.rewrite import called_rules
 from kgen.transforms.select import (
     NoSuchNameError,
     Program,
@@ -200,7 +200,7 @@ def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
     ['a']
     """
     rules = kernel.substitutions
-    exprs = [expr for insn in kernel.instructions for expr in expressions_of(insn)]
+    exprs = [expr for insn in kernel.instructions for expr in insn.expressions()]
     used = set(kernel.all_params())
     used.update(*(insn.dependency_names() for insn in kernel.instructions))
     used.update(*(variable_names(rules[name].expression) for name in called_rules(rules, exprs)))
@@ -300,9 +300,7 @@ def set_array_axis_names(
 
 
 @transform
-def tag_array_axes(
-    kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: Any
-) -> LoopKernel:
+def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: Any) -> LoopKernel:
     """Choose the layout of arrays: ``tag_array_axes(kernel, "a", "N0,N1")`` is Fortran order.
 
     :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
@@ -324,8 +322,11 @@ def tag_array_axes(
             changed[name] = array.copy(dim_tags=dim_tags)
         except KernelError as err:
             raise TransformError(
-                message(f"array '{name}' cannot be laid out as '{dim_tags}'",
-                    kernel=kernel.name, because=str(err).splitlines()[0])
+                message(
+                    f"array '{name}' cannot be laid out as '{dim_tags}'",
+                    kernel=kernel.name,
+                    because=str(err).splitlines()[0],
+                )
             ) from None
     return _with_declarations(kernel, changed)
 

@@ -19,9 +19,7 @@ __all__ = ["assume", "fix_parameters"]
 
 
 @transform
-def fix_parameters(
-    kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any
-) -> LoopKernel:
+def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any) -> LoopKernel:
     """Replace parameters and value arguments by numbers; the arguments are gone then.
 
     :arg within: replace in the expressions of matching instructions only; domains, shapes

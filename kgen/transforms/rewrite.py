@@ -21,18 +21,18 @@ from kgen.ir.expr import (
     Reduction,
     SubArrayRef,
     SubstitutionMapper,
-    WalkMapper,
     variable_names,
 )
-from kgen.ir.instruction import CInstruction, InstructionBase, MultiAssignmentBase
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.mentions import mentions_of
 from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
 
 __all__ = [
     "InameMapper",
     "Replacement",
     "called_rules",
-    "expressions_of",
+    "direct_rules",
     "inames_used",
     "replace_in_priority",
     "replace_inames",
@@ -134,43 +134,23 @@ def replaced_names(
 # -- which instruction uses what -------------------------------------------------------------
 
 
-class _RuleCollector(WalkMapper):
-    """Collects the substitution rules that an expression uses directly."""
-
-    def __init__(self, rules: Mapping[str, SubstitutionRule]) -> None:
-        super().__init__()
-        self.rules = rules
-        self.found: dict[str, None] = {}
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> None:
-        if expr.name in self.rules:
-            self.found[expr.name] = None
+def direct_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
+    """Return the substitution rules that *exprs* use themselves."""
+    if not rules:
+        return ()
+    found = mentions_of(*exprs)
+    return tuple(name for name in (*found.functions, *found.variables) if name in rules)
 
 
-def expressions_of(insn: InstructionBase) -> tuple[Expr, ...]:
-    """Return all expressions of an instruction, what it writes to first."""
-    match insn:
-        case MultiAssignmentBase():
-            return (*insn.assignees, insn.expression, *insn.sorted_predicates)
-        case CInstruction():
-            bound = (expr for _, expr in insn.iname_exprs)
-            return (*insn.assignees, *bound, *insn.sorted_predicates)
-    return insn.sorted_predicates
-
-
-def called_rules(
-    rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]
-) -> tuple[str, ...]:
+def called_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
     """Return the substitution rules that *exprs* use, directly or through others."""
     found: dict[str, None] = {}
-    stack = list(exprs) if rules else []
-    while stack:
-        collector = _RuleCollector(rules)
-        collector(stack.pop())
-        for name in collector.found:
-            if name not in found:
-                found[name] = None
-                stack.append(rules[name].expression)
+    waiting = list(direct_rules(rules, exprs))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            waiting.extend(direct_rules(rules, (rules[name].expression,)))
     return tuple(found)
 
 
@@ -181,7 +161,7 @@ def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
         return used
     names = {
         name
-        for rule in called_rules(kernel.substitutions, expressions_of(insn))
+        for rule in called_rules(kernel.substitutions, insn.expressions())
         for name in _free_names(kernel.substitutions[rule])
     }
     return used | (names & kernel.inames.keys())
@@ -252,8 +232,7 @@ def _replace_in_instruction(
         ordered = tuple(sorted(within, key=kernel.iname_order.__getitem__))
         where = f"instruction '{insn.id}'"
         within = frozenset(replaced_names(kernel.name, ordered, change, where))
-    changed = insn.with_transformed_expressions(mapper)
-    return changed if within == insn.within_inames else changed.copy(within_inames=within)
+    return insn.with_transformed_expressions(mapper, within_inames=within)
 
 
 def _replace_in_rules(
@@ -295,7 +274,7 @@ def _replace_in_rules(
 def _rules_of(
     rules: Mapping[str, SubstitutionRule], insns: Iterable[InstructionBase]
 ) -> frozenset[str]:
-    return frozenset(name for insn in insns for name in called_rules(rules, expressions_of(insn)))
+    return frozenset(name for insn in insns for name in called_rules(rules, insn.expressions()))
 
 
 def _replace_in_domains(

@@ -98,9 +98,7 @@ def has_several_kernels(program: LoopKernel | TranslationUnit) -> bool:
     return isinstance(program, TranslationUnit) and len(tuple(program.kernels())) > 1
 
 
-def _on_unit(
-    unit: TranslationUnit, change: Callable[[LoopKernel], LoopKernel]
-) -> TranslationUnit:
+def _on_unit(unit: TranslationUnit, change: Callable[[LoopKernel], LoopKernel]) -> TranslationUnit:
     missing: list[NothingSelectedError] = []
     tried = 0
 

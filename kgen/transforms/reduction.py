@@ -1,0 +1,376 @@
+"""Reductions made loops: an accumulator that is set before the loop and updated in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import TransformError, message
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    Reduction,
+    contains_reduction,
+    is_constant,
+    substitute,
+    to_text,
+    variable_names,
+)
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import ConcurrentTag, InameImplementationTag
+from kgen.ir.types import AddressSpace, KgenType
+from kgen.transforms.reduction_loops import Place, ReductionLoops
+from kgen.transforms.select import require_instruction, split_names, taken_names, transform
+
+__all__ = ["realize_reduction"]
+
+
+@transform
+def realize_reduction(
+    kernel: LoopKernel, insn_id_filter: str | Collection[str] | None = None
+) -> LoopKernel:
+    """Make every reduction a loop that updates an accumulator.
+
+    The types of all operands must be known. Reductions get loops of their own, copies of
+    their inames where these are taken; those of one instruction over the same inames share
+    one, and so do ``simul_reduce`` reductions.
+
+    :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
+
+    ::
+
+        for i                            for i
+          c[i] = sum(k, a[i,k])            acc_k = 0           {id=insn_k_init}
+        end i                              for k
+                                    =>       acc_k = acc_k + a[i,k]   {id=insn_k_update}
+                                           end k
+                                           c[i] = acc_k        {id=insn}
+                                         end i
+
+    Raises :class:`TransformError` for a reduction over a parallel loop.
+
+    >>> import numpy as np
+    >>> from kgen.analysis.infer import infer_types
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,k]: 0<=i,k<4 }", "c[i] = sum(k, a[i,k])")
+    >>> typed = infer_types(knl.default_entrypoint, {"a": np.float32})
+    >>> for insn in realize_reduction(typed).instructions:
+    ...     print(insn)
+    acc_k = 0.0  {id=insn_k_init}
+    acc_k = acc_k + a[i, k]  {id=insn_k_update}
+    c[i] = acc_k  {id=insn}
+    """
+    chosen = None if insn_id_filter is None else split_names(insn_id_filter)
+    for insn_id in chosen or ():
+        require_instruction(kernel, insn_id)
+    work = [insn for insn in kernel.instructions if insn.reduction_inames()]
+    if chosen is not None:
+        work = [insn for insn in work if insn.id in chosen]
+    if not work:
+        return kernel
+    realizer = _Realizer(kernel, nested=chosen is None)
+    replaced = {insn.id: realizer.realize(insn) for insn in work}
+    instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
+    temporaries = {**kernel.temporary_variables, **realizer.temporaries}
+    return kernel.copy(
+        instructions=[_wait_for_all(insn, realizer.parts) for insn in instructions],
+        temporary_variables=temporaries,
+        **realizer.loops.changes(),
+    )
+
+
+def _wait_for_all(insn: InstructionBase, parts: dict[str, tuple[str, ...]]) -> InstructionBase:
+    """Let an instruction that waits for one with several results wait for all of these."""
+    if not parts or insn.depends_on.isdisjoint(parts):
+        return insn
+    more = {part for name in insn.depends_on & parts.keys() for part in parts[name]}
+    return insn.copy(depends_on=insn.depends_on | (more - {insn.id}))
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What holds where an expression stands; ``out`` and ``updates`` are filled from inside.
+
+    ``out`` are the new instructions, ``updates`` the ids of those which the expression
+    waits for.
+    """
+
+    insn: InstructionBase
+    within: frozenset[str]
+    predicates: frozenset[Expr]
+    depends_on: frozenset[str]
+    place: Place
+    sharers: Hashable
+    out: list[InstructionBase] = field(default_factory=list)
+    updates: list[str] = field(default_factory=list)
+
+    def assign(self, insn_id: str, target: Expr, value: Expr, *wait_for: str) -> Assignment:
+        """Make an instruction that runs here, and after those with the ids *wait_for*."""
+        insn = self.insn
+        return Assignment(
+            target,
+            value,
+            id=insn_id,
+            within_inames=self.within,
+            within_inames_is_final=True,
+            predicates=self.predicates,
+            depends_on=self.depends_on.union(wait_for),
+            depends_on_is_final=True,
+            no_sync_with=insn.no_sync_with,
+            groups=insn.groups,
+            conflicts_with_groups=insn.conflicts_with_groups,
+            priority=insn.priority,
+            tags=insn.tags,
+            span=insn.span,
+        )
+
+    def guarded(self, condition: Expr, wait_for: Collection[str]) -> _Context:
+        """Return the same place for what matters under a condition only."""
+        return dataclasses.replace(
+            self,
+            predicates=self.predicates | {condition},
+            depends_on=self.depends_on.union(wait_for),
+            sharers=(self.sharers, condition),
+        )
+
+
+class _Realizer(IdentityMapper):
+    """Replaces reductions by their accumulators: ``rec(expr, context)``."""
+
+    def __init__(self, kernel: LoopKernel, *, nested: bool) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.nested = nested
+        self.loops = ReductionLoops(kernel)
+        self.types: dict[str, Any] = {}
+        self.typer = ExpressionTyper(kernel, self.types)
+        self.temporaries: dict[str, TemporaryVariable] = {}
+        #: further instructions that an instruction was replaced by
+        self.parts: dict[str, tuple[str, ...]] = {}
+        self._names = UniqueNameGenerator(set(taken_names(kernel)))
+        self._ids = kernel.get_instruction_id_generator()
+        self._update_of: dict[str, str] = {}
+
+    def realize(self, insn: InstructionBase) -> list[InstructionBase]:
+        """Return the instructions that replace *insn*; the last ones write what it wrote."""
+        self.typer.insn = insn
+        plain = frozenset(c for c in insn.predicates if not contains_reduction(c))
+        context = _Context(
+            insn,
+            insn.within_inames,
+            plain,
+            insn.depends_on,
+            Place(insn.within_inames),
+            sharers=(insn.id, plain),
+        )
+        for condition in insn.sorted_predicates:
+            if condition not in plain:
+                context = self._guarded(context, self.rec(condition, context))
+        if plain != insn.predicates:
+            insn = insn.copy(predicates=context.predicates)
+        if isinstance(insn, CallInstruction) and isinstance(insn.expression, Reduction):
+            return self._realize_several(insn, context)
+        changed = insn.with_transformed_expressions(lambda expr: self.rec(expr, context))
+        depends_on = context.depends_on.union(context.updates)
+        return [*context.out, changed.copy(depends_on=depends_on)]
+
+    def _realize_several(self, insn: CallInstruction, context: _Context) -> list[InstructionBase]:
+        """Make ``a, b = argmin(...)`` one assignment per place."""
+        values = self._accumulate(insn.expression, context)
+        if len(values) != len(insn.assignees):
+            raise TransformError(
+                message(
+                    f"'{to_text(insn.expression)}' has {len(values)} values and is assigned "
+                    f"to {len(insn.assignees)} places",
+                    kernel=self.kernel.name,
+                    where=f"instruction '{insn.id}'",
+                )
+            )
+        first = str(insn.id)
+        ids = [first, *(self._ids(first) for _ in values[1:])]
+        self.parts[first] = tuple(ids[1:])
+        places = zip(ids, insn.assignees, insn.temp_var_types, values, strict=True)
+        return context.out + [
+            context.assign(insn_id, self.rec(place, context), value, *context.updates).copy(
+                temp_var_type=kind
+            )
+            for insn_id, place, kind, value in places
+        ]
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        context: _Context = args[0]
+        values = self._accumulate(expr, context)
+        if len(values) > 1:
+            raise TransformError(
+                message(
+                    f"'{to_text(expr)}' has {len(values)} values and is used as one",
+                    kernel=self.kernel.name,
+                    where=f"instruction '{context.insn.id}'",
+                    hint="assign it to as many variables first: a, b = ...",
+                )
+            )
+        return values[0]
+
+    def map_if(self, expr: p.If, *args: Any) -> Expr:
+        if not contains_reduction(expr):
+            return expr
+        condition = self.rec(expr.condition, *args)
+        then = self._under(condition, expr.then, args[0])
+        return p.If(condition, then, self._under(p.LogicalNot(condition), expr.else_, args[0]))
+
+    def map_logical_and(self, expr: p.LogicalAnd, *args: Any) -> Expr:
+        if not contains_reduction(expr):
+            return expr
+        known: list[Expr] = []
+        for child in expr.children:
+            known.append(self._under(p.LogicalAnd(tuple(known)), child, args[0]))
+        return p.LogicalAnd(tuple(known))
+
+    def map_logical_or(self, expr: p.LogicalOr, *args: Any) -> Expr:
+        if not contains_reduction(expr):
+            return expr
+        known: list[Expr] = []
+        for child in expr.children:
+            known.append(self._under(p.LogicalNot(p.LogicalOr(tuple(known))), child, args[0]))
+        return p.LogicalOr(tuple(known))
+
+    def _under(self, condition: Expr, expr: Expr, context: _Context) -> Expr:
+        """Realize the reductions in *expr*, which counts only where *condition* holds."""
+        if not contains_reduction(expr):
+            return expr
+        return self.rec(expr, self._guarded(context, condition))
+
+    def _guarded(self, context: _Context, condition: Expr) -> _Context:
+        updates = self._update_of
+        wait_for = {updates[name] for name in variable_names(condition) if name in updates}
+        return context.guarded(condition, wait_for)
+
+    # -- accumulators -------------------------------------------------------------------------
+
+    def _accumulate(self, reduction: Reduction, context: _Context) -> tuple[Expr, ...]:
+        """Append the instructions that compute *reduction*; return the accumulators."""
+        self._refuse_parallel(reduction, context)
+        found = self.typer(reduction)
+        dtypes: tuple[KgenType, ...] = found if isinstance(found, tuple) else (found,)
+        shared = "simul_reduce" if reduction.allow_simultaneous else context.sharers
+        root, suffix = str(context.insn.id), "_".join(reduction.inames)
+        copies = self.loops.loops_for(reduction, context.place, shared, root)
+        self.types.update((new, self.kernel.index_dtype) for new in copies.values())
+        accumulators = [self._temporary(f"acc_{suffix}", dtype) for dtype in dtypes]
+        neutral = reduction.operation.neutral(dtypes)
+        starts = []
+        for accumulator, value in zip(accumulators, neutral, strict=True):
+            starts.append(self._ids(f"{root}_{suffix}_init"))
+            context.out.append(context.assign(starts[-1], accumulator, value))
+        inner = dataclasses.replace(
+            context,
+            within=context.within.union(copies.get(name, name) for name in reduction.inames),
+            place=context.place.inside(reduction.inames, copies),
+            sharers=starts[0],
+            out=[],
+            updates=[],
+        )
+        renamed = {old: p.Variable(new) for old, new in copies.items()}
+        operands = tuple(substitute(part, renamed) for part in reduction.exprs)
+        types = tuple(self.typer(operand) for operand in operands)
+        if self.nested:
+            operands = tuple(self.rec(operand, inner) for operand in operands)
+        context.out.extend(inner.out)
+        inner = dataclasses.replace(
+            inner, depends_on=inner.depends_on.union(starts, inner.updates), out=context.out
+        )
+        prefix = f"{root}_{suffix}"
+        if len(accumulators) == 1:
+            last = self._update(reduction, accumulators, operands, inner, prefix)
+        else:
+            last = self._update_together(reduction, accumulators, operands, types, inner, prefix)
+        context.updates.extend(last)
+        self._update_of.update(
+            (accumulator.name, insn_id)
+            for accumulator, insn_id in zip(accumulators, last, strict=True)
+        )
+        return tuple(accumulators)
+
+    def _update(
+        self,
+        reduction: Reduction,
+        accumulators: list[p.Variable],
+        operands: tuple[Expr, ...],
+        context: _Context,
+        prefix: str,
+    ) -> list[str]:
+        (value,) = reduction.operation.combine(accumulators, operands)
+        update = self._ids(f"{prefix}_update")
+        context.out.append(context.assign(update, accumulators[0], value))
+        return [update]
+
+    def _update_together(
+        self,
+        reduction: Reduction,
+        accumulators: list[p.Variable],
+        operands: tuple[Expr, ...],
+        types: tuple[KgenType, ...],
+        context: _Context,
+        prefix: str,
+    ) -> list[str]:
+        """Update accumulators of which each new value may need the old values of all.
+
+        So all new values but the last one are computed before any is stored.
+        """
+        suffix = "_".join(reduction.inames)
+        out, done = context.out, []
+        held: list[Expr] = []
+        for operand, dtype in zip(operands, types, strict=True):
+            if not isinstance(operand, p.Variable) and not is_constant(operand):
+                target = self._temporary(f"operand_{suffix}", dtype)
+                done.append(self._ids(f"{prefix}_operand"))
+                out.append(context.assign(done[-1], target, operand))
+                operand = target
+            held.append(operand)
+        *values, last = reduction.operation.combine(accumulators, held)
+        new: list[Expr] = []
+        for accumulator, value in zip(accumulators, values, strict=False):
+            target = self._temporary(f"new_{accumulator.name}", self.types[accumulator.name])
+            computed = self._ids(f"{prefix}_new")
+            out.append(context.assign(computed, target, value, *done))
+            done.append(computed)
+            new.append(target)
+        updates = []
+        for accumulator, value in zip(reversed(accumulators), (last, *reversed(new)), strict=True):
+            updates.append(self._ids(f"{prefix}_update"))
+            out.append(context.assign(updates[-1], accumulator, value, *done))
+            done.append(updates[-1])
+        return updates[::-1]
+
+    def _temporary(self, name: str, dtype: KgenType) -> p.Variable:
+        name = self._names(name)
+        self.types[name] = dtype
+        self.temporaries[name] = TemporaryVariable(
+            name, dtype=dtype, shape=(), address_space=AddressSpace.PRIVATE
+        )
+        return p.Variable(name)
+
+    def _refuse_parallel(self, reduction: Reduction, context: _Context) -> None:
+        for name in reduction.inames:
+            for tag in self.kernel.iname_tags_of_type(name, InameImplementationTag):
+                if isinstance(tag, ConcurrentTag):
+                    raise TransformError(
+                        message(
+                            f"the reduction over iname '{name}' cannot run as '{tag}'",
+                            kernel=self.kernel.name,
+                            where=f"instruction '{context.insn.id}'",
+                            because="reductions over parallel loops are not available yet",
+                            hint=f"leave '{name}' a loop; to add up in parallel, split it and "
+                            "store one partial result per work-item, then add these",
+                        )
+                    )

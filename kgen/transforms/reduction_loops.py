@@ -1,0 +1,126 @@
+"""Which loop each reduction runs in: its own inames where they are free, else copies."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.domains import domain_of_copies, rename_params
+from kgen.errors import TransformError, message
+from kgen.ir.data import Iname
+from kgen.ir.domain import BasicSet, dim_names
+from kgen.ir.expr import Reduction
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.select import require_iname, taken_names
+
+__all__ = ["Place", "ReductionLoops"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reduction stands: in an instruction, perhaps inside of other reductions.
+
+    ``inames`` are the loops around it by their original names; ``renamed`` are those of
+    them that are copies by now.
+    """
+
+    inames: frozenset[str]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def inside(self, inames: tuple[str, ...], copies: Mapping[str, str]) -> Place:
+        """Return the place inside of a reduction over *inames*, some of them copied."""
+        renamed = {old: new for old, new in self.renamed.items() if old not in inames}
+        return Place(self.inames.union(inames), {**renamed, **copies})
+
+
+class ReductionLoops:
+    """Hands out loops to the reductions of a kernel, one after the other.
+
+    A loop runs once, and everything in it is ready when it ends. So two reductions may
+    share one only where neither waits for the other; they get copies of their inames else,
+    and so do reductions over the loop variable of an ordinary loop.
+    """
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self._names = UniqueNameGenerator(set(taken_names(kernel)))
+        loops = {name for insn in kernel.instructions for name in insn.within_inames}
+        self._owner: dict[str, Hashable] = dict.fromkeys(sorted(loops), "an ordinary loop")
+        self._copied: dict[Hashable, dict[str, str]] = {}
+        self._domains: list[BasicSet] = []
+        self.copies: dict[str, str] = {}
+
+    def loops_for(
+        self, reduction: Reduction, place: Place, sharers: Hashable, insn_id: str
+    ) -> dict[str, str]:
+        """Return the copies that *reduction* uses in place of its inames: ``old -> new``.
+
+        Reductions over the same inames with equal *sharers* share their loops.
+        """
+        inames = reduction.inames
+        for name in inames:
+            require_iname(self.kernel, name)
+        if len(set(inames)) < len(inames):
+            raise TransformError(
+                message(
+                    f"the reduction '{reduction}' names a loop variable twice",
+                    kernel=self.kernel.name,
+                    where=f"instruction '{insn_id}'",
+                )
+            )
+        key = (sharers, frozenset(inames))
+        if key in self._copied:
+            return self._copied[key]
+        is_free = all(self._owner.get(name, key) == key for name in inames)
+        if is_free and not self._depends_on_copies(inames, place):
+            self._owner.update(dict.fromkeys(inames, key))
+            return {}
+        copies = {name: self._names(name) for name in inames}
+        self._copied[key] = copies
+        self.copies.update((new, old) for old, new in copies.items())
+        self._copy_domains(copies, place)
+        return copies
+
+    def _depends_on_copies(self, inames: tuple[str, ...], place: Place) -> bool:
+        """Tell whether the bounds of *inames* may involve a loop that is a copy by now."""
+        if not place.renamed:
+            return False
+        kernel = self.kernel
+        outer = kernel.with_outer_inames(frozenset(inames))
+        homes = {kernel.home_domain[name] for name in outer}
+        involved = {name for home in homes for name in dim_names(kernel.domains[home])}
+        return not involved.isdisjoint(place.renamed)
+
+    def _copy_domains(self, copies: Mapping[str, str], place: Place) -> None:
+        by_home: dict[int, dict[str, str]] = {}
+        for old, new in copies.items():
+            by_home.setdefault(self.kernel.home_domain[old], {})[old] = new
+        outer = {**place.renamed, **copies}
+        for home in sorted(by_home):
+            domain = domain_of_copies(self.kernel.domains[home], by_home[home], place.inames)
+            self._domains.append(rename_params(domain, outer))
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of the kernel that the copies change."""
+        kernel = self.kernel
+        if not self.copies:
+            return {}
+        inames = dict(kernel.inames)
+        slabs = dict(kernel.iname_slab_increments)
+        priority = dict.fromkeys(kernel.loop_priority)
+        for new, old in self.copies.items():
+            inames[new] = Iname(new, kernel.inames[old].tags)
+            if old in slabs:
+                slabs[new] = slabs[old]
+            for names in kernel.loop_priority:
+                if old in names:
+                    priority[tuple(new if name == old else name for name in names)] = None
+        return {
+            "domains": (*kernel.domains, *self._domains),
+            "inames": inames,
+            "iname_slab_increments": slabs,
+            "loop_priority": tuple(priority),
+        }

@@ -1,0 +1,167 @@
+"""Substitution rules: expanding their uses, and finding them by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeAlias
+
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError, message
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.match import ConcreteMatchable, StackMatch, parse_stack_match
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.rewrite import called_rules, direct_rules
+from kgen.transforms.select import NoSuchNameError, transform
+
+__all__ = ["expand_subst", "find_one_rule_matching", "find_rules_matching"]
+
+#: The rules inside which an expression stands, the outermost first.
+_Stack: TypeAlias = tuple[ConcreteMatchable, ...]
+
+
+@transform
+def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
+    """Put the expressions of substitution rules in the place of their uses.
+
+    :arg within: which uses; a stack match such as ``id:insn > id:rule``. Rules that are used
+        elsewhere stay.
+
+    ::
+
+        f(x) := 2*x            =>  a[i] = 2*b[i]
+        a[i] = f(b[i])
+
+    Raises :class:`TransformError` for rules that use each other in a circle, and for a use
+    with a wrong number of arguments.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f(x) := 2*x", "a[i] = f(b[i])"])
+    >>> print(expand_subst(knl).default_entrypoint.instructions[0])
+    a[i] = 2*b[i]  {id=insn}
+    """
+    rules = kernel.substitutions
+    if not rules:
+        return kernel
+    order = _dependencies_first(kernel)
+    expander = _Expander(kernel, None if within is None else parse_stack_match(within))
+    if within is None:
+        for name in order:
+            expander.bodies[name] = expander.rec(rules[name].expression, ())
+    instructions = tuple(expander.expand_in(insn) for insn in kernel.instructions)
+    exprs = [expr for insn in instructions for expr in insn.expressions()]
+    used = called_rules(rules, exprs)
+    return kernel.copy(
+        instructions=instructions,
+        substitutions={name: rule for name, rule in rules.items() if name in used},
+    )
+
+
+class _Expander(IdentityMapper):
+    """Replaces uses of rules; ``rec(expr, stack)`` knows inside which rules *expr* stands.
+
+    ``bodies`` holds rules that are expanded already.
+    """
+
+    def __init__(self, kernel: LoopKernel, test: StackMatch | None) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.test = test
+        self.bodies: dict[str, Expr] = {}
+        self.insn: InstructionBase | None = None
+
+    def expand_in(self, insn: InstructionBase) -> InstructionBase:
+        """Expand the rules that *insn* uses."""
+        if not direct_rules(self.kernel.substitutions, insn.expressions()):
+            return insn
+        self.insn = insn
+        return insn.with_transformed_expressions(lambda expr: self.rec(expr, ()))
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        if expr.name not in self.kernel.substitutions:
+            return expr
+        return self._use(expr, expr, (), args[0])
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+        return self.map_variable(expr, *args)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
+        if any(new is not old for new, old in zip(operands, expr.parameters, strict=True)):
+            expr = dataclasses.replace(expr, parameters=operands)
+        function = expr.function
+        if isinstance(function, p.Variable) and function.name in self.kernel.substitutions:
+            return self._use(expr, function, operands, args[0])
+        return expr
+
+    def _use(self, use: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: _Stack) -> Expr:
+        rule = self.kernel.substitutions[name.name]
+        tags = name.tags if isinstance(name, TaggedVariable) else frozenset()
+        inner = (*stack, ConcreteMatchable(rule.name, tags))
+        if not self._is_meant(inner):
+            return use
+        body = self.bodies.get(rule.name)
+        if body is None:
+            body = self.rec(rule.expression, inner)
+        if len(operands) != len(rule.arguments):
+            raise TransformError(
+                message(
+                    f"rule '{rule}' takes {len(rule.arguments)} arguments, not {len(operands)}",
+                    kernel=self.kernel.name,
+                    where=None if self.insn is None else f"instruction '{self.insn.id}'",
+                )
+            )
+        return substitute(body, dict(zip(rule.arguments, operands, strict=True)))
+
+    def _is_meant(self, stack: _Stack) -> bool:
+        if self.test is None or self.insn is None:
+            return True
+        return self.test(self.kernel, self.insn, stack)
+
+
+def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
+    """Order the rules so that each comes after those that it uses; refuses circles."""
+    rules = kernel.substitutions
+    uses = {name: direct_rules(rules, (rule.expression,)) for name, rule in rules.items()}
+    try:
+        return tuple(TopologicalSorter(uses).static_order())
+    except CycleError as err:
+        cycle = " -> ".join(reversed(err.args[1]))
+        raise TransformError(
+            message(
+                "substitution rules use each other in a circle",
+                kernel=kernel.name,
+                because=cycle,
+                hint="a rule stands for an expression and cannot call itself",
+            )
+        ) from None
+
+
+def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> list[str]:
+    """Return the names of the rules that fit a pattern with ``*`` and ``?``, sorted.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f1(x) := 2*x", "f2(x) := x", "a[i] = f1(f2(i))"])
+    >>> find_rules_matching(knl, "f*")
+    ['f1', 'f2']
+    """
+    kernels = kernel.kernels() if isinstance(kernel, TranslationUnit) else (kernel,)
+    names = {name for one in kernels for name in one.substitutions}
+    return sorted(name for name in names if fnmatchcase(name, pattern))
+
+
+def find_one_rule_matching(program: LoopKernel | TranslationUnit, pattern: str) -> str:
+    """Return the name of the one rule that fits a pattern; refuses none and several."""
+    found = find_rules_matching(program, pattern)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise TransformError(
+            f"{len(found)} rules fit '{pattern}': {', '.join(found)}\n  hint: name one of them"
+        )
+    name = program.default_entrypoint.name if isinstance(program, TranslationUnit) else program.name
+    raise NoSuchNameError(name, "rule", pattern, find_rules_matching(program, "*"))
