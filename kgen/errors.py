@@ -9,6 +9,7 @@ from collections.abc import Iterable
 __all__ = [
     "AutomaticTestFailure",
     "CodegenError",
+    "CompilationError",
     "DependencyCycleFound",
     "DirectCallUncachedWarning",
     "ExpressionToAffineConversionError",
@@ -107,6 +108,10 @@ class ReductionIsNotTriangularError(TransformError):
 
 class CodegenError(KgenError):
     """A scheduled kernel that the chosen target cannot express."""
+
+
+class CompilationError(KgenError):
+    """Generated code that no compiler was found for, or that it refuses."""
 
 
 class InvocationError(KgenError):

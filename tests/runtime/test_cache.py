@@ -129,9 +129,7 @@ def test_a_folder_that_cannot_be_made_stores_nothing(tmp_path: Path) -> None:
     assert cache.load(KEY) is None
 
 
-def test_the_environment_names_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEN_CACHE_DIR", str(tmp_path / "here"))
     assert DiskCache().folder == tmp_path / "here"
     assert DiskCache(tmp_path / "there").folder == tmp_path / "there"

@@ -1,0 +1,278 @@
+"""The host: C code as a cached shared library, called through ctypes."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from kgen.errors import CompilationError, message
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.cache import DiskCache, content_key
+from kgen.runtime.executor import ExecutorBase, remember
+from kgen.runtime.pyast import (
+    PREFIX,
+    any_of,
+    assign,
+    attribute,
+    call,
+    const,
+    do,
+    if_,
+    name,
+)
+from kgen.runtime.strided import empty_strided
+from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
+from kgen.targets.module import ArgumentInfo, Module
+
+__all__ = ["CExecutor", "executor_for", "find_compiler"]
+
+#: ``-fno-math-errno`` lets the compiler use vector instructions for sqrt and the like.
+FLAGS: Final = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared")
+LIBRARIES: Final = ("-lm",)
+
+
+def executor_for(
+    memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
+) -> CExecutor:
+    """Return what runs *entrypoint*; the host needs no queue or context, and ignores one."""
+    return remember(memo, entrypoint, lambda: CExecutor(unit, entrypoint))
+
+
+class CExecutor(ExecutorBase):
+    """Runs a kernel on the host: ``evt, (out,) = knl(a=x)``; *evt* is ``None``."""
+
+    def compile(self, module: Module, source: str) -> ctypes.CDLL:
+        flags = (*module.build_options, *self.kernel.options.build_options)
+        return load_library(self.caches.disk, source, flags, self.entrypoint)
+
+    def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
+        return partial(CWrapperBuilder, compiled)
+
+
+# -- compiling --------------------------------------------------------------------------------
+
+
+def find_compiler() -> tuple[str, ...]:
+    """Return the command of the host's C compiler: that of ``$CC``, else ``cc``, ``gcc``..."""
+    chosen = os.environ.get("CC")
+    for command in (chosen,) if chosen else ("cc", "gcc", "clang"):
+        words = shlex.split(command)
+        path = shutil.which(words[0]) if words else None
+        if path is not None:
+            return (path, *words[1:])
+    raise CompilationError(
+        message(
+            f"there is no C compiler: no {chosen or 'cc, gcc or clang'} on the PATH",
+            hint="install one, or set the environment variable CC to its command",
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def _identity(command: tuple[str, ...]) -> str:
+    """Return the compiler's version."""
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return result.stdout
+
+
+@lru_cache(maxsize=1)
+def _host() -> str:
+    """Describe the processor: code for the native one runs on no lesser one."""
+    try:
+        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    kept = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(line for line in first.splitlines() if line.startswith(kept))
+
+
+def load_library(
+    disk: DiskCache, source: str, extra_flags: tuple[str, ...], kernel: str
+) -> ctypes.CDLL:
+    """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
+    command = find_compiler()
+    flags = (*FLAGS, *extra_flags)
+    key = content_key("c", source, _identity(command), _host(), *command, *flags)
+    path = disk.find(key)
+    if path is not None:
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # removed since, or a file system that allows no execution
+            pass
+    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
+        library = _compile(command, flags, source, Path(folder), kernel)
+        path = disk.store(key, library.read_bytes())
+        try:
+            return ctypes.CDLL(str(path or library))
+        except OSError:
+            return ctypes.CDLL(str(library))
+
+
+def _compile(
+    command: tuple[str, ...], flags: tuple[str, ...], source: str, folder: Path, kernel: str
+) -> Path:
+    code, library = folder / "kernel.c", folder / "kernel.so"
+    code.write_text(source)
+    words = [*command, *flags, "-o", str(library), str(code), *LIBRARIES]
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    if result.returncode:
+        kept = Path(tempfile.mkdtemp(prefix="kgen-failed-")) / "kernel.c"
+        kept.write_text(source)
+        output = (result.stderr or result.stdout).strip().replace(str(code), str(kept))
+        raise CompilationError(
+            message(
+                f"the C compiler refuses the generated code ({kept})",
+                kernel=kernel,
+                because=output,
+                hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",
+            )
+        )
+    return library
+
+
+# -- calling ----------------------------------------------------------------------------------
+
+
+class _Complex64(ctypes.Structure):
+    """A ``float complex``: the calling conventions treat both alike."""
+
+    _fields_: ClassVar = [("real", ctypes.c_float), ("imag", ctypes.c_float)]
+
+
+class _Complex128(ctypes.Structure):
+    """A ``double complex``."""
+
+    _fields_: ClassVar = [("real", ctypes.c_double), ("imag", ctypes.c_double)]
+
+
+_COMPLEX: Final = {np.dtype(np.complex64): _Complex64, np.dtype(np.complex128): _Complex128}
+
+#: ``addressof(view(a))`` is a fifth of the time of ``a.ctypes.data``. It works for arrays that
+#: are contiguous in C's order and writable; a view of no bytes, so that empty ones are as well.
+_VIEW: Final = (ctypes.c_char * 0).from_buffer
+_VIEW_REFUSALS: Final = (TypeError, ValueError, BufferError)
+
+
+class CWrapperBuilder(WrapperBuilder):
+    """Builds wrappers that pass addresses to functions of a shared library."""
+
+    def __init__(self, library: ctypes.CDLL, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.library = library
+
+    def run(self) -> list[ast.stmt]:
+        body = self.make_outputs()
+        body += [assign(arg.name, self.allocate(arg)) for arg in self.contract.temporaries]
+        body += self.find_addresses()
+        for number, launch in enumerate(self.module.launches):
+            function = self.library[launch.function]
+            function.restype = None
+            function.argtypes = [self.c_type(text) for text in launch.parameters]
+            called = self.known(f"function{number}", function)
+            body.append(do(call(called, *map(self.pass_parameter, launch.parameters))))
+        return [*body, self.make_result(NONE)]
+
+    def c_type(self, parameter: str) -> Any:
+        """Return the ctypes type of a parameter."""
+        arg = self.contract.by_name[parameter]
+        if arg.is_array:
+            return ctypes.c_void_p
+        return _COMPLEX.get(arg.dtype) or np.ctypeslib.as_ctypes_type(arg.dtype)
+
+    def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        if arg.shape is not None and len(arg.shape) > 1:
+            function = self.known("empty_strided", empty_strided)
+            return call(function, self.shape_of(arg), self.dtype(arg.dtype), self.strides_of(arg))
+        return call(self.known("empty", np.empty), self.shape_of(arg), self.dtype(arg.dtype))
+
+    def find_addresses(self) -> list[ast.stmt]:
+        """Take the quick way to all addresses, or the slow one where an array is not plain."""
+        arrays = [*self.contract.arrays, *self.contract.temporaries]
+        if not arrays:
+            return []
+        address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
+        slow = self.known("address", partial(find_address, self.contract.refuse))
+        quick_way: list[ast.stmt] = []
+        slow_way: list[ast.stmt] = []
+        for arg in arrays:
+            array = name(arg.name)
+            viewed = attribute(array, "T") if is_fortran_ordered(arg.strides) else array
+            quick_way.append(assign(_address(arg), call(address_of, call(view, viewed))))
+            found = call(slow, array, const(arg.name), const(arg.is_output))
+            slow_way.append(assign(_address(arg), found))
+        refusals = self.known("refusals", _VIEW_REFUSALS)
+        handler = ast.ExceptHandler(refusals, None, slow_way)
+        body: list[ast.stmt] = [ast.Try(quick_way, [handler], [], [])]
+        if not self.options.skip_arg_checks:
+            body += self.check_alignment(arrays)
+        return body
+
+    def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
+        """Refuse arrays whose elements are where the compiler expects none to be."""
+        masks: dict[int, list[ast.expr]] = {}
+        for arg in arrays:
+            if arg.dtype.alignment > 1:
+                masks.setdefault(arg.dtype.alignment - 1, []).append(name(_address(arg)))
+        tests: list[ast.expr] = []
+        for mask, addresses in masks.items():
+            joined = addresses[0]
+            for address in addresses[1:]:
+                joined = ast.BinOp(joined, ast.BitOr(), address)
+            tests.append(ast.BinOp(joined, ast.BitAnd(), const(mask)))
+        refuse = self.known("refuse_unaligned", partial(_refuse_unaligned, self.contract.refuse))
+        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
+        return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
+
+    def pass_parameter(self, text: str) -> ast.expr:
+        arg = self.contract.by_name[text]
+        if not arg.is_array and arg.dtype.kind == "c":
+            pair = self.known(f"pair_{arg.dtype.name}", _COMPLEX[arg.dtype])
+            number = name(text)
+            return call(pair, attribute(number, "real"), attribute(number, "imag"))
+        return super().pass_parameter(text)
+
+    def pass_array(self, arg: ArgumentInfo) -> ast.expr:
+        return name(_address(arg))
+
+
+def _address(arg: ArgumentInfo) -> str:
+    return f"{PREFIX}at_{arg.name}"
+
+
+def find_address(refuse: Callable[..., Any], array: Any, argument: str, is_written: bool) -> int:
+    """Return where the first element of *array* is, or refuse what is no usable array."""
+    if not isinstance(array, np.ndarray):
+        refuse(
+            f"argument '{argument}' is a {type(array).__module__}.{type(array).__name__}",
+            because="the kernel runs on the host",
+            hint=f"pass a numpy array, such as {argument}.get()",
+        )
+    if is_written and not array.flags.writeable:
+        refuse(
+            f"argument '{argument}' is read-only, and the kernel writes it",
+            hint=f"pass {argument}.copy()",
+        )
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _refuse_unaligned(refuse: Callable[..., Any], /, **arrays: np.ndarray[Any, Any]) -> None:
+    for argument, array in arrays.items():
+        if not array.flags.aligned:
+            refuse(
+                f"the elements of argument '{argument}' are not aligned",
+                because="it is a view of other memory, at an odd address",
+                hint=f"pass {argument}.copy()",
+            )

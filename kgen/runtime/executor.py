@@ -1,0 +1,298 @@
+"""What runs an entry point: code per combination of types, compiled once and found again."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+import numpy as np
+
+from kgen.errors import InvocationError, KgenError, TypeInferenceFailure, message, near_names
+from kgen.ir.data import ArrayArg, ValueArg
+from kgen.ir.types import to_kgen_type
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.arguments import Contract
+from kgen.runtime.cache import ProcessCaches, process_caches
+from kgen.runtime.highlight import highlight
+from kgen.runtime.wrapper import WrapperBuilder
+from kgen.targets.generate import generate_module
+from kgen.targets.module import Module
+
+__all__ = ["Entry", "ExecutorBase", "remember"]
+
+Dtypes = dict[str, np.dtype[Any]]
+Executor = TypeVar("Executor", bound="ExecutorBase")
+
+#: Executors that a program keeps: one for each entry point and device, within reason.
+N_REMEMBERED = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A kernel, compiled for one combination of types, and the function that calls it."""
+
+    module: Module
+    contract: Contract
+    invoke: Callable[..., Any]
+
+    def suits(self, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
+        """Tell whether arguments of these types are what was compiled for."""
+        return all(self.contract.by_name[n].dtype == dtype for n, dtype in dtypes.items())
+
+
+class ExecutorBase:
+    """Runs one entry point of a program; made by ``knl.executor(...)``.
+
+    The first call with arguments of certain types generates and compiles code for them; later
+    calls with the same types only check and launch.
+    """
+
+    #: Arguments of every call, before the kernel's own and beside them.
+    positional: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, unit: TranslationUnit, entrypoint: str, *, caches: ProcessCaches = process_caches
+    ) -> None:
+        self.unit = unit
+        self.entrypoint = entrypoint
+        self.kernel = unit[entrypoint]
+        self.caches = caches
+        arguments = self.kernel.args
+        self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
+        self._entries: dict[frozenset[tuple[str, np.dtype[Any]]], Entry] = {}
+        self._compiled: dict[str, Any] = {}
+        self._lock = threading.RLock()
+        #: What calls the code that ran last, or chooses other code where the types differ.
+        self._invoke: Callable[..., Any] = self._choose
+        caches.in_memory.add(self)
+
+    def clear(self) -> None:
+        """Forget all compiled code."""
+        with self._lock:
+            self._entries.clear()
+            self._compiled.clear()
+            self._invoke = self._choose
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel; return ``event, outputs``.
+
+        Sizes that follow from arrays, and arrays that are only written, may be left out.
+        Raises :class:`kgen.errors.InvocationError` where an argument is missing or unfit.
+        """
+        try:
+            return self._invoke(*args, **kwargs)
+        except KgenError:
+            raise
+        except Exception:
+            self._check_call(args, kwargs)
+            self._check_contract(kwargs)
+            raise
+
+    # -- for the backends -------------------------------------------------------------------
+
+    def compile(self, module: Module, source: str) -> Any:
+        """Build *source*, from disk where that was done before; return what a wrapper calls."""
+        raise NotImplementedError
+
+    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
+        """Return the maker of wrappers for what :meth:`compile` returned."""
+        raise NotImplementedError
+
+    # -- code ------------------------------------------------------------------------------
+
+    def get_code(
+        self, entrypoint: str | None = None, arg_to_dtype: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return the device code for arguments of certain types."""
+        if entrypoint is not None and entrypoint != self.entrypoint:
+            raise InvocationError(f"this runs '{self.entrypoint}', not '{entrypoint}'")
+        given = {name: to_kgen_type(t).numpy_dtype for name, t in (arg_to_dtype or {}).items()}
+        return generate_module(self.unit, self.entrypoint, given).device_source
+
+    def get_highlighted_code(
+        self, entrypoint: str | None = None, arg_to_dtype: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return the device code, coloured for a terminal if the options allow it."""
+        code = self.get_code(entrypoint, arg_to_dtype)
+        return highlight(code) if self.kernel.options.allow_terminal_colors else code
+
+    # -- choice of code ------------------------------------------------------------------
+
+    def _choose(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run the call with the code for its types, which becomes what runs first next time."""
+        self._check_call(args, kwargs)
+        inputs, outputs = self._types_of(kwargs)
+        with self._lock:
+            entry = self._entry_for(inputs, outputs)
+            self._invoke = entry.invoke
+        for name, dtype in inputs.items():
+            if not entry.contract.by_name[name].is_array:
+                kwargs[name] = dtype.type(kwargs[name])
+        return entry.invoke(*args, **kwargs)
+
+    def _types_of(self, given: Mapping[str, Any]) -> tuple[Dtypes, Dtypes]:
+        """Return the types of the untyped inputs, and of those that are only written.
+
+        Loop bounds are of the kernel's index type, whatever integer the caller has.
+        """
+        inputs: Dtypes = {}
+        outputs: Dtypes = {}
+        parameters = self.kernel.all_params()
+        for name, arg in self._untyped.items():
+            dtype = getattr(given.get(name), "dtype", None)
+            if dtype is None or name in parameters:
+                continue
+            is_pure_output = isinstance(arg, ArrayArg) and arg.is_output and not arg.is_input
+            (outputs if is_pure_output else inputs)[name] = np.dtype(dtype)
+        return inputs, outputs
+
+    def _entry_for(self, inputs: Dtypes, outputs: Dtypes) -> Entry:
+        """Return the code for some types.
+
+        The types of outputs mostly follow from those of inputs; where they do not, or differ,
+        they choose the code as well. So a call that leaves an output out and one that passes
+        it share their code.
+        """
+        if outputs:
+            with contextlib.suppress(TypeInferenceFailure):
+                entry = self._entry(inputs)
+                if entry.suits(outputs):
+                    return entry
+        entry = self._entry({**inputs, **outputs})
+        entry.contract.check_types({**inputs, **outputs})
+        return entry
+
+    def _entry(self, dtypes: Dtypes) -> Entry:
+        key = frozenset(dtypes.items())
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = self._make_entry(dtypes)
+        return entry
+
+    def _make_entry(self, dtypes: Dtypes) -> Entry:
+        module = generate_module(self.unit, self.entrypoint, dtypes)
+        compiled = self._compiled.get(module.device_source)
+        if compiled is None:
+            source = self._final_source(module)
+            compiled = self._compiled[module.device_source] = self.compile(module, source)
+        contract = Contract.of(module, dtypes, self.kernel.all_params())
+        options = self.kernel.options
+        build = self.builder(compiled)
+        invoke, text = build(
+            module, contract, options, untyped=self._untyped, other=self._choose
+        ).build()
+        if options.write_wrapper:
+            _write(options.write_wrapper, text)
+        return Entry(module=module, contract=contract, invoke=invoke)
+
+    def _final_source(self, module: Module) -> str:
+        """Return the code to compile, after the options' wishes to see or to edit it."""
+        options, source = self.kernel.options, module.device_source
+        if options.write_code:
+            coloured = options.allow_terminal_colors and sys.stdout.isatty()
+            to_terminal = options.write_code is True and coloured
+            _write(options.write_code, highlight(source) if to_terminal else source)
+        if options.edit_code:
+            return _edit(options.edit_code, source, self.entrypoint)
+        return source
+
+    # -- refusals --------------------------------------------------------------------------
+
+    def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if len(args) != len(self.positional):
+            wanted = ", ".join(self.positional) or "nothing"
+            self._refuse(
+                f"{len(args)} arguments are passed by position",
+                hint=f"pass {wanted} by position and the kernel's arguments by name",
+            )
+        given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
+        arguments = {arg.name: arg for arg in self.kernel.args}
+        for name, value in given.items():
+            if name not in arguments:
+                known = (*arguments, *self.optional)
+                self._refuse(f"there is no argument '{name}'", hint=near_names(name, known))
+            self._check_kind(arguments[name], value)
+        for name, arg in arguments.items():
+            if isinstance(arg, ArrayArg) and arg.is_input and name not in given:
+                self._refuse(
+                    f"array argument '{name}' is missing",
+                    hint=f"pass {name}=...; or is_input=False in its declaration, if all of it "
+                    "that the kernel reads was written before"
+                    if arg.is_output
+                    else f"pass {name}=...",
+                )
+
+    def _check_contract(self, given: Mapping[str, Any]) -> None:
+        """Refuse arguments that do not fit the code for their types, as far as there is some."""
+        inputs, outputs = self._types_of(given)
+        for dtypes in (inputs, {**inputs, **outputs}):
+            entry = self._entries.get(frozenset(dtypes.items()))
+            if entry is not None and entry.suits(outputs):
+                entry.contract.check({n: v for n, v in given.items() if n not in self.optional})
+
+    def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
+        """Refuse a number for an array, an array for a number, and swapped bytes."""
+        if isinstance(arg, ArrayArg) and not hasattr(value, "strides"):
+            self._refuse(
+                f"argument '{arg.name}' is an array, and a {type(value).__name__} is none",
+                hint="pass a numpy array, or an array of the device",
+            )
+        if isinstance(arg, ValueArg) and getattr(value, "shape", ()) != ():
+            self._refuse(
+                f"argument '{arg.name}' is a number, and an array of shape {value.shape} is none",
+                hint="pass a number, or declare it as an array",
+            )
+        dtype = getattr(value, "dtype", None)
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            self._refuse(
+                f"argument '{arg.name}' has elements of type {dtype.str}, in foreign byte order",
+                hint=f"pass {arg.name}.astype({arg.name}.dtype.newbyteorder('='))",
+            )
+
+    def _refuse(self, what: str, *, hint: str) -> NoReturn:
+        raise InvocationError(message(what, kernel=self.entrypoint, hint=hint))
+
+
+def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Executor:
+    """Return the executor that *memo* has for *key*, made now if it is new.
+
+    The memo is a program's; it keeps as many executors as are used in turn, so that contexts
+    and devices that are done with are let go.
+    """
+    executor: Executor | None = memo.get(key)
+    if executor is None:
+        executor = memo[key] = make()
+        for old in list(memo)[:-N_REMEMBERED]:
+            del memo[old]
+    return executor
+
+
+def _write(where: Any, text: str) -> None:
+    """Print *text*, or write it to the file that an option names."""
+    if where is True:
+        print(text)
+    else:
+        Path(where).write_text(text + "\n")
+
+
+def _edit(where: Any, source: str, entrypoint: str) -> str:
+    """Return the content of the file *where*, which is made from *source* when it is new."""
+    if where is True:
+        raise InvocationError(
+            message(
+                "edit_code=True names no file",
+                kernel=entrypoint,
+                hint="edit_code='path': the code is put there by the first call and, edited, "
+                "taken from there by later programs",
+            )
+        )
+    path = Path(where)
+    if not path.exists():
+        path.write_text(source)
+    return path.read_text()

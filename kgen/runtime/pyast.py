@@ -1,0 +1,209 @@
+"""Short constructors for Python syntax trees, and the way from a tree to a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.interop.ast import PymbolicToASTMapper
+
+from kgen.ir.expr import Expr
+
+__all__ = [
+    "PREFIX",
+    "all_of",
+    "any_of",
+    "assign",
+    "attribute",
+    "builtin",
+    "call",
+    "compare",
+    "const",
+    "define",
+    "do",
+    "from_expr",
+    "if_",
+    "item",
+    "name",
+    "negate",
+    "return_",
+    "to_function",
+    "to_text",
+    "tuple_",
+]
+
+_OPERATORS: Mapping[str, type[ast.cmpop]] = {
+    "==": ast.Eq,
+    "!=": ast.NotEq,
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+    "is": ast.Is,
+    "is not": ast.IsNot,
+}
+
+
+#: Before the names of everything in a function that is no argument of a kernel.
+PREFIX: Final = "_kg_"
+
+#: What functions use of Python's own; by other names, since an argument may be called ``len``.
+_BUILTINS: Final = {
+    PREFIX + function.__name__: function for function in (int, isinstance, len, max, min, type)
+}
+
+
+def builtin(text: str) -> ast.Name:
+    """Return the name by which functions have Python's own *text*."""
+    assert PREFIX + text in _BUILTINS
+    return name(PREFIX + text)
+
+
+def name(text: str) -> ast.Name:
+    """``text``."""
+    return ast.Name(text, ast.Load())
+
+
+def const(value: Any) -> ast.Constant:
+    """Return a number, a text or ``None``."""
+    return ast.Constant(value)
+
+
+def attribute(value: ast.expr, text: str) -> ast.expr:
+    """``value.text``."""
+    return ast.Attribute(value, text, ast.Load())
+
+
+def item(value: ast.expr, index: int) -> ast.expr:
+    """``value[index]``."""
+    return ast.Subscript(value, const(index), ast.Load())
+
+
+def call(function: ast.expr, *args: ast.expr, **keywords: ast.expr) -> ast.expr:
+    """``function(*args, **keywords)``."""
+    return ast.Call(function, list(args), [ast.keyword(k, v) for k, v in keywords.items()])
+
+
+def compare(left: ast.expr, *rest: Any) -> ast.expr:
+    """``left < a <= b``, given as ``compare(left, "<", a, "<=", b)``."""
+    operators = [_OPERATORS[text]() for text in rest[::2]]
+    return ast.Compare(left, operators, list(rest[1::2]))
+
+
+def all_of(conditions: Iterable[ast.expr]) -> ast.expr:
+    """Return ``a and b``; a single one is itself, none is ``True``."""
+    return _joined(ast.And(), list(conditions), const(True))
+
+
+def any_of(conditions: Iterable[ast.expr]) -> ast.expr:
+    """Return ``a or b``; a single one is itself, none is ``False``."""
+    return _joined(ast.Or(), list(conditions), const(False))
+
+
+def _joined(operator: ast.boolop, parts: list[ast.expr], empty: ast.expr) -> ast.expr:
+    if len(parts) < 2:
+        return parts[0] if parts else empty
+    return ast.BoolOp(operator, parts)
+
+
+def negate(condition: ast.expr) -> ast.expr:
+    """``not condition``."""
+    return ast.UnaryOp(ast.Not(), condition)
+
+
+def tuple_(parts: Iterable[ast.expr]) -> ast.expr:
+    """Return ``(a, b)``."""
+    return ast.Tuple(list(parts), ast.Load())
+
+
+def assign(target: str, value: ast.expr) -> ast.stmt:
+    """``target = value``."""
+    return ast.Assign([ast.Name(target, ast.Store())], value)
+
+
+def do(value: ast.expr) -> ast.stmt:
+    """Return the statement that evaluates *value*."""
+    return ast.Expr(value)
+
+
+def if_(condition: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None = None) -> ast.If:
+    """``if condition: body``, with an ``else`` where there is one."""
+    return ast.If(condition, body, orelse or [])
+
+
+def return_(value: ast.expr) -> ast.stmt:
+    """``return value``."""
+    return ast.Return(value)
+
+
+def define(
+    function: str, positional: Iterable[str], optional: Iterable[str], body: list[ast.stmt]
+) -> ast.FunctionDef:
+    """``def function(positional, *, optional=None): body``."""
+    keywords = list(optional)
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(text) for text in positional],
+        kwonlyargs=[ast.arg(text) for text in keywords],
+        kw_defaults=[const(None) for _ in keywords],
+        defaults=[],
+    )
+    return ast.FunctionDef(function, arguments, body, [])
+
+
+def to_text(tree: ast.FunctionDef) -> str:
+    """Print a function, for a reader."""
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def to_function(tree: ast.FunctionDef, names: Mapping[str, Any]) -> Callable[..., Any]:
+    """Compile a function whose global names are *names*."""
+    module = ast.fix_missing_locations(ast.Module([tree], type_ignores=[]))
+    scope: dict[str, Any] = {**_BUILTINS, **names}
+    exec(compile(module, f"<kgen {tree.name}>", "exec"), scope)  # noqa: S102, a tree of ours
+    function: Callable[..., Any] = scope[tree.name]
+    return function
+
+
+class _ToPython(PymbolicToASTMapper):
+    """Write integer expressions in Python, where ``//`` and ``%`` mean what they do here."""
+
+    def map_constant(self, expr: Any, *args: Any) -> ast.expr:
+        return super().map_constant(expr.item() if isinstance(expr, np.generic) else expr)
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> ast.expr:
+        return name(expr.name)  # the base class gives it no context, which compile() asks for
+
+    def map_min(self, expr: p.Min, *args: Any) -> ast.expr:
+        return call(builtin("min"), *(self.rec(child) for child in expr.children))
+
+    def map_max(self, expr: p.Max, *args: Any) -> ast.expr:
+        return call(builtin("max"), *(self.rec(child) for child in expr.children))
+
+    def map_if(self, expr: p.If, *args: Any) -> ast.expr:
+        return ast.IfExp(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_))
+
+    def map_comparison(self, expr: p.Comparison, *args: Any) -> ast.expr:
+        operator = getattr(expr.operator, "value", expr.operator)
+        return compare(self.rec(expr.left), operator, self.rec(expr.right))
+
+    def map_logical_and(self, expr: p.LogicalAnd, *args: Any) -> ast.expr:
+        return all_of(self.rec(child) for child in expr.children)
+
+    def map_logical_or(self, expr: p.LogicalOr, *args: Any) -> ast.expr:
+        return any_of(self.rec(child) for child in expr.children)
+
+    def map_logical_not(self, expr: p.LogicalNot, *args: Any) -> ast.expr:
+        return negate(self.rec(expr.child))
+
+
+_TO_PYTHON = _ToPython()
+
+
+def from_expr(expr: Expr) -> ast.expr:
+    """Write an integer expression as Python's."""
+    written: ast.expr = _TO_PYTHON(expr)
+    return written

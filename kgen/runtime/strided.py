@@ -1,0 +1,68 @@
+"""The memory behind strided numpy arrays, as bytes that can be copied to a device and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import InvocationError
+
+__all__ = ["copy_layout", "empty_strided", "extent_in_bytes", "memory_of"]
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def extent_in_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Return the size of the memory from the first byte of an array to its last."""
+    low, high = _ends(shape, strides)
+    return 0 if 0 in shape else high - low + itemsize
+
+
+def _ends(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Return how far the first and last elements in memory are from element 0, in bytes."""
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
+
+
+def memory_of(array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
+    """Return the bytes from the first to the last of *array*, and where in it element 0 is.
+
+    The bytes between elements are part of it: they belong to the array of which this is a
+    view.
+    """
+    if array.size == 0:
+        return np.empty(0, np.uint8), 0
+    low, high = _ends(array.shape, array.strides)
+    if low:  # turn the axes that run backwards, so that element 0 is the first in memory
+        array = array[tuple(slice(None, None, -1 if s < 0 else 1) for s in array.strides)]
+    n_bytes = high - low + array.itemsize
+    if n_bytes % array.itemsize:
+        raise InvocationError(
+            f"strides of {array.strides} bytes are no multiples of {array.itemsize}\n"
+            "  hint: pass a copy of the array"
+        )
+    flat = np.lib.stride_tricks.as_strided(
+        array, (n_bytes // array.itemsize,), (array.itemsize,), writeable=False
+    )
+    return flat.view(np.uint8), -low
+
+
+def copy_layout(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[Bytes, np.ndarray[Any, Any], int]:
+    """Return new memory, an array of the given layout in it, and where its element 0 is."""
+    low, _ = _ends(shape, strides)
+    # of the element type, so that it is aligned
+    n_items = -(-extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize)
+    memory = np.empty(n_items, dtype)
+    if n_items == 0:
+        return memory.view(np.uint8), np.empty(shape, dtype), 0
+    return memory.view(np.uint8), np.ndarray(shape, dtype, memory, -low, strides), -low
+
+
+def empty_strided(
+    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    """Return a new array of the given layout; strides are in bytes."""
+    return copy_layout(shape, strides, dtype)[1]

@@ -1,0 +1,347 @@
+"""The Python function that binds one call of a compiled kernel, built as a syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import InvocationError, message
+from kgen.ir.expr import Expr, is_constant
+from kgen.ir.options import Options
+from kgen.runtime.arguments import Contract, SizeSource, SizeStep, strides_fit
+from kgen.runtime.pyast import (
+    PREFIX,
+    all_of,
+    any_of,
+    assign,
+    attribute,
+    builtin,
+    call,
+    compare,
+    const,
+    define,
+    from_expr,
+    if_,
+    item,
+    name,
+    negate,
+    return_,
+    to_function,
+    to_text,
+    tuple_,
+)
+from kgen.targets.module import ArgumentInfo, Launch, Module
+
+__all__ = ["WrapperBuilder"]
+
+NONE = const(None)
+
+
+class WrapperBuilder:
+    """Builds the wrapper of one compiled kernel; each backend overrides what it does its way.
+
+    The wrapper checks quickly that a call is as the contract says. Where it is not, it calls
+    ``refuse``, which finds out why; where a call has other types, ``other``, which runs it.
+    """
+
+    #: Parameters of the wrapper before the kernel's, and optional ones beside them.
+    positional: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        module: Module,
+        contract: Contract,
+        options: Options,
+        *,
+        untyped: Iterable[str],
+        other: Callable[..., Any],
+    ) -> None:
+        self.module = module
+        self.contract = contract
+        self.options = options
+        self.untyped = frozenset(untyped)
+        self.names: dict[str, Any] = {}
+        self.other_function = other
+        self.other = self.known("other", other)
+        self.check_names()
+
+    def check_names(self) -> None:
+        """Refuse arguments whose names the wrapper has for other things."""
+        for arg in self.contract.arguments:
+            if arg.name in (*self.positional, *self.optional) or arg.name.startswith(PREFIX):
+                raise InvocationError(
+                    message(
+                        f"argument '{arg.name}' has the name of an argument of every call",
+                        kernel=self.contract.kernel,
+                        hint=f"rename_argument(knl, '{arg.name}', ...)",
+                    )
+                )
+            if arg.dtype.kind not in "biufc" and not arg.is_array:
+                raise InvocationError(
+                    message(
+                        f"a value of type {arg.dtype} cannot be passed",
+                        kernel=self.contract.kernel,
+                        where=f"argument '{arg.name}'",
+                        hint="pass it in an array with one element",
+                    )
+                )
+
+    def build(self) -> tuple[Callable[..., Any], str]:
+        """Return the wrapper and its text."""
+        arguments = [arg.name for arg in self.contract.passed]
+        body = [
+            *self.choose_types(),
+            *self.find_sizes(),
+            *self.check_inputs(),
+            *self.run(),
+        ]
+        tree = define(
+            f"invoke_{self.contract.kernel}", self.positional, [*self.optional, *arguments], body
+        )
+        return to_function(tree, self.names), to_text(tree)
+
+    def run(self) -> list[ast.stmt]:
+        """Return the statements that allocate, launch and return."""
+        raise NotImplementedError
+
+    # -- parts of statements --------------------------------------------------------------
+
+    def known(self, text: str, value: Any) -> ast.expr:
+        """Make *value* a global name of the wrapper."""
+        self.names[PREFIX + text] = value
+        return name(PREFIX + text)
+
+    def dtype(self, dtype: np.dtype[Any]) -> ast.expr:
+        """Return the name of a numpy type."""
+        return self.known(f"dtype_{dtype.name}", dtype)
+
+    def refuse(self) -> list[ast.stmt]:
+        """Return the statement that finds out why the call is refused, and raises that."""
+        explain = self.contract.explain
+        function = self.known("refuse", lambda **given: explain(given))
+        # 'return', so that the reader and the compiler see that nothing follows
+        return [return_(call(function, **{a.name: name(a.name) for a in self.contract.passed}))]
+
+    def call_other(self) -> list[ast.stmt]:
+        """Return the statement that runs the call with the code for its types."""
+        extra = {text: name(text) for text in self.optional}
+        arguments = {arg.name: name(arg.name) for arg in self.contract.passed}
+        return [
+            return_(call(self.other, *(name(t) for t in self.positional), **extra, **arguments))
+        ]
+
+    def is_none(self, text: str) -> ast.expr:
+        """``text is None``."""
+        return compare(name(text), "is", NONE)
+
+    def is_given(self, text: str) -> ast.expr:
+        """``text is not None``."""
+        return compare(name(text), "is not", NONE)
+
+    # -- types ----------------------------------------------------------------------------
+
+    def choose_types(self) -> list[ast.stmt]:
+        """Go to other code where the caller's types ask for it; refuse where none would do."""
+        elsewhere: list[ast.expr] = []
+        wrong: list[ast.expr] = []
+        for arg in self.contract.passed:
+            by_call = arg.name in self.contract.typed_by_call
+            if not arg.is_array:
+                if by_call:
+                    kind = self.known(f"type_{arg.dtype.name}", arg.dtype.type)
+                    is_type = call(builtin("type"), name(arg.name))
+                    elsewhere.append(compare(is_type, "is not", kind))
+                continue
+            others = self.has_other_type(arg)
+            if by_call or self.contract.is_required_array(arg):
+                condition = any_of([self.is_none(arg.name), others])
+            else:
+                condition = all_of([self.is_given(arg.name), others])
+            (elsewhere if by_call or arg.name in self.untyped else wrong).append(condition)
+        body: list[ast.stmt] = []
+        if elsewhere:
+            body.append(if_(any_of(elsewhere), self.call_other()))
+        if wrong and not self.options.skip_arg_checks:
+            body.append(if_(any_of(wrong), self.refuse()))
+        return body
+
+    def has_other_type(self, arg: ArgumentInfo) -> ast.expr:
+        """``a.dtype is not T and a.dtype != T``: the first is quick, and mostly right."""
+        mine = attribute(name(arg.name), "dtype")
+        wanted = self.dtype(arg.dtype)
+        return all_of([compare(mine, "is not", wanted), compare(mine, "!=", wanted)])
+
+    # -- numbers --------------------------------------------------------------------------
+
+    def find_sizes(self) -> list[ast.stmt]:
+        """Find the integers that the caller left out, and check all numbers."""
+        body: list[ast.stmt] = []
+        passed = {arg.name for arg in self.contract.passed}
+        body += [assign(a.name, NONE) for a in self.contract.values if a.name not in passed]
+        certain: set[str] = set()
+        for step in self.contract.size_steps:
+            if step.name not in certain:
+                body.append(self.find_size(step, certain))
+        for arg in self.contract.values:
+            body += self.check_number(arg, arg.name in certain)
+        return body
+
+    def find_size(self, step: SizeStep, certain: set[str]) -> ast.stmt:
+        """Return the chain of tests that finds one size; note in *certain* if it cannot fail."""
+        branches: list[tuple[list[ast.expr], list[ast.stmt]]] = []
+        for source in step.sources:
+            arg = self.contract.by_name[source.array]
+            conditions: list[ast.expr] = []
+            if not self.contract.is_required_array(arg):
+                conditions.append(self.is_given(source.array))
+            conditions += [self.is_given(need) for need in source.needs if need not in certain]
+            if not is_constant(source.factor):
+                conditions.append(compare(from_expr(source.factor), "!=", const(0)))
+            branches.append((conditions, self.solve(step.name, source, arg)))
+            if not conditions:
+                certain.add(step.name)
+                break
+        chain: list[ast.stmt] = []
+        for conditions, statements in reversed(branches):
+            chain = [if_(all_of(conditions), statements, chain)] if conditions else statements
+        return if_(self.is_none(step.name), chain)
+
+    def solve(self, size: str, source: SizeSource, arg: ArgumentInfo) -> list[ast.stmt]:
+        """``size = (a.shape[0] - rest) // factor``; the check of the shape proves it exact."""
+        entries = attribute(name(source.array), source.attribute)
+        value = item(entries, source.axis)
+        if source.attribute == "strides" and arg.dtype.itemsize != 1:
+            value = ast.BinOp(value, ast.FloorDiv(), const(arg.dtype.itemsize))
+        if not (is_constant(source.rest) and source.rest == 0):
+            value = ast.BinOp(value, ast.Sub(), from_expr(source.rest))
+        if not (is_constant(source.factor) and source.factor == 1):
+            value = ast.BinOp(value, ast.FloorDiv(), from_expr(source.factor))
+        body: list[ast.stmt] = []
+        if not self.options.skip_arg_checks:
+            n_axes = len(arg.shape if arg.shape is not None else arg.strides or ())
+            count = call(builtin("len"), entries)
+            body.append(if_(compare(count, "!=", const(n_axes)), self.refuse()))
+        return [*body, assign(size, value)]
+
+    def check_number(self, arg: ArgumentInfo, is_certain: bool) -> list[ast.stmt]:
+        """Return the tests of one number; an integer becomes Python's."""
+        body: list[ast.stmt] = []
+        checked = not self.options.skip_arg_checks
+        if checked and not is_certain:
+            body.append(if_(self.is_none(arg.name), self.refuse()))
+        limits = self.contract.range_of(arg)
+        if limits is not None:
+            number = call(self.known("integer", as_integer), name(arg.name))
+            is_other = compare(call(builtin("type"), name(arg.name)), "is not", builtin("int"))
+            body.append(if_(is_other, [assign(arg.name, number)]))
+            if checked:
+                inside = compare(const(limits[0]), "<=", name(arg.name), "<=", const(limits[1]))
+                body.append(if_(negate(inside), self.refuse()))
+        return body
+
+    # -- layouts --------------------------------------------------------------------------
+
+    def shape_of(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the tuple of an array's extents."""
+        return tuple_(from_expr(extent) for extent in arg.shape or ())
+
+    def strides_of(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the tuple of an array's strides, in bytes."""
+        return tuple_(from_expr(_bytes(stride, arg)) for stride in arg.strides or ())
+
+    def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
+        """Return the condition that an array has a wrong shape or layout, if that can be."""
+        array = name(arg.name)
+        conditions: list[ast.expr] = []
+        if self.options.skip_arg_checks:
+            return None
+        if arg.shape is not None:
+            conditions.append(compare(attribute(array, "shape"), "!=", self.shape_of(arg)))
+        if arg.strides is not None:
+            strides = attribute(array, "strides")
+            fit = call(
+                self.known("strides_fit", strides_fit),
+                attribute(array, "shape"),
+                strides,
+                self.strides_of(arg),
+            )
+            different = compare(strides, "!=", self.strides_of(arg))
+            conditions.append(all_of([different, negate(fit)]))
+        return any_of(conditions) if conditions else None
+
+    def check_inputs(self) -> list[ast.stmt]:
+        """Refuse arrays of a wrong layout among those that a caller must pass."""
+        body: list[ast.stmt] = []
+        for arg in self.contract.arrays:
+            misfit = self.misfit(arg) if self.contract.is_required_array(arg) else None
+            if misfit is not None:
+                body.append(if_(misfit, self.refuse()))
+        return body
+
+    def make_outputs(self) -> list[ast.stmt]:
+        """Allocate the outputs that were not passed, and refuse unfit ones that were."""
+        body: list[ast.stmt] = []
+        for arg in self.contract.arrays:
+            if not self.contract.is_required_array(arg):
+                misfit = self.misfit(arg)
+                refused = [] if misfit is None else [if_(misfit, self.refuse())]
+                allocated = assign(arg.name, self.allocate(arg))
+                body.append(if_(self.is_none(arg.name), [allocated], list(refused)))
+        return body
+
+    def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the expression that makes a new array."""
+        raise NotImplementedError
+
+    def make_result(self, event: ast.expr) -> ast.stmt:
+        """``return event, (out, ...)``, or a dict by name where the options say so."""
+        outputs = [arg.name for arg in self.contract.outputs]
+        result: ast.expr
+        if self.options.return_dict:
+            result = ast.Dict([const(text) for text in outputs], [name(t) for t in outputs])
+        else:
+            result = tuple_(name(text) for text in outputs)
+        return return_(tuple_([event, result]))
+
+    # -- launches ---------------------------------------------------------------------------
+
+    def pass_parameter(self, text: str) -> ast.expr:
+        """Return what a device function gets for its parameter *text*."""
+        arg = self.contract.by_name.get(text)
+        if text in self.contract.offsets:
+            return self.pass_offset(self.contract.by_name[self.contract.offsets[text]])
+        assert arg is not None, f"parameter '{text}' has no argument"
+        return self.pass_array(arg) if arg.is_array else name(text)
+
+    def pass_array(self, arg: ArgumentInfo) -> ast.expr:
+        """Return what a device function gets for an array."""
+        raise NotImplementedError
+
+    def pass_offset(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the offset of an array, in elements; 0 where addresses hold it already."""
+        return const(0)
+
+    def is_launched(self, launch: Launch) -> ast.expr | None:
+        """Return the condition that the grid is not empty; ``None`` if it never is."""
+        variable = [size for size in launch.groups if not is_constant(size)]
+        tests = [compare(from_expr(size), ">", const(0)) for size in variable]
+        return all_of(tests) if tests else None
+
+
+def as_integer(value: Any) -> int:
+    """Return an integer or truth value of any kind as Python's; raise TypeError for others."""
+    return int(value) if isinstance(value, np.bool_) else index(value)
+
+
+def _bytes(stride: Expr, arg: ArgumentInfo) -> Expr:
+    return arg.dtype.itemsize * stride
+
+
+def is_fortran_ordered(strides: Sequence[Expr] | None) -> bool:
+    """Tell whether the first of several axes is the one without gaps."""
+    return bool(strides) and len(strides or ()) > 1 and is_constant(strides[0]) and strides[0] == 1
