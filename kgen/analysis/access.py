@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +73,12 @@ def subscript_names(kernel: LoopKernel) -> frozenset[str]:
     return frozenset(walker.names)
 
 
-def collect_accesses(kernel: LoopKernel) -> tuple[Access, ...]:
-    """Return all accesses to arrays, in program order."""
+def collect_accesses(
+    kernel: LoopKernel, insns: Iterable[InstructionBase] | None = None
+) -> tuple[Access, ...]:
+    """Return the accesses to arrays of *insns*, by default of all, in program order."""
     collector = _Collector(kernel)
-    for insn in kernel.instructions:
+    for insn in kernel.instructions if insns is None else insns:
         collector.collect(insn)
     return tuple(collector.found)
 

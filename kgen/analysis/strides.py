@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pymbolic.primitives as p
 
-from kgen.ir.accesses import accesses_of
+from kgen.analysis.access import collect_accesses
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, flatten_sum
 from kgen.ir.kernel import LoopKernel
@@ -22,13 +22,10 @@ def unit_stride_scores(kernel: LoopKernel, insn_ids: Iterable[str]) -> Mapping[s
     Writes count twice. Of many instructions the first few are asked.
     """
     scores: dict[str, int] = {}
-    for insn_id in list(insn_ids)[:MAX_VOTERS]:
-        for access in accesses_of(kernel.id_to_insn[insn_id]):
-            array = kernel.array_vars.get(access.name)
-            if array is None:
-                continue
-            for name in _adjacent(array, access.index):
-                scores[name] = scores.get(name, 0) + (2 if access.is_write else 1)
+    voters = [kernel.id_to_insn[insn_id] for insn_id in list(insn_ids)[:MAX_VOTERS]]
+    for access in collect_accesses(kernel, voters):
+        for name in _adjacent(kernel.array_vars[access.array], access.index or ()):
+            scores[name] = scores.get(name, 0) + (2 if access.is_write else 1)
     return scores
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -10,11 +10,11 @@ from functools import cached_property
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.analysis.access import Access
+from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
-from kgen.ir.accesses import accesses_of
 from kgen.ir.domain import Set, project_out_named, sample_point, to_named
 from kgen.ir.expr import Expr
-from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
@@ -31,21 +31,11 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True)
-class MemoryAccess:
-    """One access of an instruction to memory that work-items share."""
-
-    insn_id: str
-    array: str
-    index: tuple[Expr, ...]
-    is_write: bool
-
-
-@dataclass(frozen=True)
 class Conflict:
     """Two accesses that different work-items may make to one element, and where."""
 
-    first: MemoryAccess
-    second: MemoryAccess
+    first: Access
+    second: Access
     reach: Reach
     point: str
 
@@ -60,37 +50,26 @@ class Conflicts:
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
+        self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}
-        self._sets: dict[tuple[MemoryAccess, str, tuple[str, ...]], Set] = {}
+        self._sets: dict[tuple[Access, str, tuple[str, ...]], Set] = {}
 
     @cached_property
-    def accesses(self) -> dict[str, tuple[MemoryAccess, ...]]:
-        """Accesses by instruction, only of arrays that some instruction writes."""
-        shared = {
-            name
-            for name, array in self.kernel.array_vars.items()
-            if getattr(array, "address_space", None) in (AddressSpace.LOCAL, AddressSpace.GLOBAL)
-            and name in self.kernel.writers
-        }
-        return {
-            str(insn.id): tuple(self._accesses(insn, shared)) for insn in self.kernel.instructions
-        }
-
-    def _accesses(self, insn: InstructionBase, shared: set[str]) -> Iterator[MemoryAccess]:
-        if not shared:
-            return
-        seen: set[MemoryAccess] = set()
-        for access in accesses_of(insn):
-            if access.name in shared:
-                item = MemoryAccess(str(insn.id), access.name, access.index, access.is_write)
-                if item not in seen:
-                    seen.add(item)
-                    yield item
+    def accesses(self) -> dict[str, tuple[Access, ...]]:
+        """Accesses by instruction, only of arrays that work-items share and write."""
+        found: dict[str, dict[Access, None]] = {}
+        for name, accesses in self.footprints.accesses.items():
+            space = getattr(self.kernel.array_vars[name], "address_space", None)
+            shared = space in (AddressSpace.LOCAL, AddressSpace.GLOBAL)
+            if shared and name in self.kernel.writers:
+                for access in accesses:
+                    found.setdefault(access.insn_id, {})[access] = None
+        return {insn_id: tuple(accesses) for insn_id, accesses in found.items()}
 
     def between(
         self,
-        one: MemoryAccess,
-        other: MemoryAccess,
+        one: Access,
+        other: Access,
         equal: tuple[str, ...],
         ascending: str | None,
     ) -> Conflict | None:
@@ -107,8 +86,8 @@ class Conflicts:
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.point)
 
-    def _shape(self, access: MemoryAccess) -> object:
-        return self.kernel.id_to_insn[access.insn_id].within_inames, access.index
+    def _shape(self, access: Access) -> object:
+        return access.place, access.index
 
     def _is_exempt(self, first: str, second: str) -> bool:
         """Tell whether ``no_sync_with`` says that nothing is needed."""
@@ -119,8 +98,8 @@ class Conflicts:
 
     def _conflict(
         self,
-        one: MemoryAccess,
-        other: MemoryAccess,
+        one: Access,
+        other: Access,
         equal: tuple[str, ...],
         ascending: str | None,
     ) -> Conflict | None:
@@ -145,7 +124,7 @@ class Conflicts:
             return Conflict(one, other, Reach.GROUP, _shown(apart))
         return None
 
-    def _touched(self, access: MemoryAccess, side: str, loops: tuple[str, ...]) -> Set:
+    def _touched(self, access: Access, side: str, loops: tuple[str, ...]) -> Set:
         """Return the named set over loops, hardware axes (both of *side*) and elements."""
         key = (access, side, loops)
         found = self._sets.get(key)
@@ -153,13 +132,12 @@ class Conflicts:
             found = self._sets[key] = self._make_touched(access, side, loops)
         return found
 
-    def _make_touched(self, access: MemoryAccess, side: str, loops: tuple[str, ...]) -> Set:
+    def _make_touched(self, access: Access, side: str, loops: tuple[str, ...]) -> Set:
         kernel = self.kernel
-        insn = kernel.id_to_insn[access.insn_id]
-        inames = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
-        domain = kernel.domain_of(inames).intersect_params(kernel.assumptions)
-        named = to_named(domain)
-        for axis, index in enumerate(access.index):
+        inames = access.place.inames
+        domain, _ = self.footprints.domain(access.place)
+        named = to_named(domain.intersect_params(kernel.assumptions))
+        for axis, index in enumerate(access.index or ()):
             try:
                 named = _bind_element(named, index, f"element{axis}")
             except ExpressionToAffineConversionError:

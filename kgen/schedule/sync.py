@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
+from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import HardwareConcurrentTag
 from kgen.ir.types import AddressSpace
-from kgen.schedule.conflicts import Conflict, Conflicts, MemoryAccess, Reach
+from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.tree import Barrier, Loop, Node, Run, Sequence, insn_ids, sequence
 
 
@@ -43,7 +44,7 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
     if not parallel:
         return root
     conflicts = Conflicts(kernel)
-    if not any(conflicts.accesses.values()):
+    if not conflicts.accesses:
         return root
     return _Inserter(kernel, conflicts).body(root, (), None)
 
@@ -72,18 +73,18 @@ class _Inserter:
         needs = [need for need in needs if not any(need.holds(k) for k in present)]
         return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
 
-    def _accesses(self, nodes: Seq[Node]) -> dict[str, list[tuple[int, MemoryAccess]]]:
+    def _accesses(self, nodes: Seq[Node]) -> dict[str, list[tuple[int, Access]]]:
         """Collect the accesses to each array with the number of the child that makes them."""
-        found: dict[str, list[tuple[int, MemoryAccess]]] = {}
+        found: dict[str, list[tuple[int, Access]]] = {}
         for k, node in enumerate(nodes):
             for insn_id in insn_ids(node):
-                for access in self.conflicts.accesses[insn_id]:
+                for access in self.conflicts.accesses.get(insn_id, ()):
                     found.setdefault(access.array, []).append((k, access))
         return found
 
     def _spans(
         self,
-        accesses: dict[str, list[tuple[int, MemoryAccess]]],
+        accesses: dict[str, list[tuple[int, Access]]],
         count: int,
         equal: tuple[str, ...],
         ascending: str | None,

@@ -31,7 +31,7 @@ def test_a_split_loop_is_bounded_by_a_minimum() -> None:
         lp.split_iname(fill(), "i", 16),
         """
         for i_outer = 0 .. (n + 15) // 16
-          for i_inner = 0 .. min(16, n + (-16)*i_outer)
+          for i_inner = 0 .. min(16, n - 16*i_outer)
             insn()
         """,
     )
