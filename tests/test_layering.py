@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pytools.graph import compute_sccs
 
-import tools.files_md as files_md
+from tools import files_md
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kgen"
