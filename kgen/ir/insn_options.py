@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from kgen.errors import KgenError, near_names
+from kgen.errors import near_names
 from kgen.ir.instruction import AtomicInit, AtomicUpdate, UniqueName
-from kgen.ir.match import parse_match
+from kgen.ir.match import read_match
 from kgen.ir.parse import parse_expression
 from kgen.ir.tags import to_tags
 from kgen.ir.tokens import NotParsable
@@ -88,16 +88,16 @@ def _dependencies(value: str, at: int) -> Fields:
 
 def _dependency_query(value: str, at: int) -> Fields:
     if value.startswith("*"):
-        query = _match(value[1:], at)
+        query = _match(value[1:], at + 1)
         return {"depends_on": frozenset((query,)), "depends_on_is_final": True}
     return {"depends_on": frozenset((_match(value, at),))}
 
 
 def _match(value: str, at: int) -> Any:
     try:
-        return parse_match(value)
-    except KgenError as err:
-        raise NotParsable(str(err), at) from None
+        return read_match(value)
+    except NotParsable as err:
+        raise NotParsable(err.what, err.at + at, err.hint) from None
 
 
 def _scoped(value: str, at: int) -> tuple[str, str]:

@@ -41,6 +41,7 @@ __all__ = [
     "Writes",
     "parse_match",
     "parse_stack_match",
+    "read_match",
 ]
 
 #: Tells whether an instruction of a kernel (or a use of a rule) is meant.
@@ -289,16 +290,14 @@ class _Reader:
 
 
 @lru_cache(maxsize=1024)
-def _parse(text: str) -> MatchExpressionBase:
+def read_match(text: str) -> MatchExpressionBase:
+    """Read a match expression as :func:`parse_match` does, but raise :class:`NotParsable`."""
     reader = _Reader(text)
     if reader.peek() is None:
         return All()
-    try:
-        found = reader.any_of()
-        if reader.peek() is not None:
-            reader.refuse("expected 'and', 'or' or the end")
-    except NotParsable as err:
-        raise syntax_error(text, err) from None
+    found = reader.any_of()
+    if reader.peek() is not None:
+        reader.refuse("expected 'and', 'or' or the end")
     return found
 
 
@@ -313,7 +312,10 @@ def parse_match(what: str | Match | None) -> Match:
     if what is None:
         return All()
     if isinstance(what, str):
-        return _parse(what)
+        try:
+            return read_match(what)
+        except NotParsable as err:
+            raise syntax_error(what, err) from None
     if not callable(what):
         raise KgenError(f"a match expression is text or a function, not {type(what).__name__}")
     return what

@@ -215,7 +215,7 @@ def _statements(source: str) -> Iterator[tuple[int, str]]:
     at, start, depth = 0, -1, 0
     for line in source.split("\n"):
         code = line.split("#", 1)[0] if "#" in line else line
-        if start < 0 and not code.strip():
+        if not code.strip() and (start < 0 or "#" in line):
             at += len(line) + 1
             continue
         begin = at if start < 0 else start

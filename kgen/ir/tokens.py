@@ -54,7 +54,7 @@ class Token(NamedTuple):
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip> (?: [ \t\r\n] | \\\r?\n | \#[^\n]* )+ )
+    (?P<skip> (?: [ \t\r\n] | \\[ \t]*\r?\n | \#[^\n]* )+ )
   | (?P<name> [A-Za-z_]\w* (?: \$\w+ )* )
   | (?P<number> 0[xX][0-9a-fA-F]+
       | (?: \d+\.\d* | \.\d+ ) (?: [eE][+-]?\d+ )? [A-Za-z]*
