@@ -1,0 +1,168 @@
+"""Temporaries with one entry for all iterations of a loop, where there was one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError, message
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import Expr, IdentityMapper, WalkMapper
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import ComputedStrideArrayDimTag
+from kgen.ir.mentions import mentions_of
+from kgen.transforms.privatize import chosen_temporaries, map_uses, subscript, users_of
+from kgen.transforms.rewrite import called_rules
+from kgen.transforms.select import require_iname, split_names, transform
+
+__all__ = ["unprivatize_temporaries_with_inames"]
+
+
+@transform
+def unprivatize_temporaries_with_inames(
+    kernel: LoopKernel,
+    privatizing_inames: str | Iterable[str],
+    only_var_names: str | Iterable[str] | None = None,
+) -> LoopKernel:
+    """Remove the axes of temporaries that are subscripted by one of some loops everywhere.
+
+    The reverse of :func:`privatize_temporaries_with_inames`: one entry serves all
+    iterations, one after the other.
+
+    ::
+
+        for i                   for i
+          t[i] = 2*a[i]    =>     t = 2*a[i]
+          b[i] = t[i]             b[i] = t
+
+    Raises :class:`TransformError` for a variable of *only_var_names* without such an axis.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t[i] = 2*a[i]", "b[i] = t[i]"])
+    >>> print(unprivatize_temporaries_with_inames(knl, "i").default_entrypoint.instructions[0])
+    t = 2*a[i]  {id=insn}
+    """
+    inames = split_names(privatizing_inames)
+    for name in inames:
+        require_iname(kernel, name)
+    temporaries = chosen_temporaries(kernel, only_var_names)
+    users = users_of(kernel, temporaries)
+    removed: dict[str, tuple[int, ...]] = {}
+    for name in temporaries:
+        axes = _axes_of(kernel, name, users.get(name, ()), inames)
+        if axes:
+            removed[name] = axes
+        elif only_var_names is not None:
+            raise TransformError(
+                message(
+                    f"temporary '{name}' has no axis that is always '{', '.join(inames)}'",
+                    kernel=kernel.name,
+                    hint="all its uses must be inside of the loop, subscripted by it",
+                )
+            )
+    if not removed:
+        return kernel
+    changed = {name: _without_axes(temporaries[name], axes) for name, axes in removed.items()}
+    return map_uses(kernel, _AxisRemover(removed), users, changed)
+
+
+class _SubscriptCollector(WalkMapper):
+    """Collects the subscripts with which an array is used; ``None`` for any other use."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.found: list[tuple[Expr, ...] | None] = []
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> None:
+        if expr.name == self.name:
+            self.found.append(None)
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
+        for part in expr.index_tuple:
+            self.rec(part)
+        if isinstance(expr.aggregate, p.Variable):
+            if expr.aggregate.name == self.name:
+                self.found.append(expr.index_tuple)
+        else:
+            self.rec(expr.aggregate)
+
+
+def _axes_of(
+    kernel: LoopKernel, name: str, users: tuple[InstructionBase, ...], inames: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Return the axes of *name* that are the same function of a loop of *inames* everywhere."""
+    collector = _SubscriptCollector(name)
+    for expr in _expressions(kernel, users):
+        collector(expr)
+    if not collector.found or None in collector.found:
+        return ()
+    subscripts = [index for index in collector.found if index is not None]
+    shared = [iname for iname in inames if all(iname in insn.within_inames for insn in users)]
+    axes = []
+    for axis, first in enumerate(subscripts[0]):
+        is_same = all(len(index) > axis and index[axis] == first for index in subscripts)
+        if is_same and _is_shifted(first, shared):
+            axes.append(axis)
+    return tuple(axes)
+
+
+def _expressions(kernel: LoopKernel, users: Iterable[InstructionBase]) -> Iterator[Expr]:
+    rules = kernel.substitutions
+    for insn in users:
+        yield from insn.expressions()
+        for rule in called_rules(rules, insn.expressions()):
+            yield rules[rule].expression
+
+
+def _is_shifted(expr: Expr, inames: Iterable[str]) -> bool:
+    """Tell whether *expr* is a loop variable plus something that is none."""
+    terms = expr.children if isinstance(expr, p.Sum) else (expr,)
+    loops = [term for term in terms if isinstance(term, p.Variable) and term.name in inames]
+    others = mentions_of(*(term for term in terms if term not in loops)).variables
+    return len(loops) == 1 and others.keys().isdisjoint(inames)
+
+
+class _AxisRemover(IdentityMapper):
+    def __init__(self, removed: Mapping[str, tuple[int, ...]]) -> None:
+        super().__init__()
+        self.removed = removed
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
+        index = tuple(self.rec(part) for part in expr.index_tuple)
+        array = expr.aggregate
+        if not isinstance(array, p.Variable):
+            return subscript(self.rec(array), index)
+        axes = self.removed.get(array.name, ())
+        return subscript(array, tuple(part for k, part in enumerate(index) if k not in axes))
+
+
+def _without_axes(variable: TemporaryVariable, axes: Collection[int]) -> TemporaryVariable:
+    """Drop axes; strides that follow from the extents are derived anew."""
+
+    def kept(items: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(item for axis, item in enumerate(items) if axis not in axes)
+
+    changes: dict[str, Any] = {}
+    if isinstance(variable.dim_tags, tuple):
+        tags = kept(variable.dim_tags)
+        levels = sorted(tag.layout_nesting_level for tag in tags if _level(tag) is not None)
+        changes["dim_tags"] = tuple(
+            tag
+            if _level(tag) is None
+            else ComputedStrideArrayDimTag(levels.index(tag.layout_nesting_level))
+            for tag in tags
+        )
+    for field in ("shape", "dim_names", "storage_shape", "base_indices"):
+        value = getattr(variable, field)
+        if isinstance(value, tuple):
+            changes[field] = kept(value)
+    return variable.copy(**changes)
+
+
+def _level(tag: Any) -> int | None:
+    level: int | None = getattr(tag, "layout_nesting_level", None)
+    return level
