@@ -25,6 +25,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import LocalInameTag
 
 __all__ = ["Interval", "Signs"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import cgen
@@ -16,7 +17,7 @@ from kgen.ir.types import KgenType
 from kgen.targets.functions import FunctionNames
 from kgen.targets.preamble import Need
 
-__all__ = ["CFamilyTarget", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
+__all__ = ["CFamilyTarget", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
 
 Dtype = np.dtype[Any]
 
@@ -28,6 +29,17 @@ def dtypes_by_name(names: Mapping[str, str]) -> dict[Dtype, str]:
     {dtype('float32'): 'float'}
     """
     return {np.dtype(name): text for name, text in names.items()}
+
+
+class ComplexStyle(Enum):
+    """How a language computes with complex numbers."""
+
+    #: Operators take any mixture of numbers: C.
+    BUILTIN = 1
+    #: Operators take numbers of one precision: C++.
+    CLASS = 2
+    #: There are functions only: OpenCL.
+    FUNCTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -71,14 +83,10 @@ class CFamilyTarget(Target):
     #: The function that stores past the cache.
     streaming_store: ClassVar[str | None] = None
     #: The functions that expressions may call.
-    functions: ClassVar[FunctionNames] = FunctionNames({}, {}, frozenset())
-    #: ``operators`` where ``a * b`` works on complex numbers, ``functions`` where not.
-    complex_arithmetic: ClassVar[str] = "operators"
-    #: The constructor of complex numbers from two real ones, by type.
+    functions: ClassVar[FunctionNames] = FunctionNames()
+    complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
+    #: What makes a complex number of two real ones, by type.
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}
-    #: Before the name of functions on complex numbers: ``csin``; the suffix is as for reals.
-    complex_prefix: ClassVar[Mapping[Dtype, str]] = {}
-    complex_suffix: ClassVar[Mapping[Dtype, str]] = {}
     #: Words that no variable of a kernel may have as its name.
     reserved_words: ClassVar[frozenset[str]] = frozenset()
 
@@ -100,6 +108,10 @@ class CFamilyTarget(Target):
                 )
             )
         return name
+
+    def table_qualifier_for(self, size: int) -> str:
+        """Return the words before the declaration of a table of *size* bytes."""
+        return self.table_qualifier
 
     def wrap_function(
         self, declaration: cgen.Declarator, function: DeviceFunction

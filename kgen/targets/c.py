@@ -63,12 +63,6 @@ class CTarget(CFamilyTarget):
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "CMPLXF", "complex128": "CMPLX"}
     )
-    complex_prefix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
-        {"complex64": "c", "complex128": "c"}
-    )
-    complex_suffix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
-        {"complex64": "f", "complex128": ""}
-    )
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
 

@@ -12,13 +12,16 @@ import cgen.cuda
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
+from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, include
 
 __all__ = ["CudaTarget", "PyCudaTarget"]
 
 _COMPLEX = (include("cuda/std/complex"),)
+
+#: The bytes of constant memory that a program may have.
+_CONSTANT_MEMORY = 2**16
 
 _WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
@@ -71,16 +74,18 @@ class CudaTarget(CFamilyTarget):
     }
     streaming_store: ClassVar[str | None] = "__stcs"
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
+    complex_style: ClassVar[ComplexStyle] = ComplexStyle.CLASS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "complex64": "cuda::std::complex<float>",
             "complex128": "cuda::std::complex<double>",
         }
     )
-    complex_prefix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
-        {"complex64": "cuda::std::", "complex128": "cuda::std::"}
-    )
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+
+    def table_qualifier_for(self, size: int) -> str:
+        """Return the words before the declaration of a table: constant memory is small."""
+        return self.table_qualifier if size <= _CONSTANT_MEMORY else "static __device__"
 
     def wrap_function(
         self, declaration: cgen.Declarator, function: DeviceFunction

@@ -1,7 +1,8 @@
 """How each target spells the functions that expressions may call.
 
 A spelling is a pattern before the parenthesis of the arguments: ``{f}`` is the suffix of
-functions on float32, and words before the name are operators, as in ``0 != signbit``.
+functions on float32, ``{t}`` the stem of OpenCL's complex types, and words before the name are
+operators, as in ``0 != signbit``.
 """
 
 from __future__ import annotations
@@ -25,17 +26,14 @@ __all__ = [
 class FunctionNames:
     """Patterns of functions on real numbers, on integers by type name, and on complex ones.
 
-    What is in no table the language does not have. ``needs`` are those beyond the library's.
+    What is in no table the language does not have. ``needs``, by pattern, are what must stand
+    before the code beyond the headers of the library and of complex numbers.
     """
 
-    real: Mapping[str, str]
-    integer: Mapping[str, Mapping[str, str]]
-    complex: frozenset[str]
+    real: Mapping[str, str] = field(default_factory=dict)
+    integer: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    complex: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 _REAL = """
@@ -58,10 +56,11 @@ _C_REAL: Final[Mapping[str, str]] = {
     "lround": "llround{f}",
     "rsqrt": "1.0{f} / sqrt{f}",
 }
-_COMPLEX = _names(
-    "abs acos acosh asin asinh atan atanh conj cos cosh exp imag log pow real sin sinh sqrt tan "
-    "tanh"
-)
+_COMPLEX = """
+    abs acos acosh asin asinh atan atanh conj cos cosh exp imag log pow real sin sinh sqrt tan
+    tanh
+"""
+_C_COMPLEX = {name: "c" + name + "{f}" for name in _COMPLEX.split()} | {"conj": "conj{f}"}
 _BESSEL = {f"bessel_{kind}{order}": f"{kind}{order}" for kind in "jy" for order in "01n"}
 
 _SIGNED = ("int8", "int16", "int32", "int64")
@@ -71,7 +70,10 @@ _UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
 _C_ABS = {"int8": "abs", "int16": "abs", "int32": "abs", "int64": "llabs"}
 
 C_FUNCTIONS: Final = FunctionNames(
-    _C_REAL, {"abs": _C_ABS}, _COMPLEX, {"abs": (include("stdlib.h"),)}
+    _C_REAL,
+    {"abs": _C_ABS},
+    _C_COMPLEX,
+    {"abs": (include("stdlib.h"),), "llabs": (include("stdlib.h"),)},
 )
 GNU_FUNCTIONS: Final = FunctionNames(
     {**_C_REAL, **_BESSEL}, C_FUNCTIONS.integer, C_FUNCTIONS.complex, C_FUNCTIONS.needs
@@ -79,14 +81,16 @@ GNU_FUNCTIONS: Final = FunctionNames(
 
 _EXTREMA = {name: dict.fromkeys((*_SIGNED, *_UNSIGNED), name) for name in ("max", "min")}
 
+_CUDA_REAL = {name: pattern for name, pattern in _C_REAL.items() if name != "isnormal"}
+
 CUDA_FUNCTIONS: Final = FunctionNames(
     {
-        **_C_REAL,
+        **_CUDA_REAL,
         **_BESSEL,
         "rsqrt": "rsqrt{f}",
     },
     {"abs": _C_ABS, **_EXTREMA},
-    _COMPLEX,
+    {name: f"cuda::std::{name}" for name in _COMPLEX.split()},
 )
 
 _OPENCL_ABS = {
@@ -103,6 +107,8 @@ def _from_pyopencl(name: str) -> Need:
 
 _BESSEL_J = (_from_pyopencl("pyopencl-bessel-j.cl"),)
 _BESSEL_Y = (_from_pyopencl("pyopencl-bessel-y.cl"),)
+
+_OPENCL_COMPLEX = "abs conj cos cosh exp imag log pow real sin sinh sqrt tan tanh"
 
 OPENCL_FUNCTIONS: Final = FunctionNames(
     {
@@ -122,9 +128,9 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         "bessel_jn": "bessel_jv",
     },
     {"abs": _OPENCL_ABS, **_EXTREMA},
-    _names("abs conj cos cosh exp imag log pow real sin sinh sqrt tan tanh"),
+    {name: "{t}_" + name for name in _OPENCL_COMPLEX.split()},
     {
-        **{f"bessel_{name}": _BESSEL_J for name in ("j0", "j1", "jn")},
+        **{f"bessel_{name}": _BESSEL_J for name in ("j0", "j1", "jv")},
         **{f"bessel_{name}": _BESSEL_Y for name in ("y0", "y1", "yn")},
     },
 )

@@ -67,9 +67,16 @@ def _maximum(kind: str) -> list[cgen.Generable]:
     return [cgen.Statement("return a > b ? a : b")]
 
 
-#: By name: all take two numbers of one type and return one of it.
+def _is_normal(kind: str) -> list[cgen.Generable]:
+    least = "1.17549435e-38f" if kind == "float" else "2.2250738585072014e-308"
+    magnitude = "fabsf(a)" if kind == "float" else "fabs(a)"
+    return [cgen.Statement(f"return isfinite(a) && {magnitude} >= {least}")]
+
+
+#: By name: all take numbers of one type and return one of it.
 HELPERS: Final[Mapping[str, Callable[[str], list[cgen.Generable]]]] = {
     "floor_div": _floor_div,
+    "isnormal": _is_normal,
     "max": _maximum,
     "min": _minimum,
     "mod": _floor_mod,
@@ -98,9 +105,10 @@ def helper_need(target: CFamilyTarget, name: str, dtype: NumpyType) -> Need:
     else:
         body = HELPERS[name](kind)
     called = helper_name(name, dtype)
-    operands = [cgen.Value(kind, "a"), cgen.Value(kind, "b")]
+    operands = [cgen.Value(kind, operand) for operand in ("a" if name == "isnormal" else "ab")]
+    result = "int" if name == "isnormal" else kind
     declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"{target.helper_qualifier} {kind}", called), operands
+        cgen.Value(f"{target.helper_qualifier} {result}", called), operands
     )
     text = str(cgen.FunctionBody(declaration, cgen.Block(body)))
     return Need(Rank.HELPER, called, text)

@@ -11,7 +11,7 @@ import cgen.opencl
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
+from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, Rank, include
 
@@ -81,12 +81,9 @@ class OpenCLTarget(CFamilyTarget):
         "global": "barrier(CLK_GLOBAL_MEM_FENCE)",
     }
     functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
-    complex_arithmetic: ClassVar[str] = "functions"
+    complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "cfloat_new", "complex128": "cdouble_new"}
-    )
-    complex_prefix: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
-        {"complex64": "cfloat_", "complex128": "cdouble_"}
     )
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
 

@@ -1,0 +1,194 @@
+"""Elements of arrays as C text: one linear subscript per access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_NONE
+
+from kgen.analysis.range import index_type
+from kgen.analysis.signs import Signs
+from kgen.errors import CodegenError, KgenIndexError, message
+from kgen.ir.affine import simplify
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    LinearSubscript,
+    TruncQuotient,
+    TruncRemainder,
+    is_zero,
+    to_text,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.types import INT64, AddressSpace, auto
+from kgen.targets.cindex import IntegerWriter
+
+__all__ = ["AccessWriter", "is_pointer", "offset_names"]
+
+
+def is_pointer(array: ArrayBase) -> bool:
+    """Tell whether a function is passed *array*; else it declares the array itself."""
+    if isinstance(array, ArrayArg):
+        return True
+    assert isinstance(array, TemporaryVariable)
+    return array.address_space == AddressSpace.GLOBAL and array.initializer is None
+
+
+def offset_names(kernel: LoopKernel) -> dict[str, str]:
+    """Return the parameter that carries the offset of each array that has one left open."""
+    arrays = [name for name, array in sorted(kernel.array_vars.items()) if array.offset is auto]
+    if not arrays:
+        return {}
+    unused = kernel.get_var_name_generator()
+    return {name: str(unused(f"{name}_offset")) for name in arrays}
+
+
+class AccessWriter:
+    """Writes accesses to arrays for one kernel; *integers* writes the subscripts.
+
+    What an access needs once is kept: an instruction that stands in the code many times,
+    unrolled, only gets other values of its loop variables.
+    """
+
+    def __init__(self, kernel: LoopKernel, integers: IntegerWriter, signs: Signs) -> None:
+        self.kernel = kernel
+        self.integers = integers
+        self.signs = signs
+        self.offsets = offset_names(kernel)
+        integers.long_names.update(self.offsets.values())
+        #: By id of the access, which is kept alive: its index, and its text where no loop
+        #: variable has a value of its own.
+        self._indices: dict[int, tuple[Expr, Expr]] = {}
+        self._texts: dict[int, str] = {}
+        self._is_wide: dict[str, bool] = {}
+
+    def element(
+        self,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> str:
+        """Write an access inside the loops *inames*, whose variables have *values*."""
+        if not values:
+            text = self._texts.get(id(access))
+            if text is None:
+                text = self._texts[id(access)] = self._element(access, inames, values)
+            return text
+        return self._element(access, inames, values)
+
+    def _element(
+        self,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> str:
+        name = _name_of(access)
+        known = self._indices.get(id(access))
+        if known is None:
+            index = self._linear_index(access)
+            if _has_division(index):
+                index = _ProvenDivisions(self.signs, inames)(index)
+            known = self._indices[id(access)] = (access, index)
+        index = known[1]
+        if values:
+            index = simplify(index, values)
+        return f"{name}[{self.integers.text(index, PREC_NONE, wide=self._wide(name))}]"
+
+    def scalar(self, array: ArrayBase) -> str:
+        """Write the only element of an array without axes."""
+        if not is_pointer(array):
+            return array.name
+        index = simplify(self._offset(array))
+        return f"{array.name}[{self.integers.text(index)}]"
+
+    def _wide(self, name: str) -> bool:
+        wide = self._is_wide.get(name)
+        if wide is None:
+            wide = is_pointer(self.kernel.array_vars[name])
+            wide = wide and index_type(self.kernel, name) == INT64
+            self._is_wide[name] = wide
+        return wide
+
+    def _linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
+        array = self.kernel.array_vars[_name_of(access)]
+        offset = self._offset(array)
+        if isinstance(access, LinearSubscript):
+            return simplify(p.Sum((access.index, offset)))
+        indices: tuple[Expr, ...] = access.index_tuple
+        strides = self._strides(array, len(indices))
+        if len(indices) != len(strides):
+            raise KgenIndexError(
+                message(
+                    f"array '{array.name}' has {len(strides)} axes",
+                    kernel=self.kernel.name,
+                    because=f"'{to_text(access)}' has {len(indices)} subscripts",
+                )
+            )
+        terms: list[Expr] = [p.Product((s, i)) for s, i in zip(strides, indices, strict=True)]
+        return simplify(p.Sum((*terms, offset)))
+
+    def _strides(self, array: ArrayBase, naxes: int) -> tuple[Expr, ...]:
+        if array.dim_tags is None and naxes == 1:  # of unknown extent
+            return (1,)
+        tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+        for axis, tag in enumerate(tags):
+            if not isinstance(tag, FixedStrideArrayDimTag) or tag.stride is auto:
+                raise CodegenError(
+                    message(
+                        f"axis {axis} of array '{array.name}' is implemented by '{tag}', "
+                        "for which there is no code",
+                        kernel=self.kernel.name,
+                        hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
+                    )
+                )
+        return array.fixed_strides
+
+    def _offset(self, array: ArrayBase) -> Expr:
+        if array.offset is auto:
+            return p.Variable(self.offsets[array.name])
+        return 0 if array.offset is None or is_zero(array.offset) else array.offset
+
+
+def _name_of(access: p.Subscript | LinearSubscript) -> str:
+    assert isinstance(access.aggregate, p.Variable)
+    return access.aggregate.name
+
+
+class _ProvenDivisions(IdentityMapper):
+    """Replaces divisions whose operands have the right signs by those of C."""
+
+    def __init__(self, signs: Signs, inames: frozenset[str]) -> None:
+        super().__init__()
+        self.signs = signs
+        self.inames = inames
+
+    def map_floor_div(self, expr: p.FloorDiv) -> Expr:
+        top, den = self.rec(expr.numerator), self.rec(expr.denominator)
+        proven = self.signs.divides_as_in_c(expr.numerator, expr.denominator, self.inames)
+        return TruncQuotient(top, den) if proven else p.FloorDiv(top, den)
+
+    def map_remainder(self, expr: p.Remainder) -> Expr:
+        top, den = self.rec(expr.numerator), self.rec(expr.denominator)
+        proven = self.signs.divides_as_in_c(expr.numerator, expr.denominator, self.inames)
+        return TruncRemainder(top, den) if proven else p.Remainder(top, den)
+
+    def map_subscript(self, expr: p.Subscript) -> Expr:
+        return expr  # an access of its own
+
+    def map_call(self, expr: p.Call) -> Expr:
+        return expr
+
+    def map_if(self, expr: p.If) -> Expr:
+        return expr
+
+
+def _has_division(expr: Expr) -> bool:
+    match expr:
+        case p.FloorDiv() | p.Remainder():
+            return True
+        case p.Sum() | p.Product() | p.Min() | p.Max():
+            return any(_has_division(child) for child in expr.children)
+    return False

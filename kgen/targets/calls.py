@@ -1,0 +1,134 @@
+"""Calls of functions as C text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
+
+from kgen.errors import CodegenError, message, near_names
+from kgen.ir.expr import Expr, to_text
+from kgen.ir.functions import Function
+from kgen.ir.promotion import Literal, adapt, common, settle
+from kgen.ir.types import NumpyType
+from kgen.targets.cindex import parenthesized
+from kgen.targets.complex import stem
+from kgen.targets.helpers import HELPERS, helper_name, helper_need
+
+if TYPE_CHECKING:
+    from kgen.targets.cexpr import ExpressionWriter
+
+__all__ = ["CallWriter"]
+
+
+class CallWriter:
+    """Writes the calls in the expressions of *writer*."""
+
+    def __init__(self, writer: ExpressionWriter) -> None:
+        self.writer = writer
+        self.target = writer.target
+
+    def call(self, expr: p.Call, prec: int, beside: NumpyType) -> str:
+        """Write a call of a known function, its arguments converted to what it takes."""
+        name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
+        function = self.writer.typer.find(self.writer.kernel, name)
+        if function is None:
+            raise self._unknown(name, to_text(expr))
+        dtypes = self._operand_types(function, expr, beside)
+        if name in ("min", "max"):
+            return self.extremum(name, expr.parameters, dtypes[0])
+        if name in ("real", "imag", "conj", "abs") and not dtypes[0].is_complex():
+            plain = self._of_real(name, expr.parameters[0], dtypes[0], prec)
+            if plain is not None:
+                return plain
+        texts = [
+            self.writer.converted(argument, dtype, PREC_NONE)
+            for argument, dtype in zip(expr.parameters, dtypes, strict=True)
+        ]
+        return self.named(name, texts, dtypes[0], prec)
+
+    def _operand_types(
+        self, function: Function, expr: p.Call, beside: NumpyType
+    ) -> tuple[NumpyType, ...]:
+        """Return the types that the arguments are converted to."""
+        typer = self.writer.typer
+        operands = [typer.operand(argument) for argument in expr.parameters]
+        known = [operand for operand in operands if not isinstance(operand, Literal)]
+        if known:
+            nearby = settle(common(*known))
+        elif function.adapts:
+            nearby = typer.beside(expr, beside)
+        else:
+            nearby = settle(common(*operands))
+        dtypes = tuple(adapt(o, nearby) if isinstance(o, Literal) else o for o in operands)
+        return function.types_for(dtypes)[0]
+
+    def _of_real(self, name: str, operand: Expr, dtype: NumpyType, prec: int) -> str | None:
+        """Write what needs no call for a real operand."""
+        if name == "imag":
+            return self.writer.converted(0, dtype, prec)
+        if name == "abs" and dtype.dtype.kind not in "ub":
+            return None
+        return self.writer.converted(operand, dtype, prec)
+
+    def extremum(self, name: str, operands: Sequence[Expr], dtype: NumpyType) -> str:
+        """Write the smallest or largest of any number of operands."""
+        texts = [self.writer.converted(operand, dtype, PREC_NONE) for operand in operands]
+        result = texts[0]
+        for text in texts[1:]:
+            result = self.named(name, (result, text), dtype)
+        return result
+
+    def named(
+        self, name: str, texts: Sequence[str], dtype: NumpyType, prec: int = PREC_CALL
+    ) -> str:
+        """Write a call; *dtype* is the type of the first of the arguments, which fit."""
+        pattern = self._pattern(name, dtype)
+        if pattern is None:
+            return self.helper(name, texts, dtype)
+        spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
+        text = f"{spelled}({', '.join(texts)})"
+        is_operation = " " in spelled
+        return parenthesized(text, PREC_NONE + 1 if is_operation else PREC_CALL, prec)
+
+    def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
+        """Write a call of a function that is defined in front of the code."""
+        if name not in HELPERS:
+            raise self._unknown(name, f"{name}({', '.join(texts)})", dtype)
+        self.writer.type_name(dtype)
+        if dtype.dtype.kind == "f":
+            self.writer.preamble.add(*self.target.math_needs)
+        self.writer.preamble.add(helper_need(self.target, name, dtype))
+        return f"{helper_name(name, dtype)}({', '.join(texts)})"
+
+    def _pattern(self, name: str, dtype: NumpyType) -> str | None:
+        functions, preamble = self.target.functions, self.writer.preamble
+        self.writer.type_name(dtype)
+        if dtype.is_complex():
+            pattern = functions.complex.get(name)
+        elif dtype.is_integral() and name in ("abs", "max", "min", "pow"):
+            pattern = functions.integer.get(name, {}).get(dtype.dtype.name)
+        else:
+            pattern = functions.real.get(name)
+            preamble.add(*self.target.math_needs)
+        preamble.add(*functions.needs.get(pattern or "", ()))
+        return pattern
+
+    def _unknown(self, name: str, call: str, dtype: NumpyType | None = None) -> CodegenError:
+        of_type = "" if dtype is None else f" of {dtype.dtype}"
+        functions = self.target.functions
+        known = functions.real if dtype is None or not dtype.is_complex() else functions.complex
+        return CodegenError(
+            message(
+                f"{self.target.language} has no function '{name}'{of_type}",
+                kernel=self.writer.kernel.name,
+                where=call,
+                hint=near_names(name, known),
+            )
+        )
+
+
+def _is_single(dtype: NumpyType) -> bool:
+    return dtype.dtype.name in ("float32", "complex64")

@@ -1,0 +1,462 @@
+"""Typed expressions as C text that computes what numpy would."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import (
+    PREC_BITWISE_OR,
+    PREC_CALL,
+    PREC_COMPARISON,
+    PREC_IF,
+    PREC_LOGICAL_AND,
+    PREC_LOGICAL_OR,
+    PREC_NONE,
+    PREC_PRODUCT,
+    PREC_SUM,
+    PREC_UNARY,
+    StringifyMapper,
+)
+
+from kgen.analysis.signs import Signs
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import CodegenError, message
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LinearSubscript,
+    LocalHardwareAxisIndex,
+    TaggedVariable,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    TypedLiteral,
+    is_constant,
+    to_text,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.promotion import arithmetic, common, settle
+from kgen.ir.types import BOOL8, INT32, NumpyType
+from kgen.targets.access import AccessWriter
+from kgen.targets.base import CFamilyTarget, ComplexStyle
+from kgen.targets.calls import CallWriter
+from kgen.targets.cindex import IntegerWriter, parenthesized, signed_terms
+from kgen.targets.complex import call_operation, cast_complex, stem
+from kgen.targets.conversions import converted_by_c, is_narrow, real_part
+from kgen.targets.literals import literal
+from kgen.targets.preamble import Preamble
+
+__all__ = ["ExpressionWriter"]
+
+#: The longest product that stands for a power, and of what.
+_UNROLLED_POWERS: Final = 4
+_CHEAP: Final = (p.Variable, p.Subscript)
+#: Operations whose result may leave the range of a type narrower than int.
+_CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
+#: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
+_LOOSE: Final = PREC_NONE + 1
+_INNER_PRECEDENCE: Final = {"+": PREC_SUM, "-": PREC_PRODUCT}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand, the operator before it, and the type that it has in the text."""
+
+    sign: str
+    expr: Expr
+    dtype: NumpyType
+
+
+class ExpressionWriter(StringifyMapper[[NumpyType]]):
+    """Writes the expressions of one kernel.
+
+    ``rec(expr, prec, beside)`` is the text of *expr* as an operand of an operator of
+    precedence *prec*; Python numbers in it adapt to the type *beside*. Its type in C is that
+    which the typer gives, ``typer.beside(expr, beside)``, and operands are cast where C would
+    compute in another type than numpy.
+    """
+
+    def __init__(self, kernel: LoopKernel, target: CFamilyTarget, preamble: Preamble) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.preamble = preamble
+        self.typer = ExpressionTyper(kernel)
+        self.signs = Signs(kernel)
+        self.integers = IntegerWriter(target, self.signs, preamble, self._plain)
+        self.accesses = AccessWriter(kernel, self.integers, self.signs)
+        self.calls = CallWriter(self)
+        #: The loops around what is being written, and the values of their variables.
+        self.inames: frozenset[str] = frozenset()
+        self.values: Mapping[str, Expr] = {}
+
+    # -- entry ----------------------------------------------------------------------------
+
+    def enter(self, inames: frozenset[str], values: Mapping[str, Expr]) -> None:
+        """Say where what comes next stands: inside *inames*, whose variables have *values*."""
+        self.inames = inames
+        self.values = values
+
+    def type_name(self, dtype: NumpyType) -> str:
+        """Return the name of a type, whose headers the code then needs."""
+        self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
+        return self.target.type_name(dtype)
+
+    def assigned(self, expr: Expr, dtype: NumpyType) -> str:
+        """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
+        own = self.own_type(expr, dtype)
+        if own.is_complex() or dtype.is_complex():
+            return self.cast(expr, own, dtype, PREC_NONE)
+        if dtype.dtype.kind == "b" and own not in (dtype, BOOL8):
+            return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0"
+        is_cut = is_narrow(own) and dtype.itemsize > own.itemsize and isinstance(expr, _CHANGING)
+        return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
+
+    def condition(self, expr: Expr) -> str:
+        """Write *expr* as the condition of a branch."""
+        return self.rec(expr, PREC_NONE, INT32)
+
+    def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
+        """Return the type of the text of *expr* beside a type.
+
+        A real number beside a complex one stays real: ``2.0f * z``.
+        """
+        if beside.is_complex() and isinstance(expr, int | float):
+            return self.typer.beside(expr, real_part(beside))
+        return self.typer.beside(expr, beside)
+
+    def converted(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
+        """Write *expr* with a cast to *wanted* unless that is its type."""
+        return self.cast(expr, self.own_type(expr, wanted), wanted, prec)
+
+    def cast(self, expr: Expr, own: NumpyType, wanted: NumpyType, prec: int) -> str:
+        """Write *expr*, which is of type *own*, converted to the type *wanted*."""
+        if own == wanted:
+            return self.rec(expr, prec, own)
+        if is_constant(expr) and (wanted.is_complex() or not isinstance(expr, complex)):
+            return self._literal(expr, wanted, prec)
+        text = self.rec(expr, PREC_UNARY, own)
+        return self._converted(text, own, wanted, prec)
+
+    def _converted(
+        self, text: str, own: NumpyType, wanted: NumpyType, prec: int = PREC_UNARY
+    ) -> str:
+        name = self.type_name(wanted)
+        if own.is_complex() or wanted.is_complex():
+            return parenthesized(*cast_complex(self.target, text, own, wanted), prec)
+        return parenthesized(f"({name}) {text}", PREC_UNARY, prec)
+
+    def _plain(self, expr: Expr, prec: int) -> str:
+        """Write what stands in an integer expression whose variables have got their values."""
+        values, self.values = self.values, {}
+        text = self.rec(expr, prec, INT32)
+        self.values = values
+        return text
+
+    # -- leaves ---------------------------------------------------------------------------
+
+    def map_constant(self, expr: Any, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._literal(expr, self.own_type(expr, beside), enclosing_prec)
+
+    def map_typed_literal(self, expr: TypedLiteral, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._literal(expr.value, expr.type, enclosing_prec)
+
+    def map_nan(self, expr: p.NaN, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._literal(float("nan"), self.typer.beside(expr, beside), enclosing_prec)
+
+    def _literal(self, value: Any, dtype: Any, prec: int) -> str:
+        self.type_name(dtype)
+        text, own = literal(self.target, value, dtype)
+        if not np.isfinite(value):
+            self.preamble.add(*self.target.math_needs)
+        return parenthesized(text, own, prec)
+
+    def map_variable(self, expr: p.Variable, enclosing_prec: int, beside: NumpyType) -> str:
+        name = expr.name
+        if name in self.values:
+            return self.integers.text(self.values[name], enclosing_prec)
+        array = self.kernel.array_vars.get(name)
+        if array is not None:
+            return self.accesses.scalar(array)
+        if self.kernel.symbol_manglers and name not in self.kernel.all_variable_names():
+            for mangler in self.kernel.symbol_manglers:
+                found = mangler(self.kernel, name)
+                if found is not None:
+                    return str(found[1])
+        return name
+
+    def map_tagged_variable(
+        self, expr: TaggedVariable, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.map_variable(expr, enclosing_prec, beside)
+
+    def map_subscript(self, expr: p.Subscript, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.accesses.element(expr, self.inames, self.values)
+
+    def map_linear_subscript(
+        self, expr: LinearSubscript, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.accesses.element(expr, self.inames, self.values)
+
+    def map_group_hardware_axis_index(
+        self, expr: GroupHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.integers.text(expr, enclosing_prec)
+
+    def map_local_hardware_axis_index(
+        self, expr: LocalHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.integers.text(expr, enclosing_prec)
+
+    def map_type_cast(self, expr: TypeCast, enclosing_prec: int, beside: NumpyType) -> str:
+        wanted = expr.type
+        assert isinstance(wanted, NumpyType)
+        return self.cast(expr.child, self.own_type(expr.child, wanted), wanted, enclosing_prec)
+
+    def map_lookup(self, expr: p.Lookup, enclosing_prec: int, beside: NumpyType) -> str:
+        return f"{self.rec(expr.aggregate, PREC_CALL, beside)}.{expr.name}"
+
+    # -- arithmetic -----------------------------------------------------------------------
+
+    def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        children = expr.children
+        while isinstance(children[0], p.Sum):  # as deep as it is long, where it was built up
+            children = children[0].children + children[1:]
+        (is_negative, first), *rest = signed_terms(children)
+        terms = [("-" if is_negative else "", first)]
+        terms += [("-" if is_negative else "+", term) for is_negative, term in rest]
+        return self._chain(self._typed(terms, result), result, PREC_SUM, enclosing_prec)
+
+    def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        ((is_negative, positive),) = signed_terms((expr,))
+        first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
+        factors = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
+        return self._chain(self._typed(factors, result), result, PREC_PRODUCT, enclosing_prec)
+
+    def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        chain = self._typed([("", expr.numerator), ("/", expr.denominator)], result)
+        if all(operand.dtype.is_integral() for operand in chain):
+            chain[0] = dataclasses.replace(chain[0], dtype=result)
+        return self._chain(chain, result, PREC_PRODUCT, enclosing_prec)
+
+    def _typed(self, parts: list[tuple[str, Expr]], result: NumpyType) -> list[Operand]:
+        return [Operand(sign, part, self.own_type(part, result)) for sign, part in parts]
+
+    def _chain(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
+        """Write operands joined by operators, computed from left to right."""
+        if result.is_complex() and self.target.complex_style is not ComplexStyle.BUILTIN:
+            return self._complex_chain(chain, own_prec, prec)
+        first = chain[0]
+        parts = [first.sign, self._operand(first, first.dtype, own_prec)]
+        done = first.dtype
+        for operand in chain[1:]:
+            step = settle(arithmetic(done, operand.dtype))
+            fits = converted_by_c(done, operand.dtype) == step or is_narrow(step)
+            inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
+            parts.append(f" {operand.sign} ")
+            parts.append(self._operand(operand, operand.dtype if fits else step, inner))
+            done = step
+        return self._truncated("".join(parts), result, own_prec, prec)
+
+    def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
+        own = self.own_type(operand.expr, wanted)
+        return self.cast(operand.expr, own, wanted, prec)
+
+    def _truncated(self, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
+        """Cut a result that C computed as an int to the type that it has."""
+        if is_narrow(result) and prec != PREC_NONE:
+            return parenthesized(f"({self.type_name(result)}) ({text})", PREC_UNARY, prec)
+        return parenthesized(text, own_prec, prec)
+
+    def _complex_chain(self, chain: list[Operand], own_prec: int, prec: int) -> str:
+        """Write operands of which one at least is complex, each of the precision of its step."""
+        is_class = self.target.complex_style is ComplexStyle.CLASS
+        first = chain[0]
+        text, done = self._operand(first, first.dtype, own_prec), first.dtype
+        if first.sign:
+            text = f"-{text}" if is_class or not done.is_complex() else f"{stem(done)}_neg({text})"
+        for operand in chain[1:]:
+            step = settle(arithmetic(done, operand.dtype))
+            wanted = _matching(operand.dtype, step)
+            inner = PREC_UNARY if is_class or not step.is_complex() else PREC_NONE
+            right = self._operand(operand, wanted, inner)
+            if not step.is_complex():
+                text = f"{text} {operand.sign} {right}"
+            else:
+                left = _matching(done, step)
+                if left != done:
+                    text = self._converted(f"({text})", done, left)
+                if is_class:
+                    text = f"{text} {operand.sign} {right}"
+                else:
+                    text = call_operation(operand.sign, text, right, (left, wanted), step)
+            done = step
+        return parenthesized(text, own_prec if is_class else PREC_CALL, prec)
+
+    def map_floor_div(self, expr: p.FloorDiv, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        if result.dtype.kind == "f":
+            fraction = p.Quotient(expr.numerator, expr.denominator)
+            return self.calls.named("floor", (self.rec(fraction, PREC_NONE, result),), result)
+        return self._divided(expr, "/", "floor_div", enclosing_prec, result)
+
+    def map_remainder(self, expr: p.Remainder, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        return self._divided(expr, "%", "mod", enclosing_prec, result)
+
+    def _divided(self, expr: Any, sign: str, helper: str, prec: int, result: NumpyType) -> str:
+        operands = (expr.numerator, expr.denominator)
+        if result.dtype.kind == "u" or (
+            result.is_integral() and self.signs.divides_as_in_c(*operands, self.inames)
+        ):
+            return self._divided_by_c(expr, sign, prec, result)
+        texts = [self.converted(operand, result, PREC_NONE) for operand in operands]
+        return self.calls.helper(helper, texts, result)
+
+    def map_trunc_quotient(
+        self, expr: TruncQuotient, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self._divided_by_c(expr, "/", enclosing_prec, self.typer.beside(expr, beside))
+
+    def map_trunc_remainder(
+        self, expr: TruncRemainder, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self._divided_by_c(expr, "%", enclosing_prec, self.typer.beside(expr, beside))
+
+    def _divided_by_c(self, expr: Any, sign: str, prec: int, result: NumpyType) -> str:
+        chain = self._typed([("", expr.numerator), (sign, expr.denominator)], result)
+        return self._chain(chain, result, PREC_PRODUCT, prec)
+
+    def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        exponent: Any = expr.exponent
+        if isinstance(exponent, int | np.integer) and abs(exponent) <= _UNROLLED_POWERS:
+            is_real = not result.is_integral()
+            if isinstance(expr.base, _CHEAP) and (exponent > 0 or (is_real and exponent < 0)):
+                product: Expr = p.Product((expr.base,) * abs(int(exponent)))
+                whole = product if exponent > 0 else p.Quotient(1, product)
+                return self.rec(whole, enclosing_prec, result)
+        texts = tuple(self.converted(part, result, PREC_NONE) for part in (expr.base, exponent))
+        return self.calls.named("pow", texts, result)
+
+    # -- bits -----------------------------------------------------------------------------
+
+    def map_left_shift(self, expr: p.LeftShift, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._shifted(expr, "<<", enclosing_prec, beside)
+
+    def map_right_shift(self, expr: p.RightShift, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._shifted(expr, ">>", enclosing_prec, beside)
+
+    def _shifted(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        bits = self.converted(expr.shiftee, result, PREC_UNARY)
+        text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
+        return self._truncated(text, result, _LOOSE, prec)
+
+    def map_bitwise_and(self, expr: p.BitwiseAnd, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._bitwise(expr, "&", enclosing_prec, beside)
+
+    def map_bitwise_or(self, expr: p.BitwiseOr, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._bitwise(expr, "|", enclosing_prec, beside)
+
+    def map_bitwise_xor(self, expr: p.BitwiseXor, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._bitwise(expr, "^", enclosing_prec, beside)
+
+    def _bitwise(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        first, *rest = expr.children
+        chain = self._typed([("", first), *((sign, child) for child in rest)], result)
+        return parenthesized(self._chain(chain, INT32, PREC_UNARY, PREC_NONE), _LOOSE, prec)
+
+    def map_bitwise_not(self, expr: p.BitwiseNot, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        text = "~" + self.converted(expr.child, result, PREC_UNARY)
+        return self._truncated(text, result, PREC_UNARY, enclosing_prec)
+
+    # -- conditions -----------------------------------------------------------------------
+
+    def map_comparison(self, expr: p.Comparison, enclosing_prec: int, beside: NumpyType) -> str:
+        sides = (expr.left, expr.right)
+        joined = settle(common(*(self.typer.operand(side) for side in sides)))
+        if joined.is_complex():
+            return self._complex_comparison(expr, joined, enclosing_prec)
+        types = [self.own_type(side, joined) for side in sides]
+        if converted_by_c(*types) != joined and not is_narrow(joined):
+            types[0 if types[0] != joined else 1] = joined
+        left, right = (
+            self.converted(side, dtype, PREC_BITWISE_OR)
+            for side, dtype in zip(sides, types, strict=True)
+        )
+        return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
+
+    def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
+        if self.target.complex_style is not ComplexStyle.FUNCTIONS:
+            left, right = (
+                self.converted(side, joined, PREC_BITWISE_OR) for side in (expr.left, expr.right)
+            )
+            return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, prec)
+        left, right = (self.converted(side, joined, PREC_NONE) for side in (expr.left, expr.right))
+        root, word = stem(joined), "&&" if expr.operator == "==" else "||"
+        parts = [
+            f"{root}_{part}({left}) {expr.operator} {root}_{part}({right})"
+            for part in ("real", "imag")
+        ]
+        return parenthesized(f" {word} ".join(parts), _LOOSE, prec)
+
+    def map_logical_and(self, expr: p.LogicalAnd, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._logical(expr, " && ", PREC_LOGICAL_AND, enclosing_prec)
+
+    def map_logical_or(self, expr: p.LogicalOr, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._logical(expr, " || ", PREC_LOGICAL_OR, enclosing_prec)
+
+    def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
+        text = sign.join(self.rec(child, PREC_COMPARISON, INT32) for child in expr.children)
+        return parenthesized(text, own_prec, prec)
+
+    def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
+        text = "!" + self.rec(expr.child, PREC_UNARY, INT32)
+        return parenthesized(text, PREC_UNARY, enclosing_prec)
+
+    def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        condition = self.rec(expr.condition, PREC_LOGICAL_OR, INT32)
+        branches = (expr.then, expr.else_)
+        types = [self.own_type(branch, result) for branch in branches]
+        if result.is_complex() or converted_by_c(*types) != result:
+            types = [result, result]
+        then = self.converted(expr.then, types[0], PREC_LOGICAL_OR)
+        other = self.converted(expr.else_, types[1], PREC_IF)
+        return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, enclosing_prec)
+
+    # -- calls ----------------------------------------------------------------------------
+
+    def map_call(self, expr: p.Call, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.calls.call(expr, enclosing_prec, beside)
+
+    def map_min(self, expr: p.Min, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.calls.extremum("min", expr.children, self.typer.beside(expr, beside))
+
+    def map_max(self, expr: p.Max, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.calls.extremum("max", expr.children, self.typer.beside(expr, beside))
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> str:
+        raise CodegenError(
+            message(
+                f"an expression of type '{type(expr).__name__}' is not code of "
+                f"{self.target.language}: {to_text(expr)}",
+                kernel=self.kernel.name,
+                hint="replace it by known operations with map_instructions",
+            )
+        )
+
+
+def _matching(own: NumpyType, step: NumpyType) -> NumpyType:
+    """Return the type that an operand must have for an operation on complex numbers."""
+    return step if own.is_complex() or not step.is_complex() else real_part(step)

@@ -1,0 +1,223 @@
+"""Integer expressions as C text: subscripts, loop bounds, values of loop variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import (
+    PREC_CALL,
+    PREC_NONE,
+    PREC_PRODUCT,
+    PREC_SUM,
+    PREC_UNARY,
+)
+
+from kgen.analysis.signs import Signs
+from kgen.errors import CodegenError
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    TruncQuotient,
+    TruncRemainder,
+)
+from kgen.ir.types import INT32, INT64, NumpyType
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.helpers import helper_name, helper_need
+from kgen.targets.preamble import Preamble
+
+__all__ = ["IntegerWriter", "parenthesized", "signed_terms"]
+
+#: Writes what is no integer arithmetic: elements of arrays, calls; (expression, precedence).
+Fallback: TypeAlias = Callable[[Expr, int], str]
+
+
+def parenthesized(text: str, own: int, enclosing: int) -> str:
+    """Put *text* in parentheses if its operator binds less than the one around it."""
+    return f"({text})" if enclosing > own else text
+
+
+def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
+    """Split off the signs of the terms of a sum: ``(is negative, what is left)``."""
+    terms = []
+    for child in children:
+        if isinstance(child, p.Product):
+            terms.append(_signed_product(child))
+        elif isinstance(child, int | float | np.integer) and child < 0:
+            terms.append((True, -child))
+        else:
+            terms.append((False, child))
+    return terms
+
+
+def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
+    first, *rest = expr.children
+    if not isinstance(first, int | float | np.integer) or not first < 0:
+        return False, expr
+    if first == -1:
+        return True, rest[0] if len(rest) == 1 else p.Product(tuple(rest))
+    return True, p.Product((-first, *rest))
+
+
+class IntegerWriter:
+    """Writes integer expressions for one function.
+
+    ``long_names`` are the variables of 64 bits. With *wide* the text is computed in 64 bits:
+    the first factor of each product is cast, and the first term of each sum.
+    """
+
+    def __init__(
+        self, target: CFamilyTarget, signs: Signs, preamble: Preamble, fallback: Fallback
+    ) -> None:
+        self.target = target
+        self.signs = signs
+        self.preamble = preamble
+        self.fallback = fallback
+        self.long_names: set[str] = set()
+
+    def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
+        """Write *expr* as an operand of an operator of precedence *prec*."""
+        if isinstance(expr, int | np.integer):
+            text = str(int(expr))
+            return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
+        method = _METHODS.get(type(expr))
+        if method is not None:
+            return method(self, expr, prec, wide)
+        return self._leaf(self.fallback(expr, PREC_UNARY if wide else prec), prec, wide)
+
+    def _leaf(self, text: str, prec: int, wide: bool) -> str:
+        if not wide:
+            return text
+        self.preamble.add(*self.target.type_needs.get(INT64.dtype, ()))
+        return parenthesized(f"({self.target.type_name(INT64)}) {text}", PREC_UNARY, prec)
+
+    def _variable(self, expr: p.Variable, prec: int, wide: bool) -> str:
+        if wide and expr.name in self.long_names:
+            return expr.name
+        return self._leaf(self.fallback(expr, PREC_UNARY if wide else prec), prec, wide)
+
+    def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
+        (is_negative, first), *rest = signed_terms(expr.children)
+        inner = PREC_PRODUCT if is_negative else PREC_SUM
+        parts = ["-" if is_negative else "", self.text(first, inner, wide=wide)]
+        for is_negative, term in rest:
+            parts.append(" - " if is_negative else " + ")
+            inner = PREC_PRODUCT if is_negative else PREC_SUM
+            parts.append(self.text(term, inner, wide=wide and isinstance(term, p.Product)))
+        return parenthesized("".join(parts), PREC_SUM, prec)
+
+    def _product(self, expr: p.Product, prec: int, wide: bool) -> str:
+        ((is_negative, rest),) = signed_terms((expr,))
+        if is_negative:
+            text = "-" + self.text(rest, PREC_PRODUCT, wide=wide)
+            return parenthesized(text, PREC_PRODUCT, prec)
+        wide = wide and not any(
+            isinstance(factor, p.Variable) and factor.name in self.long_names
+            for factor in expr.children[:2]
+        )
+        factors = [self.text(expr.children[0], PREC_PRODUCT, wide=wide)]
+        factors.extend(self.text(factor, PREC_UNARY) for factor in expr.children[1:])
+        return parenthesized(" * ".join(factors), PREC_PRODUCT, prec)
+
+    def _quotient(self, expr: TruncQuotient | p.FloorDiv, prec: int, wide: bool) -> str:
+        return self._divided(expr, " / ", prec, wide)
+
+    def _remainder(self, expr: TruncRemainder | p.Remainder, prec: int, wide: bool) -> str:
+        return self._divided(expr, " % ", prec, wide)
+
+    def _divided(self, expr: Any, sign: str, prec: int, wide: bool) -> str:
+        top = self.text(expr.numerator, PREC_PRODUCT, wide=wide)
+        den = self.text(expr.denominator, PREC_UNARY)
+        return parenthesized(top + sign + den, PREC_PRODUCT, prec)
+
+    def _floor_div(self, expr: p.FloorDiv, prec: int, wide: bool) -> str:
+        if self.signs.divides_as_in_c(expr.numerator, expr.denominator):
+            return self._quotient(expr, prec, wide)
+        return self._help("floor_div", (expr.numerator, expr.denominator), wide)
+
+    def _modulo(self, expr: p.Remainder, prec: int, wide: bool) -> str:
+        if self.signs.divides_as_in_c(expr.numerator, expr.denominator):
+            return self._remainder(expr, prec, wide)
+        return self._help("mod", (expr.numerator, expr.denominator), wide)
+
+    def _minimum(self, expr: p.Min, prec: int, wide: bool) -> str:
+        return self._extremum("min", expr, wide)
+
+    def _maximum(self, expr: p.Max, prec: int, wide: bool) -> str:
+        return self._extremum("max", expr, wide)
+
+    def _extremum(self, name: str, expr: p.Min | p.Max, wide: bool) -> str:
+        dtype = self._type_of(expr, wide)
+        if name not in self.target.functions.integer:
+            return self._help(name, expr.children, wide)
+        return self._nested(name, [self._of_type(child, dtype) for child in expr.children])
+
+    def _nested(self, name: str, texts: list[str]) -> str:
+        result = texts[0]
+        for text in texts[1:]:
+            result = f"{name}({result}, {text})"
+        return result
+
+    def _of_type(self, expr: Expr, dtype: NumpyType) -> str:
+        """Write an argument of an overloaded function, which must have the right type."""
+        is_long = dtype == INT64
+        if is_long and self._type_of(expr, False) != INT64:
+            return self._leaf(self.text(expr, PREC_UNARY), PREC_NONE, True)
+        return self.text(expr)
+
+    def _help(self, name: str, operands: tuple[Expr, ...], wide: bool) -> str:
+        dtype = INT64 if wide or any(self._is_long(part) for part in operands) else INT32
+        self.preamble.add(helper_need(self.target, name, dtype))
+        self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
+        texts = [self.text(operand) for operand in operands]
+        return self._nested(helper_name(name, dtype), texts)
+
+    def _type_of(self, expr: Expr, wide: bool) -> NumpyType:
+        return INT64 if wide or self._is_long(expr) else INT32
+
+    def _is_long(self, expr: Expr) -> bool:
+        match expr:
+            case p.Variable():
+                return expr.name in self.long_names
+            case p.Sum() | p.Product() | p.Min() | p.Max():
+                return any(self._is_long(child) for child in expr.children)
+            case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
+                return self._is_long(expr.numerator) or self._is_long(expr.denominator)
+        return False
+
+    def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
+        self.preamble.add(*self.target.group_needs)
+        return self._axis(self.target.group_index, expr.axis, prec, wide)
+
+    def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
+        self.preamble.add(*self.target.local_needs)
+        return self._axis(self.target.local_index, expr.axis, prec, wide)
+
+    def _axis(self, names: tuple[str, ...], axis: int, prec: int, wide: bool) -> str:
+        if axis >= len(names):
+            raise CodegenError(
+                f"{self.target.language} has {len(names)} hardware axes of a kind, and the "
+                f"kernel uses axis {axis}\n  hint: join_inames makes one loop of two"
+            )
+        if wide:
+            return self._leaf(names[axis], prec, True)
+        return parenthesized(names[axis], PREC_UNARY if " " in names[axis] else PREC_CALL, prec)
+
+
+_Method: TypeAlias = Callable[[IntegerWriter, Any, int, bool], str]
+_METHODS: dict[type[Any], _Method] = {
+    p.Variable: IntegerWriter._variable,
+    p.Sum: IntegerWriter._sum,
+    p.Product: IntegerWriter._product,
+    TruncQuotient: IntegerWriter._quotient,
+    TruncRemainder: IntegerWriter._remainder,
+    p.FloorDiv: IntegerWriter._floor_div,
+    p.Remainder: IntegerWriter._modulo,
+    p.Min: IntegerWriter._minimum,
+    p.Max: IntegerWriter._maximum,
+    GroupHardwareAxisIndex: IntegerWriter._group,
+    LocalHardwareAxisIndex: IntegerWriter._local,
+}

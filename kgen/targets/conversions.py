@@ -1,0 +1,46 @@
+"""What C makes of operands of two types, and where that is not what numpy makes of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from kgen.ir.types import INT32, NumpyType
+
+__all__ = ["converted_by_c", "is_narrow", "real_part"]
+
+
+def is_narrow(dtype: NumpyType) -> bool:
+    """Tell whether C computes in int instead of *dtype*."""
+    return dtype.is_integral() and dtype.itemsize < 4
+
+
+def real_part(dtype: NumpyType) -> NumpyType:
+    """Return the type of the real part of a complex type.
+
+    >>> real_part(NumpyType(np.dtype("complex64")))
+    np:dtype('float32')
+    """
+    return NumpyType(np.dtype(f"f{dtype.itemsize // 2}"))
+
+
+@lru_cache(maxsize=1024)
+def converted_by_c(a: NumpyType, b: NumpyType) -> NumpyType:
+    """Return the type to which C converts the operands of an operator.
+
+    >>> converted_by_c(INT32, NumpyType(np.dtype("uint32")))
+    np:dtype('uint32')
+    """
+    a, b = (INT32 if is_narrow(dtype) else dtype for dtype in (a, b))
+    if a == b:
+        return a
+    kinds = a.dtype.kind + b.dtype.kind
+    if "c" in kinds:
+        parts = [real_part(d) if d.is_complex() else d for d in (a, b)]
+        return NumpyType(np.dtype(f"c{2 * converted_by_c(*parts).itemsize}"))
+    if "f" in kinds:
+        return max((d for d in (a, b) if d.dtype.kind == "f"), key=lambda d: d.itemsize)
+    if a.itemsize != b.itemsize:
+        return a if a.itemsize > b.itemsize else b
+    return a if a.dtype.kind == "u" else b

@@ -1,0 +1,71 @@
+"""Constants of every type as C text."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from pymbolic.mapper.stringifier import PREC_CALL, PREC_SUM, PREC_UNARY
+
+from kgen.errors import CodegenError
+from kgen.ir.types import NumpyType
+from kgen.targets.base import CFamilyTarget
+
+__all__ = ["literal"]
+
+
+def literal(target: CFamilyTarget, value: Any, dtype: NumpyType) -> tuple[str, int]:
+    """Write *value* as a constant of *dtype*: the text and its precedence.
+
+    Real numbers get as many digits as tell them apart from their neighbours.
+
+    >>> from kgen.targets.c import CTarget
+    >>> from kgen.ir.types import FLOAT64, INT64
+    >>> literal(CTarget(), 2, FLOAT64)[0], literal(CTarget(), -(2**63), INT64)[0]
+    ('2.0', '-9223372036854775807 - 1')
+    """
+    kind = dtype.dtype.kind
+    if kind == "b":
+        return str(int(bool(value))), PREC_CALL
+    if kind in "iu":
+        return _integer(int(value), dtype)
+    if kind == "f":
+        return _real(float(value), dtype)
+    if kind == "c":
+        number = complex(value)
+        part = NumpyType(np.dtype(f"f{dtype.itemsize // 2}"))
+        parts = (_real(number.real, part)[0], _real(number.imag, part)[0])
+        return f"{target.complex_constructors[dtype.dtype]}({', '.join(parts)})", PREC_CALL
+    raise CodegenError(f"{target.language} has no constants of type {dtype.dtype}")
+
+
+def _integer(value: int, dtype: NumpyType) -> tuple[str, int]:
+    limits = np.iinfo(dtype.dtype)
+    if not limits.min <= value <= limits.max:
+        raise CodegenError(
+            f"the constant {value} is not a value of type {dtype.dtype}\n"
+            "  hint: give it a type of its own, such as numpy.int64"
+        )
+    if value in (-(2**31), -(2**63)):  # C negates the number without the sign, which is too large
+        return f"{value + 1} - 1", PREC_SUM
+    if value > np.iinfo(np.int64).max:
+        return f"{value}u", PREC_CALL
+    return str(value), PREC_CALL if value >= 0 else PREC_UNARY
+
+
+def _real(value: float, dtype: NumpyType) -> tuple[str, int]:
+    is_single = dtype.itemsize == 4
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if math.isnan(value):
+        return ("NAN", PREC_CALL) if is_single else ("(double) NAN", PREC_UNARY)
+    if math.isinf(value):
+        text = sign + ("INFINITY" if is_single else "HUGE_VAL")
+    else:
+        text = str(np.float32(value)) + "f" if is_single else repr(value)
+    if "inf" in text:
+        raise CodegenError(
+            f"the constant {value} is too large for float32\n"
+            "  hint: make it numpy.float64(...), or declare the result float64"
+        )
+    return text, PREC_UNARY if sign else PREC_CALL

@@ -1,0 +1,141 @@
+"""Instructions as C statements."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_NONE
+
+from kgen.errors import CodegenError, message
+from kgen.ir.expr import Expr, LinearSubscript, is_constant
+from kgen.ir.instruction import (
+    Assignment,
+    CallInstruction,
+    CInstruction,
+    InstructionBase,
+    NoOpInstruction,
+    UseStreamingStoreTag,
+)
+from kgen.ir.types import INT32, NumpyType
+from kgen.targets.access import is_pointer
+from kgen.targets.base import ComplexStyle
+from kgen.targets.cexpr import ExpressionWriter
+from kgen.targets.conversions import converted_by_c
+
+__all__ = ["declare_and_assign", "statements_of"]
+
+#: Types that a streaming store takes.
+_STREAMED: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
+
+
+def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.Generable]:
+    """Write *insn* with the values of loop variables that *writer* has been told."""
+    match insn:
+        case Assignment():
+            return [_assign(writer, insn)]
+        case CInstruction():
+            return [_snippet(writer, insn)]
+        case NoOpInstruction():
+            return []
+    what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
+    raise CodegenError(
+        message(
+            f"instruction '{insn.id}' is {what}, for which {writer.target.language} has no code",
+            kernel=writer.kernel.name,
+            where=str(insn),
+            hint="inline the function that is called, or assign its results one by one",
+        )
+    )
+
+
+def declare_and_assign(
+    writer: ExpressionWriter, insn: InstructionBase, name: str, is_only: bool
+) -> cgen.Generable:
+    """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
+    assert isinstance(insn, Assignment)
+    _refuse_atomic(writer, insn)
+    dtype = writer.typer(insn.assignee)
+    declaration: cgen.Declarator = cgen.Value(writer.type_name(dtype), name)
+    if is_only:
+        declaration = cgen.Const(declaration)
+    return cgen.Initializer(declaration, writer.assigned(insn.expression, dtype))
+
+
+def _assign(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
+    _refuse_atomic(writer, insn)
+    dtype = writer.typer(insn.assignee)
+    place = writer.rec(insn.assignee, PREC_NONE, dtype)
+    if _is_streamed(writer, insn, dtype):
+        value = writer.assigned(insn.expression, dtype)
+        return cgen.Statement(f"{writer.target.streaming_store}(&{place}, {value})")
+    update = _update(writer, insn, dtype)
+    if update is not None:
+        operator, operand = update
+        return cgen.Statement(f"{place} {operator}= {writer.rec(operand, PREC_NONE, dtype)}")
+    return cgen.Assign(place, writer.assigned(insn.expression, dtype))
+
+
+def _update(
+    writer: ExpressionWriter, insn: Assignment, dtype: NumpyType
+) -> tuple[str, Expr] | None:
+    """Split ``x = x + y`` into ``+`` and ``y`` where C's ``x += y`` computes the same."""
+    expr = insn.expression
+    match expr:
+        case p.Sum(children=(first, operand)):
+            operator = "+"
+            if isinstance(operand, p.Product) and operand.children[0] == -1:
+                operator, rest = "-", operand.children[1:]
+                operand = rest[0] if len(rest) == 1 else p.Product(rest)
+        case p.Product(children=(first, operand)):
+            operator = "*"
+        case _:
+            return None
+    if first != insn.assignee:
+        return None
+    if dtype.is_complex() and writer.target.complex_style is not ComplexStyle.BUILTIN:
+        return None
+    fits = writer.typer(expr) == dtype
+    fits = fits and converted_by_c(dtype, writer.own_type(operand, dtype)) == dtype
+    return (operator, operand) if fits else None
+
+
+def _is_streamed(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> bool:
+    if writer.target.streaming_store is None or dtype.dtype.name not in _STREAMED:
+        return False
+    if not any(isinstance(tag, UseStreamingStoreTag) for tag in insn.tags):
+        return False
+    lhs = insn.assignee
+    if not isinstance(lhs, p.Subscript | LinearSubscript):
+        return False
+    return is_pointer(writer.kernel.array_vars[insn.assignee_var_names()[0]])
+
+
+def _refuse_atomic(writer: ExpressionWriter, insn: Assignment) -> None:
+    if insn.atomicity:
+        raise CodegenError(
+            message(
+                f"the atomic access in instruction '{insn.id}' has no code in "
+                f"{writer.target.language} yet",
+                kernel=writer.kernel.name,
+                where=str(insn),
+                hint="make the loops that write to one element sequential, and drop 'atomic'",
+            )
+        )
+
+
+def _snippet(writer: ExpressionWriter, insn: CInstruction) -> cgen.Generable:
+    """Write a piece of C in braces, its names defined in front of it."""
+    lines: list[cgen.Generable] = []
+    for name, expr in insn.iname_exprs:
+        value = writer.rec(expr, PREC_NONE, INT32)
+        if value == name:
+            continue
+        dtype = INT32 if is_constant(expr) else writer.typer(expr)
+        declaration = cgen.Const(cgen.Value(writer.type_name(dtype), name))
+        lines.append(cgen.Initializer(declaration, value))
+    code = textwrap.dedent(insn.code).strip("\n")
+    lines.extend(cgen.Line(line) for line in code.split("\n"))
+    return cgen.Block(lines)
