@@ -205,7 +205,8 @@ class _Inference:
             changed = False
             self.typer.forget()
             for name in names:
-                new = common(self.types[name], *self._written(name))
+                parts = [self.types[name], *self._written(name)]
+                new = common(*[part for part in parts if part != UNDECIDED] or [UNDECIDED])
                 if new != self.types[name]:
                     self.types[name] = new
                     changed = True
@@ -229,10 +230,12 @@ class _Inference:
         try:
             self._written(name)
         except UnknownType as err:
-            return err
-        self.typer.insn = None
+            if err.variable != name:
+                return err
         kind = type(self.kernel.get_var_descriptor(name)).__name__
         why = "it is computed from itself only" if self.writers[name] else "no instruction gives it"
+        uses = (i for i in self.kernel.instructions if name in i.read_dependency_names())
+        self.typer.insn = next(uses, None)
         return self.typer.failure(
             f"the type of '{name}' is not known: {why}",
             f"add_dtypes(kernel, {{'{name}': numpy.float64}}), or declare it: "

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 import pymbolic.primitives as p
 
 from kgen.errors import TypeInferenceFailure, message, near_names
+from kgen.ir.data import ArrayBase
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -159,7 +160,7 @@ class ExpressionTyper:
         declared = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
         if declared is not None and declared.dtype is not None:
             return plain(cast("NumpyType", declared.dtype))
-        if declared is None and name in kernel.all_params():
+        if not isinstance(declared, ArrayBase) and name in kernel.all_params():
             return kernel.index_dtype
         if declared is None:
             return self._symbol(name)
@@ -312,6 +313,8 @@ def _result_of(function: Function, operands: list[Operand]) -> _Result:
     if known:
         dtype = settle(common(*known))
         dtypes = tuple(adapt(o, dtype) if isinstance(o, Literal) else o for o in operands)
+    elif function.adapts and UNDECIDED in operands:
+        return UNDECIDED
     else:
         dtypes = tuple(settle(operand) for operand in operands)
     results = function.types_for(dtypes)[1]

@@ -160,9 +160,11 @@ def common(*operands: Operand) -> Operand:
 
 
 def _common_literal(literals: list[Literal]) -> Literal:
+    if UNDECIDED in literals:
+        return UNDECIDED
     result = literals[0]
     for literal in literals[1:]:
-        kind = max(result.kind, literal.kind, key="?ifc".index)
+        kind = max(result.kind, literal.kind, key="ifc".index)
         result = Literal(kind, _common(result.alone, literal.alone))
     return result
 
