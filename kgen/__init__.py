@@ -1,0 +1,280 @@
+"""kgen turns loop kernels into fast C, OpenCL and CUDA."""
+
+from kgen import options, symbolic
+from kgen.analysis.infer import (
+    add_and_infer_dtypes,
+    infer_unknown_types,
+)
+from kgen.errors import (
+    AutomaticTestFailure,
+    CodegenError,
+    CompilationError,
+    DependencyCycleFound,
+    DirectCallUncachedWarning,
+    ExpressionToAffineConversionError,
+    InvocationError,
+    KernelError,
+    KgenError,
+    KgenIndexError,
+    KgenSyntaxError,
+    KgenWarning,
+    LoopyIndexError,
+    MissingBarrierError,
+    MissingDefinitionError,
+    ReductionIsNotTriangularError,
+    ScheduleError,
+    StaticValueFindingError,
+    TransformError,
+    TypeInferenceFailure,
+    UnscheduledInstructionError,
+    VariableAccessNotOrdered,
+    WriteRaceConditionWarning,
+)
+from kgen.frontend import (
+    make_function,
+    make_kernel,
+)
+from kgen.ir.data import (
+    ArrayArg,
+    ConstantArg,
+    GlobalArg,
+    KernelArgument,
+    SubstitutionRule,
+    TemporaryVariable,
+    ValueArg,
+)
+from kgen.ir.expr import (
+    LinearSubscript,
+    Reduction,
+    TaggedVariable,
+    TypeCast,
+)
+from kgen.ir.graph import (
+    get_dot_dependency_graph,
+    show_dependency_graph,
+)
+from kgen.ir.instruction import (
+    Assignment,
+    AtomicInit,
+    AtomicUpdate,
+    BarrierInstruction,
+    CallInstruction,
+    CInstruction,
+    InstructionBase,
+    MemoryOrdering,
+    MemoryScope,
+    MultiAssignmentBase,
+    NoOpInstruction,
+    OrderedAtomic,
+    UniqueName,
+    UseStreamingStoreTag,
+    VarAtomicity,
+)
+from kgen.ir.kernel import (
+    LoopKernel,
+)
+from kgen.ir.options import (
+    Options,
+)
+from kgen.ir.target import (
+    TargetBase,
+)
+from kgen.ir.types import (
+    AddressSpace,
+    KgenType,
+    NumpyType,
+    auto,
+    to_kgen_type,
+)
+from kgen.ir.unit import (
+    CallableKernel,
+    InKernelCallable,
+    TranslationUnit,
+    for_each_kernel,
+)
+from kgen.runtime.cache import (
+    CacheMode,
+    clear_in_mem_caches,
+    set_caching_enabled,
+)
+from kgen.runtime.executor import (
+    ExecutorBase,
+)
+from kgen.targets.base import (
+    CFamilyTarget,
+)
+from kgen.targets.c import (
+    CTarget,
+    CWithGNULibcTarget,
+    ExecutableCTarget,
+    ExecutableCWithGNULibcTarget,
+)
+from kgen.targets.cuda import (
+    CudaTarget,
+    PyCudaTarget,
+)
+from kgen.targets.generate import (
+    CodeGenerationResult,
+    generate_body,
+    generate_code_v2,
+    generate_header,
+)
+from kgen.targets.opencl import (
+    OpenCLTarget,
+    PyOpenCLTarget,
+)
+from kgen.transforms.data import (
+    add_dtypes,
+    register_preamble_generators,
+    register_symbol_manglers,
+    remove_unused_arguments,
+    rename_argument,
+    set_argument_order,
+    set_array_axis_names,
+    set_options,
+    set_temporary_address_space,
+    tag_array_axes,
+)
+from kgen.transforms.params import (
+    assume,
+    fix_parameters,
+)
+from kgen.transforms.privatize import (
+    privatize_temporaries_with_inames,
+)
+from kgen.transforms.reduction import (
+    realize_reduction,
+)
+from kgen.transforms.rules import (
+    expand_subst,
+    find_one_rule_matching,
+    find_rules_matching,
+)
+from kgen.transforms.split import (
+    chunk_iname,
+    join_inames,
+    split_iname,
+)
+from kgen.transforms.tag import (
+    find_unused_axis_tag,
+    prioritize_loops,
+    tag_inames,
+    untag_inames,
+)
+from kgen.transforms.unprivatize import (
+    unprivatize_temporaries_with_inames,
+)
+
+__all__ = [
+    "AddressSpace",
+    "ArrayArg",
+    "Assignment",
+    "AtomicInit",
+    "AtomicUpdate",
+    "AutomaticTestFailure",
+    "BarrierInstruction",
+    "CFamilyTarget",
+    "CInstruction",
+    "CTarget",
+    "CWithGNULibcTarget",
+    "CacheMode",
+    "CallInstruction",
+    "CallableKernel",
+    "CodeGenerationResult",
+    "CodegenError",
+    "CompilationError",
+    "ConstantArg",
+    "CudaTarget",
+    "DependencyCycleFound",
+    "DirectCallUncachedWarning",
+    "ExecutableCTarget",
+    "ExecutableCWithGNULibcTarget",
+    "ExecutorBase",
+    "ExpressionToAffineConversionError",
+    "GlobalArg",
+    "InKernelCallable",
+    "InstructionBase",
+    "InvocationError",
+    "KernelArgument",
+    "KernelError",
+    "KgenError",
+    "KgenIndexError",
+    "KgenSyntaxError",
+    "KgenType",
+    "KgenWarning",
+    "LinearSubscript",
+    "LoopKernel",
+    "LoopyIndexError",
+    "MemoryOrdering",
+    "MemoryScope",
+    "MissingBarrierError",
+    "MissingDefinitionError",
+    "MultiAssignmentBase",
+    "NoOpInstruction",
+    "NumpyType",
+    "OpenCLTarget",
+    "Options",
+    "OrderedAtomic",
+    "PyCudaTarget",
+    "PyOpenCLTarget",
+    "Reduction",
+    "ReductionIsNotTriangularError",
+    "ScheduleError",
+    "StaticValueFindingError",
+    "SubstitutionRule",
+    "TaggedVariable",
+    "TargetBase",
+    "TemporaryVariable",
+    "TransformError",
+    "TranslationUnit",
+    "TypeCast",
+    "TypeInferenceFailure",
+    "UniqueName",
+    "UnscheduledInstructionError",
+    "UseStreamingStoreTag",
+    "ValueArg",
+    "VarAtomicity",
+    "VariableAccessNotOrdered",
+    "WriteRaceConditionWarning",
+    "add_and_infer_dtypes",
+    "add_dtypes",
+    "assume",
+    "auto",
+    "chunk_iname",
+    "clear_in_mem_caches",
+    "expand_subst",
+    "find_one_rule_matching",
+    "find_rules_matching",
+    "find_unused_axis_tag",
+    "fix_parameters",
+    "for_each_kernel",
+    "generate_body",
+    "generate_code_v2",
+    "generate_header",
+    "get_dot_dependency_graph",
+    "infer_unknown_types",
+    "join_inames",
+    "make_function",
+    "make_kernel",
+    "options",
+    "prioritize_loops",
+    "privatize_temporaries_with_inames",
+    "realize_reduction",
+    "register_preamble_generators",
+    "register_symbol_manglers",
+    "remove_unused_arguments",
+    "rename_argument",
+    "set_argument_order",
+    "set_array_axis_names",
+    "set_caching_enabled",
+    "set_options",
+    "set_temporary_address_space",
+    "show_dependency_graph",
+    "split_iname",
+    "symbolic",
+    "tag_array_axes",
+    "tag_inames",
+    "to_kgen_type",
+    "unprivatize_temporaries_with_inames",
+    "untag_inames",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kgen.ast.nodes import Barrier, DeviceFunction, For, If, Let, Node, children_of
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import CombineMapper, Expr, to_text, variable_names
@@ -10,8 +12,7 @@ from kgen.ir.expr import CombineMapper, Expr, to_text, variable_names
 class _LocalIndexFinder(CombineMapper):
     """Tell whether an expression reads the index of the work-item."""
 
-    def combine(self, values: object) -> bool:
-        assert isinstance(values, list | tuple)
+    def combine(self, values: Iterable[bool]) -> bool:
         return any(values)
 
     def map_constant(self, expr: object, *args: object) -> bool:
