@@ -1,8 +1,8 @@
 #!/bin/sh
 # Set up a GPU host that has no network: what .wheels/ holds (see wheels.sh) goes into a folder of
 # its own, KGEN_SITE; the NVIDIA OpenCL driver is made known to the loader; pycuda is built from
-# its sources where .wheels/ has no wheel of it. A pycuda wheel built here is copied to $OUT, when
-# that is set, so that it can be put into .wheels/ for the next host.
+# its sources where .wheels/ has no wheel of it that works here. A pycuda wheel built here is copied
+# to $OUT, when that is set, so that it can be put into .wheels/ for the next host.
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
@@ -26,7 +26,7 @@ if ! grep -qs nvidia "$vendors"/*.icd; then
     done
 fi
 
-if ! ls .wheels/pycuda-*.whl >/dev/null 2>&1; then
+if ! PYTHONPATH=$site "$python" -c 'import pycuda.driver' 2>/dev/null; then
     build=$(mktemp -d)
     tar -xzf .wheels/pycuda-*.tar.gz -C "$build" --strip-components=1
     (cd "$build" && LDFLAGS="-L$CUDA_ROOT/lib64/stubs" \
