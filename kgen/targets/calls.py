@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
+from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC_UNARY
 
 from kgen.errors import CodegenError, message, near_names
 from kgen.ir.expr import Expr, to_text
@@ -89,9 +89,7 @@ class CallWriter:
         if pattern is None:
             return self.helper(name, texts, dtype)
         spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
-        text = f"{spelled}({', '.join(texts)})"
-        is_operation = " " in spelled
-        return parenthesized(text, PREC_NONE + 1 if is_operation else PREC_CALL, prec)
+        return parenthesized(f"{spelled}({', '.join(texts)})", _precedence_of(spelled), prec)
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
         """Write a call of a function that is defined in front of the code."""
@@ -128,6 +126,15 @@ class CallWriter:
                 hint=near_names(name, known),
             )
         )
+
+
+def _precedence_of(spelled: str) -> int:
+    """Return the precedence of the operator that stands before the name of a function."""
+    if " " not in spelled:
+        return PREC_CALL
+    if spelled.startswith("("):
+        return PREC_UNARY
+    return PREC_PRODUCT if " / " in spelled else PREC_NONE + 1
 
 
 def _is_single(dtype: NumpyType) -> bool:

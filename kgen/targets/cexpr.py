@@ -285,7 +285,9 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
         for operand in chain[1:]:
             step = settle(arithmetic(done, operand.dtype))
             wanted = _matching(operand.dtype, step)
-            inner = PREC_UNARY if is_class or not step.is_complex() else PREC_NONE
+            inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
+            if step.is_complex() and not is_class:
+                inner = PREC_NONE  # an argument
             right = self._operand(operand, wanted, inner)
             if not step.is_complex():
                 text = f"{text} {operand.sign} {right}"
@@ -337,10 +339,11 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
     def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         exponent: Any = expr.exponent
-        if isinstance(exponent, int | np.integer) and abs(exponent) <= _UNROLLED_POWERS:
+        if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
+            exponent = int(exponent)
             if isinstance(expr.base, _CHEAP) and (exponent > 0 or (is_real and exponent < 0)):
-                product: Expr = p.Product((expr.base,) * abs(int(exponent)))
+                product: Expr = p.Product((expr.base,) * abs(exponent))
                 whole = product if exponent > 0 else p.Quotient(1, product)
                 return self.rec(whole, enclosing_prec, result)
         texts = tuple(self.converted(part, result, PREC_NONE) for part in (expr.base, exponent))
@@ -402,13 +405,19 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
                 self.converted(side, joined, PREC_BITWISE_OR) for side in (expr.left, expr.right)
             )
             return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, prec)
-        left, right = (self.converted(side, joined, PREC_NONE) for side in (expr.left, expr.right))
-        root, word = stem(joined), "&&" if expr.operator == "==" else "||"
-        parts = [
-            f"{root}_{part}({left}) {expr.operator} {root}_{part}({right})"
-            for part in ("real", "imag")
-        ]
-        return parenthesized(f" {word} ".join(parts), _LOOSE, prec)
+        sides = zip(*(self._parts(side, joined) for side in (expr.left, expr.right)), strict=True)
+        word = " && " if expr.operator == "==" else " || "
+        text = word.join(f"{left} {expr.operator} {right}" for left, right in sides)
+        return parenthesized(text, _LOOSE, prec)
+
+    def _parts(self, expr: Expr, joined: NumpyType) -> tuple[str, str]:
+        """Write the real and the imaginary part of a number as operands."""
+        part = real_part(joined)
+        own = self.own_type(expr, joined)
+        if own.is_complex():
+            text = self.rec(expr, PREC_NONE, own)
+            return f"{stem(own)}_real({text})", f"{stem(own)}_imag({text})"
+        return self.converted(expr, part, PREC_BITWISE_OR), self._literal(0, part, PREC_CALL)
 
     def map_logical_and(self, expr: p.LogicalAnd, enclosing_prec: int, beside: NumpyType) -> str:
         return self._logical(expr, " && ", PREC_LOGICAL_AND, enclosing_prec)

@@ -54,12 +54,16 @@ def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
 
 
 def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
+    """Split off the sign of a product, and a factor 1."""
     first, *rest = expr.children
-    if not isinstance(first, int | float | np.integer) or not first < 0:
+    if not isinstance(first, int | float | np.integer) or not (first < 0 or first == 1):
         return False, expr
-    if first == -1:
-        return True, rest[0] if len(rest) == 1 else p.Product(tuple(rest))
-    return True, p.Product((-first, *rest))
+    if abs(first) != 1:
+        return True, p.Product((-first, *rest))
+    if len(rest) > 1:
+        return bool(first < 0), p.Product(tuple(rest))
+    ((is_negative, factor),) = signed_terms((rest[0],))
+    return is_negative != bool(first < 0), factor
 
 
 class IntegerWriter:

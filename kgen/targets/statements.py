@@ -23,6 +23,7 @@ from kgen.ir.types import INT32, NumpyType
 from kgen.targets.access import is_pointer
 from kgen.targets.base import ComplexStyle
 from kgen.targets.cexpr import ExpressionWriter
+from kgen.targets.cindex import signed_terms
 from kgen.targets.conversions import converted_by_c
 
 __all__ = ["declare_and_assign", "statements_of"]
@@ -84,11 +85,9 @@ def _update(
     """Split ``x = x + y`` into ``+`` and ``y`` where C's ``x += y`` computes the same."""
     expr = insn.expression
     match expr:
-        case p.Sum(children=(first, operand)):
-            operator = "+"
-            if isinstance(operand, p.Product) and operand.children[0] == -1:
-                operator, rest = "-", operand.children[1:]
-                operand = rest[0] if len(rest) == 1 else p.Product(rest)
+        case p.Sum(children=(first, last)):
+            ((is_negative, operand),) = signed_terms((last,))
+            operator = "-" if is_negative else "+"
         case p.Product(children=(first, operand)):
             operator = "*"
         case _:
