@@ -26,6 +26,7 @@ from kgen.targets.module import Module
 __all__ = ["Entry", "ExecutorBase", "remember"]
 
 Dtypes = dict[str, np.dtype[Any]]
+_Key = frozenset[tuple[str, np.dtype[Any]]]
 Executor = TypeVar("Executor", bound="ExecutorBase")
 
 #: Executors that a program keeps: one for each entry point and device, within reason.
@@ -36,13 +37,13 @@ N_REMEMBERED = 16
 class Entry:
     """A kernel, compiled for one combination of types, and the function that calls it."""
 
-    module: Module
     contract: Contract
     invoke: Callable[..., Any]
 
-    def suits(self, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
-        """Tell whether arguments of these types are what was compiled for."""
-        return all(self.contract.by_name[n].dtype == dtype for n, dtype in dtypes.items())
+
+def _suits(contract: Contract, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
+    """Tell whether arguments of these types are what the code was generated for."""
+    return all(contract.by_name[n].dtype == dtype for n, dtype in dtypes.items())
 
 
 class ExecutorBase:
@@ -65,7 +66,8 @@ class ExecutorBase:
         self.caches = caches
         arguments = self.kernel.args
         self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
-        self._entries: dict[frozenset[tuple[str, np.dtype[Any]]], Entry] = {}
+        self._generated: dict[_Key, tuple[Module, Contract]] = {}
+        self._entries: dict[_Key, Entry] = {}
         self._compiled: dict[str, Any] = {}
         self._lock = threading.RLock()
         #: What calls the code that ran last, or chooses other code where the types differ.
@@ -75,6 +77,7 @@ class ExecutorBase:
     def clear(self) -> None:
         """Forget all compiled code."""
         with self._lock:
+            self._generated.clear()
             self._entries.clear()
             self._compiled.clear()
             self._invoke = self._choose
@@ -161,9 +164,9 @@ class ExecutorBase:
         """
         if outputs:
             with contextlib.suppress(TypeInferenceFailure):
-                entry = self._entry(inputs)
-                if entry.suits(outputs):
-                    return entry
+                _, contract = self._generate(inputs)
+                if _suits(contract, outputs):
+                    return self._entry(inputs)
         entry = self._entry({**inputs, **outputs})
         entry.contract.check_types({**inputs, **outputs})
         return entry
@@ -175,13 +178,21 @@ class ExecutorBase:
             entry = self._entries[key] = self._make_entry(dtypes)
         return entry
 
+    def _generate(self, dtypes: Dtypes) -> tuple[Module, Contract]:
+        key = frozenset(dtypes.items())
+        found = self._generated.get(key)
+        if found is None:
+            module = generate_module(self.unit, self.entrypoint, dtypes)
+            contract = Contract.of(module, dtypes, self.kernel.all_params())
+            found = self._generated[key] = (module, contract)
+        return found
+
     def _make_entry(self, dtypes: Dtypes) -> Entry:
-        module = generate_module(self.unit, self.entrypoint, dtypes)
+        module, contract = self._generate(dtypes)
         compiled = self._compiled.get(module.device_source)
         if compiled is None:
             source = self._final_source(module)
             compiled = self._compiled[module.device_source] = self.compile(module, source)
-        contract = Contract.of(module, dtypes, self.kernel.all_params())
         options = self.kernel.options
         build = self.builder(compiled)
         invoke, text = build(
@@ -189,7 +200,7 @@ class ExecutorBase:
         ).build()
         if options.write_wrapper:
             _write(options.write_wrapper, text)
-        return Entry(module=module, contract=contract, invoke=invoke)
+        return Entry(contract=contract, invoke=invoke)
 
     def _final_source(self, module: Module) -> str:
         """Return the code to compile, after the options' wishes to see or to edit it."""
@@ -233,7 +244,7 @@ class ExecutorBase:
         inputs, outputs = self._types_of(given)
         for dtypes in (inputs, {**inputs, **outputs}):
             entry = self._entries.get(frozenset(dtypes.items()))
-            if entry is not None and entry.suits(outputs):
+            if entry is not None and _suits(entry.contract, outputs):
                 entry.contract.check({n: v for n, v in given.items() if n not in self.optional})
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
