@@ -35,8 +35,8 @@ def make(lp: Any, domains: str | list[str], statements: str | list[str], data: l
     )
 
 
-def arrays(lp: Any, names: str, shape: str) -> Any:
-    return lp.GlobalArg(names, np.float32, shape=shape)
+def arrays(lp: Any, names: tuple[str, ...], shape: str) -> list[Any]:
+    return [lp.GlobalArg(name, np.float32, shape=shape) for name in names]
 
 
 def chained(count: int, inames: Callable[[int], str]) -> list[str]:
@@ -46,32 +46,32 @@ def chained(count: int, inames: Callable[[int], str]) -> list[str]:
 
 
 def copy(lp: Any, _size: int) -> Any:
-    return make(lp, "{[i]: 0<=i<n}", "out[i] = 2*a[i]", [arrays(lp, "a,out", "n")])
+    return make(lp, "{[i]: 0<=i<n}", "out[i] = 2*a[i]", arrays(lp, ("a", "out"), "n"))
 
 
 def transpose(lp: Any, _size: int) -> Any:
-    knl = make(lp, "{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", [arrays(lp, "a,out", "n,n")])
+    knl = make(lp, "{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", arrays(lp, ("a", "out"), "n,n"))
     knl = lp.split_iname(knl, "i", N_TILE, outer_tag="g.1", inner_tag="l.1")
     return lp.split_iname(knl, "j", N_TILE, outer_tag="g.0", inner_tag="l.0")
 
 
 def statements(lp: Any, size: int) -> Any:
-    return make(lp, "{[i]: 0<=i<n}", chained(size, lambda _: "i"), [arrays(lp, "out", "n")])
+    return make(lp, "{[i]: 0<=i<n}", chained(size, lambda _: "i"), arrays(lp, ("out",), "n"))
 
 
 def nests(lp: Any, size: int) -> Any:
     domains = [f"{{[i{k}]: 0<=i{k}<n}}" for k in range(size)]
-    return make(lp, domains, chained(size, lambda k: f"i{k}"), [arrays(lp, "out", "n")])
+    return make(lp, domains, chained(size, lambda k: f"i{k}"), arrays(lp, ("out",), "n"))
 
 
 def unroll(lp: Any, size: int) -> Any:
-    data = [arrays(lp, "a,out", str(size))]
+    data = arrays(lp, ("a", "out"), str(size))
     knl = make(lp, f"{{[i]: 0<=i<{size}}}", "out[i] = 2*a[i]", data)
     return lp.tag_inames(knl, {"i": "unr"})
 
 
 def split_unroll(lp: Any, size: int) -> Any:
-    data = [arrays(lp, "a,out", str(8 * size))]
+    data = arrays(lp, ("a", "out"), str(8 * size))
     knl = make(lp, f"{{[i]: 0<=i<{8 * size}}}", "out[i] = 2*a[i]", data)
     return lp.split_iname(knl, "i", size, inner_tag="unr")
 
@@ -79,18 +79,18 @@ def split_unroll(lp: Any, size: int) -> Any:
 def siblings(lp: Any, size: int) -> Any:
     inames = ",".join(f"i{k}" for k in range(size))
     joint = f"{{[{inames}]: 0<={inames}<1000}}"
-    return make(lp, joint, chained(size, lambda k: f"i{k}"), [arrays(lp, "out", "1000")])
+    return make(lp, joint, chained(size, lambda k: f"i{k}"), arrays(lp, ("out",), "1000"))
 
 
 def terms(lp: Any, size: int) -> Any:
     total = " + ".join(f"{k + 2}*a[i+{k}]" for k in range(size))
-    data = [arrays(lp, "a", f"n+{size}"), arrays(lp, "out", "n")]
+    data = [*arrays(lp, ("a",), f"n+{size}"), *arrays(lp, ("out",), "n")]
     return make(lp, "{[i]: 0<=i<n}", f"out[i] = {total}", data)
 
 
 def deep_nest(lp: Any, size: int) -> Any:
     inames = ",".join(f"i{k}" for k in range(size))
-    data = [arrays(lp, "a,out", ",".join("n" * size))]
+    data = arrays(lp, ("a", "out"), ",".join("n" * size))
     return make(lp, f"{{[{inames}]: 0<={inames}<n}}", f"out[{inames}] = 2*a[{inames}]", data)
 
 

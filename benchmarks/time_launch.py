@@ -61,7 +61,7 @@ def make_kernel(lp: Any, target: Any) -> Any:
     return lp.make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = 2*a[i]",
-        [lp.GlobalArg("a,out", np.float32, shape="n"), "..."],
+        [lp.GlobalArg(name, np.float32, shape="n") for name in ("a", "out")] + ["..."],
         target=target,
         lang_version=(2018, 2),
     )
