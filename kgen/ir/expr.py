@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pymbolic.mapper as pm
 import pymbolic.primitives as p
+from constantdict import constantdict
 from pytools.tag import Tag
 
 from kgen.ir.expr_text import StringifyMapper, to_text
@@ -41,6 +44,7 @@ __all__ = [
     "substitute",
     "to_text",
     "variable_names",
+    "walk",
 ]
 
 
@@ -308,29 +312,52 @@ class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg]
             self.rec(part, *args)
 
 
-class _NameCollector(WalkMapper):
-    def __init__(self) -> None:
-        self.names: dict[str, None] = {}
+#: The fields of a node that hold expressions, where not all do. Functions are no variables.
+_CHILDREN: dict[type[Any], tuple[str, ...]] = {
+    p.Variable: (),
+    TaggedVariable: (),
+    TypedLiteral: (),
+    GroupHardwareAxisIndex: (),
+    LocalHardwareAxisIndex: (),
+    p.Call: ("parameters",),
+    p.CallWithKwargs: ("parameters", "kw_parameters"),
+    p.Comparison: ("left", "right"),
+    p.Lookup: ("aggregate",),
+    Reduction: ("expr",),
+    SubArrayRef: ("subscript",),
+    TypeCast: ("child",),
+}
 
-    def map_variable(self, expr: p.Variable, *args: Any) -> None:
-        self.names[expr.name] = None
 
-    def map_call(self, expr: p.Call, *args: Any) -> None:
-        for arg in expr.parameters:
-            self.rec(arg)
+@lru_cache(maxsize=256)
+def _child_fields(kind: type[Any]) -> tuple[str, ...]:
+    """Return the fields of a type that hold expressions, last first; none for other types."""
+    if not issubclass(kind, p.ExpressionNode):
+        return ()
+    names = _CHILDREN.get(kind)
+    if names is None:
+        names = tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
+    return names[::-1]
 
-    def map_call_with_kwargs(self, expr: p.CallWithKwargs, *args: Any) -> None:
-        for arg in (*expr.parameters, *expr.kw_parameters.values()):
-            self.rec(arg)
 
-    def map_reduction(self, expr: Reduction, *args: Any) -> None:
-        for part in expr.exprs:
-            self.rec(part)
-        self.names.update(dict.fromkeys(expr.inames))
+def walk(*exprs: Expr) -> Iterator[Expr]:
+    """Yield all nodes, outer ones first, in order of appearance; functions excepted.
 
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> None:
-        self.rec(expr.subscript)
-        self.names.update(dict.fromkeys(v.name for v in expr.swept_inames))
+    >>> i = p.Variable("i")
+    >>> [str(node) for node in walk(p.Sum((p.Variable("f")(i), 2)))]
+    ['f(i) + 2', 'f(i)', 'i', '2']
+    """
+    stack = list(exprs[::-1])
+    while stack:
+        top = stack.pop()
+        kind: Any = type(top)
+        if kind is tuple:
+            stack.extend(top[::-1])
+        elif kind is constantdict:  # the keyword arguments of a call
+            stack.extend(tuple(top.values())[::-1])
+        else:
+            yield top
+            stack.extend([getattr(top, name) for name in _child_fields(kind)])
 
 
 def variable_names(*exprs: Expr) -> tuple[str, ...]:
@@ -338,10 +365,15 @@ def variable_names(*exprs: Expr) -> tuple[str, ...]:
 
     Reduction inames count, function names do not.
     """
-    collector = _NameCollector()
-    for expr in exprs:
-        collector.rec(expr)
-    return tuple(collector.names)
+    names: dict[str, None] = {}
+    for node in walk(*exprs):
+        if isinstance(node, p.Variable):
+            names[node.name] = None
+        elif isinstance(node, Reduction):
+            names.update(dict.fromkeys(node.inames))
+        elif isinstance(node, SubArrayRef):
+            names.update(dict.fromkeys(v.name for v in node.swept_inames))
+    return tuple(names)
 
 
 def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
@@ -349,28 +381,9 @@ def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     return SubstitutionMapper(replacements)(expr) if replacements else expr
 
 
-class _ReductionFinder(CombineMapper):
-    def combine(self, values: Iterable[bool]) -> bool:
-        return any(values)
-
-    def map_constant(self, expr: Any, *args: Any) -> bool:
-        return False
-
-    map_variable = map_tagged_variable = map_constant
-
-    def map_function_symbol(self, expr: Any, *args: Any) -> bool:
-        return False
-
-    def map_call(self, expr: p.Call, *args: Any) -> bool:
-        return any(self.rec(arg) for arg in expr.parameters)
-
-    def map_reduction(self, expr: Reduction, *args: Any) -> bool:
-        return True
-
-
 def contains_reduction(expr: Expr) -> bool:
     """Tell whether a :class:`Reduction` is anywhere in *expr*."""
-    return bool(_ReductionFinder()(expr))
+    return any(isinstance(node, Reduction) for node in walk(expr))
 
 
 def is_constant(expr: Expr) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, TypeVar, cast
+from functools import cached_property
+from typing import Any, TypeVar
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
@@ -19,6 +19,7 @@ from kgen.ir.expr import (
     SubArrayRef,
     to_text,
     variable_names,
+    walk,
 )
 from kgen.ir.parse import parse
 from kgen.ir.tags import to_tags
@@ -149,29 +150,32 @@ class InstructionBase:
     span: SourceSpan | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._set(
-            depends_on=_names(self.depends_on),
-            depends_on_is_final=bool(self.depends_on_is_final),
-            groups=_names(self.groups),
-            conflicts_with_groups=_names(self.conflicts_with_groups),
-            no_sync_with=frozenset(
-                (pair, "any") if isinstance(pair, str) else tuple(pair)
-                for pair in self.no_sync_with or ()
-            ),
-            within_inames=_names(self.within_inames),
-            predicates=frozenset(
-                parse(c) if isinstance(c, str) else c for c in self.predicates or ()
-            ),
-            tags=to_tags(self.tags),
-        )
+        state = self.__dict__
+        for name, read in _READERS.items():
+            state[name] = read(state[name])
 
     def _set(self, **values: Any) -> None:
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        self.__dict__.update(values)
 
     def copy(self: Self_, **changes: Any) -> Self_:
         """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        if changes.keys() <= _BOOKKEEPING:
+            return self._with_bookkeeping(changes)
+        return self._rebuilt(changes)
+
+    def _with_bookkeeping(self: Self_, changes: dict[str, Any]) -> Self_:
+        """Change what does not touch the expressions: what is known of them remains."""
+        new = object.__new__(type(self))
+        state = new.__dict__
+        state.update(self.__dict__)
+        for name, value in changes.items():
+            read = _READERS.get(name)
+            state[name] = value if read is None else read(value)
+        return new
+
+    def _rebuilt(self: Self_, changes: dict[str, Any]) -> Self_:
+        """Construct this anew."""
+        return type(self)(**{**_fields_of(self), **changes})
 
     # -- what an instruction reads and writes ---------------------------------
 
@@ -202,15 +206,25 @@ class InstructionBase:
         return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
 
     @cached_property
-    def _read_names(self) -> frozenset[str]:
-        exprs = [*self.read_exprs(), *self.sorted_predicates]
-        for lhs in self.assignees:
-            exprs.extend(index_of(lhs))
-        return frozenset(variable_names(*exprs))
+    def _names(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """Return the variables read, the inames of reductions and those of sub-arrays."""
+        places = self.assignees
+        read: set[str] = set()
+        reduced: set[str] = set()
+        swept = {v.name for lhs in places if isinstance(lhs, SubArrayRef) for v in lhs.swept_inames}
+        indices = [index for lhs in places for index in index_of(lhs)]
+        for node in walk(*self.read_exprs(), *self.sorted_predicates, *indices):
+            if isinstance(node, p.Variable):
+                read.add(node.name)
+            elif isinstance(node, Reduction):
+                reduced.update(node.inames)
+            elif isinstance(node, SubArrayRef):
+                swept.update(var.name for var in node.swept_inames)
+        return frozenset(read | reduced | swept), frozenset(reduced), frozenset(swept)
 
     def read_dependency_names(self) -> frozenset[str]:
         """Return all variables read: operands, subscripts, predicates; reduction inames too."""
-        return self._read_names
+        return self._names[0]
 
     def write_dependency_names(self) -> frozenset[str]:
         """Return the variables written and those in their subscripts."""
@@ -220,32 +234,13 @@ class InstructionBase:
         """Return all variables that occur."""
         return self.read_dependency_names() | self.write_dependency_names()
 
-    @cached_property
-    def _bound_inames(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The loop variables of reductions, and those swept by sub-array references."""
-        reduced: set[str] = set()
-        swept: set[str] = set()
-        stack: list[Any] = list(self.expressions())
-        while stack:
-            top = stack.pop()
-            if isinstance(top, tuple):
-                stack.extend(top)
-                continue
-            if isinstance(top, Reduction):
-                reduced.update(top.inames)
-            elif isinstance(top, SubArrayRef):
-                swept.update(var.name for var in top.swept_inames)
-            kind: type[object] = type(top)
-            stack.extend(getattr(top, name) for name in _child_fields(kind))
-        return frozenset(reduced), frozenset(swept)
-
     def reduction_inames(self) -> frozenset[str]:
         """Return the inames of all reductions inside."""
-        return self._bound_inames[0]
+        return self._names[1]
 
     def sub_array_ref_inames(self) -> frozenset[str]:
         """Return the inames swept by sub-array references."""
-        return self._bound_inames[1]
+        return self._names[2]
 
     def with_transformed_expressions(
         self: Self_, f: Callable[[Expr], Expr], **changes: Any
@@ -314,10 +309,6 @@ class Assignment(MultiAssignmentBase):
             atomicity=tuple(atomicity or ()),
         )
 
-    def copy(self, **changes: Any) -> Assignment:
-        """Return this with some fields changed."""
-        return type(self)(**{**_fields_of(self), **changes})
-
     @property
     def assignees(self) -> tuple[Expr, ...]:
         """The one place written."""
@@ -348,7 +339,8 @@ class Assignment(MultiAssignmentBase):
         return options
 
     def _body_text(self) -> str:
-        return f"{_declaration(self.temp_var_type)}{to_text(self.assignee)} = {to_text(self.expression)}"
+        place = _declaration(self.temp_var_type) + to_text(self.assignee)
+        return f"{place} = {to_text(self.expression)}"
 
 
 @dataclass(frozen=True, init=False)
@@ -379,10 +371,6 @@ class CallInstruction(MultiAssignmentBase):
             temp_var_types=tuple(_temp_type(t) for t in types),
             atomicity=tuple(atomicity or ()),
         )
-
-    def copy(self, **changes: Any) -> CallInstruction:
-        """Return this with some fields changed."""
-        return type(self)(**{**_fields_of(self), **changes})
 
     def with_transformed_expressions(
         self, f: Callable[[Expr], Expr], **changes: Any
@@ -442,10 +430,6 @@ class CInstruction(InstructionBase):
             assignees=tuple(parse(a) if isinstance(a, str) else a for a in assignees),
         )
 
-    def copy(self, **changes: Any) -> CInstruction:
-        """Return this with some fields changed."""
-        return type(self)(**{**_fields_of(self), **changes})
-
     def read_exprs(self) -> tuple[Expr, ...]:
         reads = tuple(p.Variable(name) for name in sorted(self.read_variables))
         return reads + tuple(expr for _, expr in self.iname_exprs)
@@ -466,9 +450,10 @@ class CInstruction(InstructionBase):
             name if expr == p.Variable(name) else f"{name}={to_text(expr)}"
             for name, expr in self.iname_exprs
         )
-        head = ", ".join(to_text(lhs) for lhs in self.assignees)
+        places = ", ".join(to_text(lhs) for lhs in self.assignees)
+        reads = ",".join(sorted(self.read_variables))
         lines = "\n".join("    " + line for line in self.code.splitlines())
-        return f"{head + ' ' if head else ''}<- CODE({bindings}|{','.join(sorted(self.read_variables))}):\n{lines}"
+        return f"{places + ' ' if places else ''}<- CODE({bindings}|{reads}):\n{lines}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -498,15 +483,42 @@ class BarrierInstruction(InstructionBase):
 
 # -- helpers ------------------------------------------------------------------------
 
-_BASE_FIELDS = {field.name: field for field in dataclasses.fields(InstructionBase)}
+def _scoped(pairs: Any) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (pair, "any") if isinstance(pair, str) else tuple(pair) for pair in pairs or ()
+    )
+
+
+def _conditions(given: Any) -> frozenset[Expr]:
+    return frozenset(parse(c) if isinstance(c, str) else c for c in given or ())
+
+
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(InstructionBase)}
+
+#: How the values that users give for fields are read.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "depends_on": _names,
+    "depends_on_is_final": bool,
+    "groups": _names,
+    "conflicts_with_groups": _names,
+    "no_sync_with": _scoped,
+    "within_inames": _names,
+    "predicates": _conditions,
+    "tags": to_tags,
+}
+
+#: The fields that do not touch expressions.
+_BOOKKEEPING = _DEFAULTS.keys() - {"predicates"}
 
 
 def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
-    unknown = sorted(set(options) - set(_BASE_FIELDS))
-    if unknown:
-        raise TypeError(f"{type(insn).__name__} has no option '{unknown[0]}'")
-    insn._set(**{name: options.get(name, f.default) for name, f in _BASE_FIELDS.items()})
-    InstructionBase.__post_init__(insn)
+    state = insn.__dict__
+    state.update(_DEFAULTS)
+    for name, value in options.items():
+        if name not in _DEFAULTS:
+            raise TypeError(f"{type(insn).__name__} has no option '{name}'")
+        read = _READERS.get(name)
+        state[name] = value if read is None else read(value)
 
 
 def _fields_of(insn: InstructionBase) -> dict[str, Any]:
@@ -554,14 +566,6 @@ def index_of(lhs: Expr) -> tuple[Expr, ...]:
         case p.Lookup():
             return index_of(lhs.aggregate)
     return ()
-
-
-@lru_cache(maxsize=256)
-def _child_fields(kind: type[object]) -> tuple[str, ...]:
-    """Return the fields of a node type that may hold expressions; none for other types."""
-    if not issubclass(kind, p.ExpressionNode) or issubclass(kind, p.Variable):
-        return ()
-    return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
 
 
 def make_assignment(
