@@ -45,7 +45,7 @@ class LinearForm:
         return [term for term in self._terms.values() if term[0]]
 
     def to_expr(self) -> Expr:
-        """Write the form as an expression whose first term is positive if one is."""
+        """Write the form as an expression, terms of high degree and large coefficient first."""
         return _sum(self.terms, self.constant)
 
 
@@ -255,8 +255,8 @@ def _equation(terms: list[tuple[int, Expr]], constant: int, op: str) -> p.Compar
 
 
 def _sum(terms: Iterable[tuple[int, Expr]], constant: int) -> Expr:
-    """Write a sum, a positive term first if there is one, the constant last."""
-    ordered = list(terms)
+    """Write a sum as people do: ``n*i + 16*jo + ji + 1``, a positive term first if there is one."""
+    ordered = sorted(terms, key=_rank)
     first = next((k for k, term in enumerate(ordered) if term[0] > 0), None)
     if first:
         ordered.insert(0, ordered.pop(first))
@@ -266,6 +266,13 @@ def _sum(terms: Iterable[tuple[int, Expr]], constant: int) -> Expr:
     elif constant or not children:
         children.append(constant)
     return children[0] if len(children) == 1 else p.Sum(tuple(children))
+
+
+def _rank(term: tuple[int, Expr]) -> tuple[int, int]:
+    """Order by degree, then by the size of the coefficient, both falling."""
+    coefficient, atom = term
+    degree = len(atom.children) if isinstance(atom, p.Product) else 1
+    return -degree, -abs(coefficient)
 
 
 def _times(coefficient: int, atom: Expr) -> Expr:

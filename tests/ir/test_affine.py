@@ -16,7 +16,7 @@ from kgen.ir.expr import TruncQuotient, TruncRemainder, to_text
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("16*(i + 1) + j + 1", "16*i + j + 17"),
+        ("j + 16*(i + 1) + 1", "16*i + j + 17"),
         ("(n + 2)*(i + 1) + j + 1", "(n + 2)*(i + 1) + j + 1"),
         ("n*i + j + i*n", "2*n*i + j"),
         ("-1 + n + -16*io + -ii", "n - 16*io - ii - 1"),
@@ -36,7 +36,7 @@ def test_merges_terms(text: str, expected: str) -> None:
 def test_replaces_variables_on_the_way() -> None:
     values = {"ii": 2, "i": parse("16*io + i")}
     assert to_text(simplify(parse("(4*i + ii) % 4 + a[i] + i"), values)) == (
-        "a[16*io + i] + 16*io + i + 2"
+        "16*io + a[16*io + i] + i + 2"
     )
 
 
