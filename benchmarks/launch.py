@@ -23,8 +23,8 @@ HELD_TO_LIMIT = ("knl(queue, ...)", "knl(...)")
 def limit_of(backend: str, name: str, peer: dict[str, Any]) -> float | None:
     """Return what kgen's figure must stay below; None for what is only shown."""
     if name in HELD_TO_PEER:
-        executor: float = peer[backend]["executor"]
-        return executor * FRACTION_OF_PEER[backend]
+        figure: float = peer[backend][name]
+        return figure * FRACTION_OF_PEER[backend]
     return CALL_LIMIT_US if name in HELD_TO_LIMIT else None
 
 
