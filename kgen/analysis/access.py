@@ -96,10 +96,14 @@ class _Collector(WalkMapper):
 
     def collect(self, insn: InstructionBase) -> None:
         self.insn_id = str(insn.id)
-        loops = Place(self._ordered(insn.within_inames))
-        place = loops
+        place = Place(self._ordered(insn.within_inames))
+        data = [c for c in insn.sorted_predicates if any(n in self.arrays for n in variable_names(c))]
         for condition in insn.sorted_predicates:
-            self.rec(condition, loops)
+            if condition not in data:
+                place = _given(place, condition)
+        for condition in data:  # looked at only where the others hold
+            self.rec(condition, place)
+        for condition in data:
             place = _given(place, condition)
         self.is_opaque = isinstance(insn, CInstruction)  # it names arrays, not elements
         for expr in insn.read_exprs():

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pymbolic import evaluate
+
+from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
+from kgen.errors import KgenError, KgenIndexError, StaticValueFindingError
+from kgen.frontend import make_kernel
+from kgen.ir.data import GlobalArg, TemporaryVariable
+from kgen.ir.expr import to_text
+from kgen.ir.instruction import CInstruction
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.parse import parse
+from kgen.ir.target import TargetBase
+from kgen.ir.types import auto
+
+
+def kernel(domain: str, instructions: Any, data: Any = None, **options: Any) -> LoopKernel:
+    unit = make_kernel(domain, instructions, data, target=TargetBase(), **options)
+    return infer_temporary_shapes(infer_argument_shapes(unit.default_entrypoint))
+
+
+def shape(found: LoopKernel, name: str) -> str:
+    array = found.array_vars[name]
+    return f"({', '.join(to_text(extent) for extent in array.shape)})"
+
+
+def test_the_extent_is_the_last_subscript_plus_one() -> None:
+    found = kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i + 1]")
+    assert (shape(found, "out"), shape(found, "a")) == ("(n)", "(n + 1)")
+    assert infer_argument_shapes(found) is found
+    assert infer_temporary_shapes(found) is found
+
+
+@pytest.mark.parametrize(
+    ("subscript", "expected"),
+    [
+        ("i, j", "(n, m)"),
+        ("j, i", "(m, n)"),
+        ("i, 3", "(n, 4)"),
+        ("2*i + 1", "(2*n)"),
+        ("i // 4, i % 4", "((n + 3) // 4, 4)"),
+        ("n - 1 - i", "(n)"),
+        ("i + j", "(n + m - 1)"),
+    ],
+)
+def test_affine_subscripts(subscript: str, expected: str) -> None:
+    found = kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < m }",
+        f"out[i, j] = a[{subscript}]",
+        assumptions="n >= 4 and m >= 1",
+    )
+    wanted, given = parse(expected), parse(shape(found, "a"))
+    values = {"n": 12, "m": 7}
+    assert [_value(e, values) for e in _axes(given)] == [_value(e, values) for e in _axes(wanted)]
+
+
+def _axes(parsed: Any) -> tuple[Any, ...]:
+    return parsed if isinstance(parsed, tuple) else (parsed,)
+
+
+def _value(expr: Any, values: dict[str, int]) -> Any:
+    return evaluate(expr, values)
+
+
+def test_a_stencil_needs_the_neighbours() -> None:
+    found = kernel("{ [i]: 1 <= i < n }", "out[i] = a[i - 1] + a[i] + a[i + 1]")
+    assert (shape(found, "a"), shape(found, "out")) == ("(n + 1)", "(n)")
+
+
+def test_loops_that_depend_on_each_other() -> None:
+    found = kernel("{ [i, j]: 0 <= i < n and 0 <= j <= i }", "out[i, j] = a[j]")
+    assert (shape(found, "out"), shape(found, "a")) == ("(n, n)", "(n)")
+
+
+def test_conditions_restrict_what_is_touched() -> None:
+    found = kernel(
+        "{ [i]: 0 <= i < n }",
+        """
+        if i > 0
+            out[i] = a[i - 1] if i < n - 3 else b[i - 2]
+        end
+        """,
+        assumptions="n >= 6",
+    )
+    assert [shape(found, name) for name in ("out", "a", "b")] == ["(n)", "(n - 4)", "(n - 2)"]
+
+
+def test_the_tutorials_example_has_no_single_size() -> None:
+    text = """
+        out[i] = 5
+        out[0] = 6
+        """
+    with pytest.raises(StaticValueFindingError) as caught:
+        kernel("{ [i]: 0<=i<n }", text)
+    assert str(caught.value).startswith(
+        "While trying to find shape axis 0 of argument 'out', the following exception occurred:\n"
+        "a static maximum was not found for PwAff '[n] -> { [(1)] : n <= 1; [(n)] : n >= 2 }'\n"
+    )
+    assert shape(kernel("{ [i]: 0<=i<n }", text, assumptions="n>=1"), "out") == "(n)"
+
+
+def test_two_sizes_without_a_larger_one() -> None:
+    with pytest.raises(StaticValueFindingError, match="how far 'out\\[i\\]', 'out\\[j\\]'"):
+        kernel("{ [i, j]: 0 <= i < n and 0 <= j < m }", "out[i] = 1\nout[j] = 2")
+    found = kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < m }",
+        "out[i] = 1\nout[j] = 2",
+        assumptions="n >= m and m >= 1",
+    )
+    assert shape(found, "out") == "(n)"
+
+
+def test_negative_subscripts_come_with_an_example() -> None:
+    with pytest.raises(KgenIndexError) as caught:
+        kernel("{ [i]: 0 <= i < n }", "out[i] = a[i - 2]", name="shift")
+    text = str(caught.value)
+    assert "in kernel 'shift': 'a[i" in text
+    assert "for n = 1, i = 0 reads a[-2]" in text
+    assert "out[i] = a[i" in text
+
+
+@pytest.mark.parametrize(
+    ("instruction", "why"),
+    [
+        ("out[i] = a[idx[i]]", "the subscript 'idx[i]' in instruction 'insn' is not affine"),
+        ("out[i] = a[i*i]", "the subscript 'i*i' in instruction 'insn' is not affine"),
+        ("out[i] = a[[i]]", "does not say which axis"),
+    ],
+)
+def test_what_cannot_be_found_is_to_be_declared(instruction: str, why: str) -> None:
+    with pytest.raises(KgenError) as caught:
+        kernel("{ [i]: 0 <= i < n }", instruction)
+    assert why in str(caught.value)
+    assert "declare it: GlobalArg('a', shape='...')" in str(caught.value)
+    declared = [GlobalArg("a", shape="n"), "..."]
+    assert shape(kernel("{ [i]: 0 <= i < n }", instruction, declared), "a") == "(n)"
+
+
+def test_loop_bounds_that_are_data() -> None:
+    with pytest.raises(KgenError, match="depend on 'length', which is computed"):
+        kernel(
+            ["{ [i]: 0 <= i < n }", "{ [k]: 0 <= k < length }"],  # type: ignore[arg-type]
+            """
+            for i
+                <> length = count[i]
+                out[i] = sum(k, a[k])
+            end
+            """,
+        )
+
+
+def test_an_unused_argument_has_no_shape() -> None:
+    with pytest.raises(KgenError, match="'b' cannot be found\n  because: no instruction uses it"):
+        kernel("{ [i]: 0 <= i < n }", "out[i] = 1", [GlobalArg("b", shape=auto), "..."])
+
+
+def test_single_axes_can_be_left_open() -> None:
+    found = kernel(
+        "{ [i, j]: 0 <= i, j < n }",
+        "out[i, j] = 1",
+        [GlobalArg("out", shape=("n + 7", auto)), "..."],
+    )
+    assert shape(found, "out") == "(n + 7, n)"
+
+
+def test_an_unknown_extent_stays_so() -> None:
+    found = kernel(
+        "{ [i]: 0 <= i < n }",
+        "out[i] = a[idx[i]] + b[i, i]",
+        [GlobalArg("a"), GlobalArg("b"), "..."],
+    )
+    assert found.array_vars["a"].shape is None
+    assert found.array_vars["a"].fixed_strides == (1,)
+    assert shape(found, "b") == "(n, n)"
+
+
+def test_strides_follow_the_layout() -> None:
+    found = kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < 8 }",
+        "c[i, j] = f[i, j]",
+        [GlobalArg("f", order="F", shape=auto), "..."],
+    )
+    strides = {
+        name: tuple(map(to_text, array.fixed_strides)) for name, array in found.array_vars.items()
+    }
+    assert strides == {"c": ("8", "1"), "f": ("1", "n")}
+
+
+def test_temporaries_prefer_constants() -> None:
+    found = kernel(
+        "{ [i, j, k]: 0 <= i < n and 0 <= j < 4 and 0 <= k < n and k <= 15 }",
+        """
+        for i
+            <> tile[j] = i + j
+            <> part[k] = k
+            <> whole[i] = 1
+            <> scalar = 2
+        end
+        """,
+    )
+    assert [shape(found, n) for n in ("tile", "part", "whole", "scalar")] == [
+        "(4)",
+        "(16)",
+        "(n)",
+        "()",
+    ]
+
+
+def test_tables_have_the_shape_of_their_values() -> None:
+    table = TemporaryVariable("w", initializer=np.ones((3, 2)), read_only=True)
+    found = kernel("{ [i]: 0 <= i < 3 }", "out[i] = w[i, 1]", [table, "..."])
+    assert shape(found, "w") == "(3, 2)"
+
+
+def test_rules_are_seen_through() -> None:
+    found = kernel(
+        "{ [i]: 0 <= i < n }",
+        """
+        shifted(x) := a[x + 3]
+        out[i] = shifted(i + 1)
+        """,
+    )
+    assert shape(found, "a") == "(n + 4)"
+
+
+def test_c_code_names_arrays_without_saying_which_part() -> None:
+    code = CInstruction("i", "out[i] = a[i];", read_variables="a", assignees="out[i]", id="c")
+    with pytest.raises(KgenError, match="'a' cannot be found"):
+        kernel("{ [i]: 0 <= i < n }", [code], [GlobalArg("a", shape=auto), "..."])
