@@ -62,6 +62,8 @@ def simplify(expr: Expr, values: Mapping[str, Expr] | None = None) -> Expr:
     >>> to_text(simplify(parse("(n + 2)*(i + 1) + j + (i - 1) % 16")))
     '(n + 2)*(i + 1) + j + (i + 15) % 16'
     """
+    if isinstance(expr, p.Variable) and (not values or expr.name not in values):
+        return expr
     return linear_form(expr, values).to_expr()
 
 

@@ -49,6 +49,7 @@ UNDECIDED: Final = Literal("?", INT32)
 Operand: TypeAlias = NumpyType | Literal
 
 
+@lru_cache(maxsize=4096, typed=True)
 def literal_type(value: Any) -> Operand:
     """Return the type of a constant: numpy scalars and booleans have one, Python numbers adapt.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.analysis.range import index_type
 from kgen.analysis.signs import Signs
@@ -64,6 +63,9 @@ class AccessWriter:
         self._indices: dict[int, tuple[Expr, Expr]] = {}
         self._texts: dict[int, str] = {}
         self._is_wide: dict[str, bool] = {}
+        #: Of the statement at hand: arrays are often accessed alike.
+        self._values: Mapping[str, Expr] = {}
+        self._index_texts: dict[tuple[Expr, bool], str] = {}
 
     def element(
         self,
@@ -92,10 +94,17 @@ class AccessWriter:
             if _has_division(index):
                 index = _ProvenDivisions(self.signs, inames)(index)
             known = self._indices[id(access)] = (access, index)
-        index = known[1]
-        if values:
-            index = simplify(index, values)
-        return f"{name}[{self.integers.text(index, PREC_NONE, wide=self._wide(name))}]"
+        return f"{name}[{self._index_text(known[1], values, self._wide(name))}]"
+
+    def _index_text(self, index: Expr, values: Mapping[str, Expr], wide: bool) -> str:
+        if values is not self._values:
+            self._values = values
+            self._index_texts.clear()
+        text = self._index_texts.get((index, wide))
+        if text is None:
+            valued = simplify(index, values) if values else index
+            text = self._index_texts[index, wide] = self.integers.text(valued, wide=wide)
+        return text
 
     def scalar(self, array: ArrayBase) -> str:
         """Write the only element of an array without axes."""
@@ -127,6 +136,8 @@ class AccessWriter:
                     because=f"'{to_text(access)}' has {len(indices)} subscripts",
                 )
             )
+        if len(indices) == 1 and strides[0] == 1 and is_zero(offset):
+            return simplify(indices[0])
         terms: list[Expr] = [p.Product((s, i)) for s, i in zip(strides, indices, strict=True)]
         return simplify(p.Sum((*terms, offset)))
 

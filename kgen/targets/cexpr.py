@@ -266,8 +266,9 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
         return self._truncated("".join(parts), result, own_prec, prec)
 
     def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
-        own = self.own_type(operand.expr, wanted)
-        return self.cast(operand.expr, own, wanted, prec)
+        if wanted is operand.dtype:
+            return self.rec(operand.expr, prec, wanted)
+        return self.converted(operand.expr, wanted, prec)
 
     def _truncated(self, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
         """Cut a result that C computed as an int to the type that it has."""

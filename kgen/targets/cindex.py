@@ -81,6 +81,7 @@ class IntegerWriter:
         self.preamble = preamble
         self.fallback = fallback
         self.long_names: set[str] = set()
+        self._texts: dict[str, str] = {}
 
     def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
         """Write *expr* as an operand of an operator of precedence *prec*."""
@@ -99,9 +100,10 @@ class IntegerWriter:
         return parenthesized(f"({self.target.type_name(INT64)}) {text}", PREC_UNARY, prec)
 
     def _variable(self, expr: p.Variable, prec: int, wide: bool) -> str:
-        if wide and expr.name in self.long_names:
-            return expr.name
-        return self._leaf(self.fallback(expr, PREC_UNARY if wide else prec), prec, wide)
+        text = self._texts.get(expr.name)
+        if text is None:
+            text = self._texts[expr.name] = self.fallback(expr, PREC_CALL)
+        return self._leaf(text, prec, wide and expr.name not in self.long_names)
 
     def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
         (is_negative, first), *rest = signed_terms(expr.children)
