@@ -30,6 +30,12 @@ class _PwAffMaker(Mapper[PwAff, []]):
     def handle_unsupported_expression(self, expr: Any, *args: Any) -> PwAff:
         raise _NotAffine(f"'{to_text(expr)}' is data, or not a sum of multiples")
 
+    map_algebraic_leaf = map_quotient = map_power = handle_unsupported_expression
+    map_left_shift = map_right_shift = map_comparison = handle_unsupported_expression
+    map_logical_and = map_logical_or = map_logical_not = handle_unsupported_expression
+    map_bitwise_and = map_bitwise_or = map_bitwise_xor = handle_unsupported_expression
+    map_bitwise_not = map_tuple = handle_unsupported_expression
+
     def map_constant(self, expr: Any) -> PwAff:
         if int(expr.real) != expr:
             raise _NotAffine(f"{expr} is not an integer")
