@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
 }
 
-ISL_IN_IR = {"kgen.ir.domain", "kgen.ir.quasi_affine", "kgen.ir.grid"}
+ISL_IN_IR = {"kgen.ir.domain", "kgen.ir.domain_text", "kgen.ir.quasi_affine", "kgen.ir.grid"}
 
 # Packages whose use is confined, and to where (a module, or a folder with all below it).
 CONFINED: dict[str, set[str]] = {

@@ -7,7 +7,6 @@ name, since isl aligns parameters by itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,7 +14,6 @@ import islpy as isl
 
 from kgen.errors import (
     KernelError,
-    KgenSyntaxError,
     StaticValueFindingError,
     message,
 )
@@ -29,48 +27,6 @@ _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
 _DIV = isl.dim_type.div
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
-_ISL_WORDS = frozenset(
-    ("and", "or", "not", "exists", "mod", "floor", "ceil", "floord", "ceild", "min", "max")
-    + ("implies", "true", "false", "True", "False")
-)
-
-
-# -- reading ------------------------------------------------------------------------
-
-
-def parse_domain(text: str) -> BasicSet:
-    """Read one domain; parameters need no declaration.
-
-    ``{ [i]: 0<=i<n }`` and ``[n] -> { [i]: 0<=i<n }`` give the same set.
-    """
-    source = text.strip()
-    if source.startswith("{"):
-        free = dict.fromkeys(_IDENTIFIER.findall(source))
-        dims = source[source.find("[") + 1 : source.find("]")] if "[" in source else ""
-        bound = set(_IDENTIFIER.findall(dims))
-        bound.update(_exists_names(source))
-        names = [name for name in free if name not in bound and name not in _ISL_WORDS]
-        source = f"[{', '.join(sorted(names))}] -> {source}"
-    try:
-        parsed = isl.Set(source)
-    except isl.Error as err:
-        reason = str(err).splitlines()[0]
-        raise KgenSyntaxError(
-            message(
-                f"the domain '{text.strip()}' does not parse",
-                because=reason,
-                hint="a domain reads '{ [i, j]: 0 <= i < n and 0 <= j < m }'",
-            )
-        ) from None
-    return as_basic_set(parsed, text.strip())
-
-
-def _exists_names(source: str) -> list[str]:
-    names: list[str] = []
-    for match in re.finditer(r"exists\s*\(?\s*([^:]*):", source):
-        names.extend(_IDENTIFIER.findall(match[1]))
-    return names
 
 
 def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
@@ -91,36 +47,6 @@ def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
         if domain.get_dim_name(_SET, k) is None:
             raise KernelError(f"axis {k} of the domain '{text or domain}' has no name")
     result: BasicSet = domain
-    return result
-
-
-def parse_assumptions(given: Any) -> Set:
-    """Read assumptions on parameters: text such as ``n>=1 and n mod 4 = 0``, or a set."""
-    if given is None:
-        return isl.Set("{ : }")
-    if isinstance(given, str):
-        if "{" not in given:
-            given = f"{{ : {given} }}" if given.strip() else "{ : }"
-        source = given.strip()
-        if source.startswith("{"):
-            names = dict.fromkeys(_IDENTIFIER.findall(source))
-            free = sorted(set(names) - _ISL_WORDS - set(_exists_names(source)))
-            source = f"[{', '.join(free)}] -> {source}"
-        try:
-            given = isl.Set(source)
-        except isl.Error as err:
-            raise KgenSyntaxError(
-                message(
-                    f"the assumption '{given}' does not parse",
-                    because=str(err).splitlines()[0],
-                    hint="an assumption reads 'n >= 1 and n mod 4 = 0'",
-                )
-            ) from None
-    elif not isinstance(given, isl.BasicSet | isl.Set):
-        given = isl.Set(str(given))
-    if isinstance(given, isl.BasicSet):
-        given = isl.Set.from_basic_set(given)
-    result: Set = given.params()
     return result
 
 

@@ -30,9 +30,9 @@ from kgen.ir.domain import (
     dim_names,
     from_named,
     param_names,
-    parse_assumptions,
     restrict,
 )
+from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.grid import Grid, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.options import Options
@@ -136,7 +136,11 @@ class LoopKernel:
 
     def all_params(self) -> frozenset[str]:
         """Return all parameters of domains that are not inames."""
-        names = {name for domain in self.domains for name in param_names(domain)}
+        return self._all_params
+
+    @cached_property
+    def _all_params(self) -> frozenset[str]:
+        names = {name for params in self._domain_params for name in params}
         return frozenset(names - set(self.inames))
 
     outer_params = all_params

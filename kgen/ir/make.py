@@ -14,7 +14,8 @@ from kgen.ir.declare import (
     read_kernel_data,
 )
 from kgen.ir.dependencies import in_sequence, make_ids, resolve_dependencies
-from kgen.ir.domain import BasicSet, as_basic_set, dim_names, parse_assumptions, parse_domain
+from kgen.ir.domain import BasicSet, as_basic_set, dim_names
+from kgen.ir.domain_text import parse_assumptions, parse_domains
 from kgen.ir.expr import Expr, SubArrayRef
 from kgen.ir.instruction import (
     Assignment,
@@ -39,9 +40,9 @@ __all__ = ["make_loop_kernel", "read_domains"]
 def read_domains(given: Any) -> tuple[BasicSet, ...]:
     """Read one or several domains: texts, or islpy or namedisl sets."""
     items = list(given) if isinstance(given, list | tuple) else [given]
-    domains = (
-        parse_domain(item) if isinstance(item, str) else as_basic_set(item) for item in items
-    )
+    domains: list[BasicSet] = []
+    for item in items:
+        domains.extend(parse_domains(item) if isinstance(item, str) else (as_basic_set(item),))
     return tuple(domains)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from kgen.analysis.domains import fix_dims
 from kgen.errors import TransformError, message
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import parse_assumptions, sample_point
+from kgen.ir.domain import sample_point
+from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import NoSuchNameError, matcher, transform

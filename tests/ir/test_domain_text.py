@@ -1,0 +1,54 @@
+"""Domains read from text."""
+
+from __future__ import annotations
+
+import islpy as isl
+import pytest
+
+from kgen.errors import KgenError
+from kgen.ir.domain import dim_names
+from kgen.ir.domain_text import parse_assumptions, parse_domain, parse_domains
+
+
+def test_parameters_need_no_declaration() -> None:
+    assert parse_domain("{ [i]: 0<=i<n }") == parse_domain("[n] -> { [i]: 0<=i<n }")
+
+
+def test_a_small_joint_domain_stays_joint() -> None:
+    (domain,) = parse_domains("{ [i, j]: 0 <= i < n and 0 <= j < m }")
+    assert dim_names(domain) == ("i", "j")
+
+
+def _many(count: int, extra: str = "") -> str:
+    bounds = " and ".join(f"0 <= i{k} < n" for k in range(count))
+    return f"{{ [{', '.join(f'i{k}' for k in range(count))}]: {bounds}{extra} }}"
+
+
+def test_very_many_loops_are_read_apart() -> None:
+    parts = parse_domains(_many(40))
+    assert [dim_names(part) for part in parts] == [(f"i{k}",) for k in range(40)]
+
+
+def test_loops_that_meet_in_a_condition_stay_together() -> None:
+    parts = parse_domains(_many(40, " and i3 + i7 < n and n >= 2"))
+    assert ("i3", "i7") in [dim_names(part) for part in parts]
+
+
+def test_apart_means_the_same_set() -> None:
+    text = _many(17, " and i0, i1 <= i2 and n >= 4")
+    product = isl.Set("[n] -> { [] }")
+    for part in parse_domains(text):
+        product = product.flat_product(isl.Set.from_basic_set(part))
+    whole = isl.Set(f"[n] -> {text}")
+    names = [product.get_dim_name(isl.dim_type.set, k) for k in range(17)]
+    order = isl.Map(f"{{ [{', '.join(names)}] -> [{', '.join(f'i{k}' for k in range(17))}] }}")
+    assert product.apply(order) == whole
+
+
+def test_a_broken_domain_says_how_one_reads() -> None:
+    with pytest.raises(KgenError, match="a domain reads"):
+        parse_domain("{ [i: 0<=i<n }")
+
+
+def test_assumptions_are_sets_of_parameters() -> None:
+    assert parse_assumptions("n >= 1") == isl.Set("[n] -> { : n >= 1 }")
