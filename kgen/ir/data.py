@@ -52,6 +52,12 @@ class Declaration:
             object.__setattr__(self, key, value)
 
 
+def _check_name(name: str, what: str) -> None:
+    """Refuse what is no name; several, with commas, declare as many things alike."""
+    if not all(part.strip().isidentifier() for part in name.split(",")):
+        raise KernelError(f"'{name}' is not a name for {what}")
+
+
 @dataclass(frozen=True)
 class ArrayBase(Declaration):
     """An array: element type, shape (in elements), layout and address space.
@@ -72,8 +78,7 @@ class ArrayBase(Declaration):
     tags: frozenset[Tag] = frozenset()
 
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
-        if not self.name.isidentifier():
-            raise KernelError(f"'{self.name}' is not a name for an array")
+        _check_name(self.name, "an array")
         shape = parse_shape(self.shape)
         dim_tags = self.dim_tags
         if dim_tags is None and strides is not None and strides is not auto:
@@ -230,8 +235,7 @@ class ValueArg(Declaration, KernelArgument):
     tags: frozenset[Tag] = frozenset()
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier():
-            raise KernelError(f"'{self.name}' is not a name for a value")
+        _check_name(self.name, "a value")
         self._set(dtype=to_kgen_type(self.dtype), tags=frozenset(self.tags or ()))
 
     def __str__(self) -> str:

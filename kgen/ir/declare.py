@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ def read_kernel_data(
     else:
         items = given
     seen: set[str] = set()
-    for item in [*items, *(temporaries or {}).values()]:
+    for item in _one_by_one([*items, *(temporaries or {}).values()]):
         if item is ... or item == "...":
             declared.is_open = True
             continue
@@ -92,6 +92,17 @@ def read_kernel_data(
         else:
             declared.entries.append(name if isinstance(item, str) else item)
     return declared
+
+
+def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
+    """Take declarations of several names apart: ``GlobalArg("a, b")`` is two arrays."""
+    for item in items:
+        name = getattr(item, "name", "")
+        if isinstance(item, KernelArgument | TemporaryVariable) and "," in name:
+            for part in name.split(","):
+                yield item.copy(name=part.strip())
+        else:
+            yield item
 
 
 def declare_temporaries(
