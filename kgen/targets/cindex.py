@@ -124,8 +124,11 @@ class IntegerWriter:
             isinstance(factor, p.Variable) and factor.name in self.long_names
             for factor in expr.children[:2]
         )
-        factors = [self.text(expr.children[0], PREC_PRODUCT, wide=wide)]
-        factors.extend(self.text(factor, PREC_UNARY) for factor in expr.children[1:])
+        factors: list[str] = []
+        for factor in expr.children:
+            inner = PREC_UNARY if factors else PREC_PRODUCT
+            factors.append(self.text(factor, inner, wide=wide))
+            wide = wide and isinstance(factor, int | np.integer)  # it takes no cast
         return parenthesized(" * ".join(factors), PREC_PRODUCT, prec)
 
     def _quotient(self, expr: TruncQuotient | p.FloorDiv, prec: int, wide: bool) -> str:

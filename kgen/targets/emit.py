@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import cgen
-from pymbolic.mapper.stringifier import PREC_COMPARISON
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
 from kgen.ast.nodes import (
     Barrier,
@@ -21,6 +22,7 @@ from kgen.ast.nodes import (
 )
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
+from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT64, AddressSpace, NumpyType
 from kgen.targets.access import is_pointer
@@ -174,7 +176,7 @@ class _FunctionEmitter:
             case Let():
                 self._outside()
                 name = self.writer.type_name(node.dtype)
-                value = self.writer.integers.text(node.value)
+                value = self._value(node.value, node.dtype)
                 declaration = cgen.Const(cgen.Value(name, node.name))
                 out.append(cgen.Initializer(declaration, value))
                 self._emit(node.body, out)
@@ -190,9 +192,9 @@ class _FunctionEmitter:
 
     def _for(self, node: For) -> cgen.Generable:
         self._outside()
-        integers = self.writer.integers
-        start = f"{self.writer.type_name(node.dtype)} {node.iname} = {integers.text(node.first)}"
-        condition = f"{node.iname} < {integers.text(node.stop, PREC_COMPARISON)}"
+        first = self._value(node.first, node.dtype)
+        start = f"{self.writer.type_name(node.dtype)} {node.iname} = {first}"
+        condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
         step = f"++{node.iname}" if node.step == 1 else f"{node.iname} += {node.step}"
         loop = cgen.For(
             cgen.Line(start), cgen.Line(condition), cgen.Line(step), self._body(node.body)
@@ -200,6 +202,11 @@ class _FunctionEmitter:
         if node.comment is None:
             return loop
         return cgen.Collection([cgen.LineComment(node.comment), loop])
+
+    def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
+        """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
+        is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
+        return self.writer.integers.text(value, prec, wide=is_wide)
 
     def _if(self, node: If) -> cgen.Generable:
         self._outside()
