@@ -97,9 +97,11 @@ class _Collector(WalkMapper):
     def collect(self, insn: InstructionBase) -> None:
         self.insn_id = str(insn.id)
         place = Place(self._ordered(insn.within_inames))
-        data = [c for c in insn.sorted_predicates if any(n in self.arrays for n in variable_names(c))]
+        data = []
         for condition in insn.sorted_predicates:
-            if condition not in data:
+            if any(name in self.arrays for name in variable_names(condition)):
+                data.append(condition)
+            else:
                 place = _given(place, condition)
         for condition in data:  # looked at only where the others hold
             self.rec(condition, place)

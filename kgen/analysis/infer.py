@@ -48,6 +48,7 @@ def infer_types(
     """
     if given:
         kernel = with_dtypes(kernel, given)
+    _refuse_fractional_sizes(kernel)
     declared = {**kernel.arg_dict, **kernel.temporary_variables}
     unknown = [name for name, variable in declared.items() if variable.dtype is None]
     if not unknown:
@@ -97,6 +98,21 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
             for name, variable in kernel.temporary_variables.items()
         }
     return kernel.copy(**changes)
+
+
+def _refuse_fractional_sizes(kernel: LoopKernel) -> None:
+    for arg in kernel.args:
+        if not isinstance(arg, ValueArg) or arg.dtype is None or arg.dtype.is_integral():
+            continue
+        if arg.name in size_names(kernel):
+            raise TypeInferenceFailure(
+                message(
+                    f"'{arg.name}' is part of a loop bound, shape or offset and must be an "
+                    f"integer, not {arg.dtype.numpy_dtype}",
+                    kernel=kernel.name,
+                    hint=f"ValueArg('{arg.name}', numpy.int32)",
+                )
+            )
 
 
 def size_names(kernel: LoopKernel) -> tuple[str, ...]:

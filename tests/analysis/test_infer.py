@@ -192,6 +192,11 @@ def test_callers_and_declarations_must_agree() -> None:
         infer_types(declared, {"aa": np.float64})
 
 
+def test_sizes_are_integers() -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"'n' is part of a loop bound.* not float64"):
+        infer_types(kernel("out[i] = a[i]"), {"a": np.float32, "n": np.float64})
+
+
 def test_a_wrong_number_of_results() -> None:
     wrong = kernel("v[i], w[i] = argmin(k, a[k], k)")
     (insn,) = wrong.instructions
