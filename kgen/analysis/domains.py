@@ -18,6 +18,7 @@ from kgen.ir.domain import (
     dim_names,
     from_named,
     param_names,
+    sample_point,
     static_value,
     to_named,
 )
@@ -28,9 +29,9 @@ __all__ = [
     "AffineRow",
     "InameBounds",
     "Relation",
-    "agree",
     "bounds_of",
     "copy_dims",
+    "difference",
     "domain_of_copies",
     "drop_dims",
     "fix_dims",
@@ -159,22 +160,27 @@ def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
         if at < 0:
             continue
         if other >= 0:
-            domain = domain.equate(_PARAM, at, _PARAM, other).project_out(_PARAM, at, 1)
+            same = isl.Constraint.eq_from_names(domain.get_space(), {old: 1, new: -1})
+            domain = domain.add_constraint(same).project_out(_PARAM, at, 1)
         else:
             domain = domain.set_dim_name(_PARAM, at, new)
     return domain
 
 
-def agree(one: Set, other: Set, names: Mapping[str, str]) -> bool:
-    """Tell whether *one*, its dimensions renamed, is the same set as *other*."""
+def difference(
+    one: Set, other: Set, names: Mapping[str, str], assumptions: Set
+) -> dict[str, int] | None:
+    """Return a point that is in one of two sets only; ``None`` where they are the same.
+
+    The dimensions of *one* are renamed first; their order does not matter.
+    """
     for old, new in names.items():
         one = one.set_dim_name(_SET, _at(one, _SET, old), new)
-    order = dim_names(other)
-    for k, name in enumerate(order):
-        at = _at(one, _SET, name)
-        if at != k:  # the dimensions between move up by one
-            one = _move(one, at, k)
-    return bool(one.is_equal(other))
+    a = to_named(one).intersect(to_named(assumptions))
+    b = to_named(other).intersect(to_named(assumptions))
+    if a.is_equal(b):
+        return None
+    return sample_point(a.subtract(b).union(b.subtract(a)))
 
 
 @dataclass(frozen=True)
@@ -231,12 +237,6 @@ def _forget(domain: BasicSet, kind: isl.dim_type, names: Sequence[str]) -> Basic
         at = _at(domain, kind, name)
         domain = _insert(domain.project_out(kind, at, 1), kind, at, (name,))
     return domain
-
-
-def _move(domain: Set, source: int, target: int) -> Set:
-    """Move one dimension to another position; isl moves between kinds only."""
-    end = domain.dim(_PARAM)
-    return domain.move_dims(_PARAM, end, _SET, source, 1).move_dims(_SET, target, _PARAM, end, 1)
 
 
 def _rename(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pymbolic.primitives as p
@@ -31,11 +32,15 @@ from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_
 __all__ = [
     "InameMapper",
     "Replacement",
+    "Selection",
+    "bounds_follow",
     "called_rules",
     "direct_rules",
     "inames_used",
+    "replace_in_domains",
     "replace_in_priority",
     "replace_inames",
+    "shared_bounds",
 ]
 
 
@@ -50,6 +55,12 @@ class Replacement:
     def old(self) -> tuple[str, ...]:
         """The inames that are replaced."""
         return tuple(self.values)
+
+    @cached_property
+    def names(self) -> Mapping[str, str] | None:
+        """The new name of each old iname, where this only renames them one by one."""
+        names = {old: v.name for old, v in self.values.items() if isinstance(v, p.Variable)}
+        return names if len(names) == len(self.values) == len(self.new) else None
 
 
 class InameMapper(SubstitutionMapper):
@@ -112,7 +123,12 @@ def _same(new: Sequence[Any], old: Sequence[Any]) -> bool:
 def replaced_names(
     kernel: str, names: tuple[str, ...], change: Replacement, where: str
 ) -> tuple[str, ...]:
-    """Put the new inames in the place of the first old one; all old ones or none are there."""
+    """Put the new inames in the place of the first old one; all old ones or none are there.
+
+    Inames that are only renamed need not be there together.
+    """
+    if change.names is not None:
+        return tuple(change.names.get(name, name) for name in names)
     present = [name for name in names if name in change.values]
     if not present:
         return names
@@ -177,51 +193,73 @@ def _free_names(rule: SubstitutionRule) -> frozenset[str]:
 def replace_inames(
     kernel: LoopKernel,
     change: Replacement,
-    relation: Relation,
+    new_domains: Callable[[Selection], tuple[BasicSet, ...]],
     matches: InstructionTest,
     new_tags: Mapping[str, frozenset[Tag]] = constantdict(),
 ) -> LoopKernel:
     """Replace the old inames of *change* in the instructions that match.
 
-    The old inames stay, with a domain of their own, while other instructions use them.
-    Raises :class:`TransformError` when some but not all of them are around an instruction,
-    or when the bounds of a loop that is used on both sides depend on them.
+    The old inames stay, with a domain of their own, while other instructions use them;
+    *new_domains* gives all domains (:func:`replace_in_domains`). Raises
+    :class:`TransformError` when some but not all of them are around an instruction.
     """
-    old = frozenset(change.old)
-    users = [insn for insn in kernel.instructions if not old.isdisjoint(inames_used(kernel, insn))]
-    chosen = frozenset(str(insn.id) for insn in users if matches(insn))
-    others = [insn for insn in users if insn.id not in chosen]
-    keep_old = bool(others)
-    if users and not chosen:
-        shown = ", ".join(f"'{insn.id}'" for insn in users[:12])
+    select = select_users(kernel, change.old, matches)
+    substitutions, renamed = _replace_in_rules(kernel, change, select)
+    mapper = InameMapper(kernel.name, change, renamed)
+    instructions = [
+        _replace_in_instruction(kernel, insn, change, mapper) if insn.id in select.chosen else insn
+        for insn in kernel.instructions
+    ]
+    gone = frozenset(change.old) - select.kept
+    inames = {name: iname for name, iname in kernel.inames.items() if name not in gone}
+    for name in change.new:
+        if name not in inames:
+            inames[name] = Iname(name, new_tags.get(name, frozenset()))
+    slabs = kernel.iname_slab_increments
+    return kernel.copy(
+        domains=new_domains(select),
+        instructions=instructions,
+        substitutions=substitutions,
+        inames=inames,
+        loop_priority=replace_in_priority(kernel.loop_priority, change, select.kept),
+        iname_slab_increments={name: slab for name, slab in slabs.items() if name not in gone},
+    )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The instructions whose inames are replaced: ids, and what the *others* still use."""
+
+    chosen: frozenset[str]
+    others: tuple[InstructionBase, ...]
+    kept: frozenset[str]
+
+
+def select_users(kernel: LoopKernel, old: Sequence[str], matches: InstructionTest) -> Selection:
+    """Divide the instructions that use the inames *old* into those that match and others.
+
+    Raises :class:`NothingSelectedError` where some use them, but none of those matches.
+    """
+    chosen: set[str] = set()
+    others: list[InstructionBase] = []
+    kept: set[str] = set()
+    for insn in kernel.instructions:
+        used = inames_used(kernel, insn).intersection(old)
+        if used and matches(insn):
+            chosen.add(str(insn.id))
+        elif used:
+            others.append(insn)
+            kept.update(used)
+    if others and not chosen:
+        shown = ", ".join(f"'{insn.id}'" for insn in others[:12])
         raise NothingSelectedError(
             message(
-                f"'within' selects no instruction inside of '{change.old[0]}'",
+                f"'within' selects no instruction inside of '{old[0]}'",
                 kernel=kernel.name,
                 because=f"those inside of it are {shown}",
             )
         )
-    substitutions, renamed = _replace_in_rules(kernel, change, chosen, others)
-    mapper = InameMapper(kernel.name, change, renamed)
-    instructions = [
-        _replace_in_instruction(kernel, insn, change, mapper) if insn.id in chosen else insn
-        for insn in kernel.instructions
-    ]
-    inames = {name: iname for name, iname in kernel.inames.items() if keep_old or name not in old}
-    inames.update((name, Iname(name, new_tags.get(name, frozenset()))) for name in change.new)
-    slabs = {
-        name: slab
-        for name, slab in kernel.iname_slab_increments.items()
-        if keep_old or name not in old
-    }
-    return kernel.copy(
-        domains=_replace_in_domains(kernel, relation, chosen, keep_old=keep_old),
-        instructions=instructions,
-        substitutions=substitutions,
-        inames=inames,
-        loop_priority=replace_in_priority(kernel.loop_priority, change, keep_old=keep_old),
-        iname_slab_increments=slabs,
-    )
+    return Selection(frozenset(chosen), tuple(others), frozenset(kept))
 
 
 def _replace_in_instruction(
@@ -238,10 +276,9 @@ def _replace_in_instruction(
 def _replace_in_rules(
     kernel: LoopKernel,
     change: Replacement,
-    chosen: Collection[str],
-    others: Sequence[InstructionBase],
+    select: Selection,
 ) -> tuple[Mapping[str, SubstitutionRule], dict[str, str]]:
-    """Replace inames in the rules; those that *others* use too are copied first.
+    """Replace inames in the rules; those that others use too are copied first.
 
     Returns the rules, and the new names of the copies.
     """
@@ -257,9 +294,9 @@ def _replace_in_rules(
     if not touched:
         return rules, {}
     renamed: dict[str, str] = {}
-    if others:
-        mine = _rules_of(rules, [kernel.id_to_insn[insn_id] for insn_id in sorted(chosen)])
-        theirs = _rules_of(rules, others)
+    if select.others:
+        mine = _rules_of(rules, [kernel.id_to_insn[name] for name in sorted(select.chosen)])
+        theirs = _rules_of(rules, select.others)
         touched = [name for name in touched if name in mine]
         names = UniqueNameGenerator(set(taken_names(kernel)))
         renamed = {name: names(name) for name in touched if name in theirs}
@@ -277,45 +314,55 @@ def _rules_of(
     return frozenset(name for insn in insns for name in called_rules(rules, insn.expressions()))
 
 
-def _replace_in_domains(
-    kernel: LoopKernel, relation: Relation, chosen: Collection[str], *, keep_old: bool
+def replace_in_domains(
+    kernel: LoopKernel, relation: Relation, select: Selection
 ) -> tuple[BasicSet, ...]:
-    domains = merge_domains(kernel, relation.old)
+    """Return the domains of *kernel* with the inames of *relation* replaced.
+
+    Raises :class:`TransformError` when the bounds of a loop depend on the old inames, and
+    both the chosen instructions and others use it.
+    """
     result = []
-    for domain in domains:
-        dims = dim_names(domain)
-        if relation.old[0] in dims:
-            domain = replace_dims(domain, relation, keep_old=keep_old)
-        elif not set(relation.old).isdisjoint(param_names(domain)) and (
-            not keep_old or _belongs_to(kernel, dims, relation.old, chosen)
-        ):
+    for domain in merge_domains(kernel, relation.old):
+        if relation.old[0] in dim_names(domain):
+            domain = replace_dims(domain, relation, keep_old=bool(select.kept))
+        elif bounds_follow(kernel, domain, relation.old, select):
             domain = replace_dims(domain, relation)
         result.append(domain)
     return tuple(result)
 
 
-def _belongs_to(
-    kernel: LoopKernel, dims: Sequence[str], old: Sequence[str], chosen: Collection[str]
+def bounds_follow(
+    kernel: LoopKernel, domain: BasicSet, old: Sequence[str], select: Selection
 ) -> bool:
-    """Tell whether loops bounded by the old inames are used by chosen instructions only.
+    """Tell whether *domain* has old inames as parameters, and is the chosen instructions' own.
 
-    Refuses loops that others use as well: their bounds would need both versions.
+    Refuses a domain that others use as well: its bounds would need both versions.
     """
+    if set(old).isdisjoint(param_names(domain)):
+        return False
+    if not select.kept:
+        return True
+    dims = dim_names(domain)
     users = [insn for insn in kernel.instructions if not inames_used(kernel, insn).isdisjoint(dims)]
-    inside = [insn for insn in users if insn.id in chosen]
+    inside = [insn for insn in users if insn.id in select.chosen]
     if inside and len(inside) < len(users):
-        outside = next(insn for insn in users if insn.id not in chosen)
         name = min(inames_used(kernel, inside[0]).intersection(dims))
-        raise TransformError(
-            message(
-                f"the bounds of loop '{name}' depend on '{old[0]}', and '{inside[0].id}' and "
-                f"'{outside.id}' share it",
-                kernel=kernel.name,
-                because=f"only '{inside[0].id}' gets other loops for '{old[0]}'",
-                hint=f"duplicate_inames(kernel, '{name}', within='id:{inside[0].id}') first",
-            )
-        )
+        raise shared_bounds(kernel, name, old[0], str(inside[0].id))
     return bool(inside)
+
+
+def shared_bounds(kernel: LoopKernel, name: str, old: str, insn_id: str) -> TransformError:
+    """Make the error for a loop that would need bounds in terms of old and of new inames."""
+    return TransformError(
+        message(
+            f"the bounds of loop '{name}' depend on '{old}', which others keep",
+            kernel=kernel.name,
+            because=f"'{name}' is around '{insn_id}', which gets another loop for '{old}'",
+            hint=f"duplicate_inames(kernel, '{name}', within='id:{insn_id}') first, "
+            "or both at once",
+        )
+    )
 
 
 def merge_domains(kernel: LoopKernel, inames: Sequence[str]) -> tuple[BasicSet, ...]:
@@ -330,17 +377,22 @@ def merge_domains(kernel: LoopKernel, inames: Sequence[str]) -> tuple[BasicSet, 
 
 
 def replace_in_priority(
-    priority: Sequence[tuple[str, ...]], change: Replacement, *, keep_old: bool
+    priority: Sequence[tuple[str, ...]], change: Replacement, kept: Collection[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Put the new inames where the first old one was, beside the old order if that stays."""
+    """Put the new inames where the old ones were, beside the old order if that stays."""
     result: dict[tuple[str, ...], None] = {}
     for names in priority:
-        at = next((k for k, name in enumerate(names) if name in change.values), None)
-        if at is None or keep_old:
+        here = [name for name in names if name in change.values]
+        if all(name in kept for name in here):
             result[names] = None
-        if at is not None:
-            rest = tuple(name for name in names[at:] if name not in change.values)
+        if not here:
+            continue
+        if change.names is not None:
+            changed = tuple(change.names.get(name, name) for name in names)
+        else:
+            at = names.index(here[0])
+            rest = tuple(name for name in names[at:] if name not in here)
             changed = tuple(dict.fromkeys((*names[:at], *change.new, *rest)))
-            if len(changed) > 1:
-                result[changed] = None
+        if len(changed) > 1:
+            result[changed] = None
     return tuple(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
-from kgen.transforms.rewrite import Replacement, replace_inames
+from kgen.transforms.rewrite import Replacement, replace_in_domains, replace_inames
 from kgen.transforms.select import (
     matcher,
     require_iname,
@@ -157,7 +158,8 @@ def _split(
     )
     value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
     change = Replacement({old: value}, names)
-    result = replace_inames(kernel, change, relation, matcher(kernel, within))
+    new_domains = partial(replace_in_domains, kernel, relation)
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
     slab = _read_slabs(kernel, slabs)
     if slab != (0, 0):
         result = result.copy(iname_slab_increments={**result.iname_slab_increments, outer: slab})
@@ -266,5 +268,6 @@ def join_inames(
     values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
     relation = Relation(old=names, new=(new,), zero=(row,))
     change = Replacement({name: values[name] for name in names}, (new,))
-    result = replace_inames(kernel, change, relation, matcher(kernel, within))
+    new_domains = partial(replace_in_domains, kernel, relation)
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
     return give_tags(result, {new: [parse_tag(tag)]})

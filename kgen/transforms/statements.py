@@ -1,0 +1,274 @@
+"""Instructions: their dependencies, priorities, tags and ids; adding and removing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from pytools.tag import Tag
+
+from kgen.errors import TransformError, message
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.parse import parse
+from kgen.ir.tags import TagLike, to_tags
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.select import (
+    NothingSelectedError,
+    matcher,
+    require_instruction,
+    transform,
+)
+
+__all__ = [
+    "add_dependency",
+    "find_instructions",
+    "map_instructions",
+    "remove_instructions",
+    "remove_predicates_from_insn",
+    "replace_instruction_ids",
+    "set_instruction_priority",
+    "tag_instructions",
+]
+
+
+def find_instructions(
+    program: LoopKernel | TranslationUnit, insn_match: Any
+) -> list[InstructionBase]:
+    """Return the instructions that match, in program order.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}"])
+    >>> [insn.id for insn in find_instructions(knl, "writes:b")]
+    ['two']
+    """
+    if isinstance(program, TranslationUnit):
+        return [insn for one in program.kernels() for insn in find_instructions(one, insn_match)]
+    return list(filter(matcher(program, insn_match), program.instructions))
+
+
+def found(kernel: LoopKernel, insn_match: Any) -> list[InstructionBase]:
+    """Return the instructions that match, or refuse when none does."""
+    insns = find_instructions(kernel, insn_match)
+    if not insns:
+        raise NothingSelectedError(
+            message(f"no instruction matches '{insn_match}'", kernel=kernel.name)
+        )
+    return insns
+
+
+@transform
+def map_instructions(
+    kernel: LoopKernel, insn_match: Any, f: Callable[[InstructionBase], InstructionBase]
+) -> LoopKernel:
+    """Replace each instruction that matches by what *f* makes of it.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> knl = map_instructions(knl, None, lambda insn: insn.copy(priority=7))
+    >>> knl.default_entrypoint.instructions[0].priority
+    7
+    """
+    test = matcher(kernel, insn_match)
+    return kernel.copy(
+        instructions=tuple(f(insn) if test(insn) else insn for insn in kernel.instructions)
+    )
+
+
+@transform
+def set_instruction_priority(kernel: LoopKernel, insn_match: Any, priority: int) -> LoopKernel:
+    """Let the instructions that match run early (a high priority) among those that may run.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}"])
+    >>> print(set_instruction_priority(knl, "id:two", 5).default_entrypoint.id_to_insn["two"])
+    b[i] = 1  {id=two, priority=5}
+    """
+    return map_instructions(kernel, insn_match, lambda insn: insn.copy(priority=priority))
+
+
+@transform
+def tag_instructions(kernel: LoopKernel, new_tag: TagLike, within: Any = None) -> LoopKernel:
+    """Add a tag to the instructions that match, for ``within="tag:..."`` later.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> print(tag_instructions(knl, "store").default_entrypoint.instructions[0])
+    a[i] = 0  {id=insn, tags=store}
+    """
+    tags: frozenset[Tag] = to_tags(new_tag)
+    return map_instructions(kernel, within, lambda insn: insn.copy(tags=insn.tags | tags))
+
+
+# -- dependencies ------------------------------------------------------------------------------
+
+
+@transform
+def add_dependency(kernel: LoopKernel, insn_match: Any, depends_on: Any) -> LoopKernel:
+    """Let the instructions that match run after those that match *depends_on*.
+
+    ::
+
+        a[i] = 0   {id=one}      add_dependency(kernel,       a[i] = 0   {id=one}
+        b[i] = 1   {id=two}        "id:two", "id:one")   =>   b[i] = 1   {id=two,dep=one}
+
+    Raises :class:`TransformError` when one of the two selects nothing.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}"])
+    >>> knl = add_dependency(knl, "id:two", "id:one")
+    >>> knl.default_entrypoint.id_to_insn["two"].depends_on
+    frozenset({'one'})
+    """
+    first = frozenset(str(insn.id) for insn in found(kernel, _id_or_match(kernel, depends_on)))
+    then = {insn.id for insn in found(kernel, insn_match)}
+    return kernel.copy(
+        instructions=tuple(
+            insn.copy(depends_on=insn.depends_on | (first - {insn.id})) if insn.id in then else insn
+            for insn in kernel.instructions
+        )
+    )
+
+
+def _id_or_match(kernel: LoopKernel, given: Any) -> Any:
+    """Read a plain id as a match expression."""
+    if isinstance(given, str) and given in kernel.id_to_insn:
+        return f"id:{given}"
+    return given
+
+
+@transform
+def remove_instructions(kernel: LoopKernel, insn_ids: str | Collection[str] | Any) -> LoopKernel:
+    """Remove instructions; what waited for them waits for what they waited for.
+
+    :arg insn_ids: ids, or a match expression
+
+    ::
+
+        a[i] = 0  {id=one}                                     a[i] = 0  {id=one}
+        b[i] = 1  {id=two,dep=one}      remove_instructions(   c[i] = 2  {id=three,dep=one}
+        c[i] = 2  {id=three,dep=two}     kernel, {"two"})  =>
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two,dep=one}"])
+    >>> [insn.id for insn in remove_instructions(knl, {"two"}).default_entrypoint.instructions]
+    ['one']
+    """
+    if isinstance(insn_ids, str) or callable(insn_ids):
+        gone = {insn.id for insn in found(kernel, _id_or_match(kernel, insn_ids))}
+    else:
+        gone = {require_instruction(kernel, insn_id).id for insn_id in insn_ids}
+    if not gone:
+        return kernel
+    inherited = _dependencies_beyond(kernel, gone)
+    return kernel.copy(
+        instructions=tuple(
+            _without(insn, gone, inherited) for insn in kernel.instructions if insn.id not in gone
+        )
+    )
+
+
+def _dependencies_beyond(
+    kernel: LoopKernel, gone: Collection[str | None]
+) -> dict[str, frozenset[str]]:
+    """Return, for each removed instruction, those that stay and that it waited for."""
+    result: dict[str, frozenset[str]] = {}
+    for start in kernel.instructions:  # in program order: mostly, what is needed is known
+        if start.id not in gone or start.id in result:
+            continue
+        seen, stack, beyond = {str(start.id)}, [str(start.id)], set[str]()
+        while stack:
+            for name in kernel.id_to_insn[stack.pop()].depends_on:
+                if name in result:
+                    beyond |= result[name]
+                elif name not in gone:
+                    beyond.add(name)
+                elif name not in seen:
+                    seen.add(name)
+                    stack.append(name)
+        result[str(start.id)] = frozenset(beyond)
+    return result
+
+
+def _without(
+    insn: InstructionBase,
+    gone: Collection[str | None],
+    inherited: Mapping[str, frozenset[str]],
+) -> InstructionBase:
+    depends_on, no_sync_with = insn.depends_on, insn.no_sync_with
+    lost = [name for name in depends_on if name in gone]
+    if lost:
+        depends_on = depends_on.difference(lost).union(*(inherited[name] for name in lost))
+    pairs = frozenset(pair for pair in no_sync_with if pair[0] not in gone)
+    if not lost and pairs == no_sync_with:
+        return insn
+    return insn.copy(depends_on=depends_on - {insn.id}, no_sync_with=pairs)
+
+
+@transform
+def replace_instruction_ids(
+    kernel: LoopKernel, replacements: Mapping[str, Sequence[str]]
+) -> LoopKernel:
+    """Rename instructions: ``{"old": ["new"]}``.
+
+    Whatever waits for ``old`` waits for all ids in the list, of which the first one is the
+    new name.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {dep=one}"])
+    >>> print(replace_instruction_ids(knl, {"one": ["first"]}).default_entrypoint.instructions[0])
+    a[i] = 0  {id=first}
+    """
+    new_ids = {old: tuple(new) for old, new in replacements.items()}
+    for old, new in new_ids.items():
+        require_instruction(kernel, old)
+        if not new:
+            raise TransformError(
+                message(
+                    f"instruction '{old}' is given no new id",
+                    kernel=kernel.name,
+                    hint="remove_instructions(kernel, ...) removes one",
+                )
+            )
+
+    def renamed(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(new for name in names for new in new_ids.get(name, (name,)))
+
+    def change(insn: InstructionBase) -> InstructionBase:
+        pairs = [(new, scope) for name, scope in insn.no_sync_with for new in renamed((name,))]
+        if insn.id not in new_ids and insn.depends_on.isdisjoint(new_ids):
+            return insn if insn.no_sync_with == set(pairs) else insn.copy(no_sync_with=pairs)
+        (insn_id, *_) = new_ids.get(str(insn.id), (insn.id,))
+        depends_on = renamed(insn.depends_on) - {insn_id}
+        return insn.copy(id=insn_id, depends_on=depends_on, no_sync_with=frozenset(pairs))
+
+    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+
+
+@transform
+def remove_predicates_from_insn(
+    kernel: LoopKernel, predicates: Iterable[Any], insn_match: Any
+) -> LoopKernel:
+    """Take conditions off the instructions that match.
+
+    :arg predicates: the conditions, as expressions or text
+
+    ::
+
+        if i > 3               =>  a[i] = 0
+          a[i] = 0
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<9 }", "a[i] = 0 {id=one, if=i>3}")
+    >>> knl = remove_predicates_from_insn(knl, ["i > 3"], "id:one")
+    >>> knl.default_entrypoint.instructions[0].predicates
+    frozenset()
+    """
+    given = [predicates] if isinstance(predicates, str) else predicates
+    gone = frozenset(parse(c) if isinstance(c, str) else c for c in given)
+    chosen = {insn.id for insn in found(kernel, insn_match)}
+    return map_instructions(
+        kernel,
+        lambda _, insn: insn.id in chosen,
+        lambda insn: insn.copy(predicates=insn.predicates - gone),
+    )

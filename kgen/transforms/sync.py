@@ -1,0 +1,175 @@
+"""Barriers, and dependencies that need none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pytools.tag import Tag
+
+from kgen.errors import TransformError, message
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import TagLike, to_tags
+from kgen.transforms.select import require_iname, split_names, transform
+from kgen.transforms.statements import found
+
+__all__ = ["add_barrier", "add_nosync"]
+
+_SCOPES = ("local", "global", "any")
+
+
+@transform
+def add_nosync(
+    kernel: LoopKernel,
+    scope: str,
+    source: Any,
+    sink: Any,
+    bidirectional: bool = False,
+    force: bool = False,
+    empty_ok: bool = False,
+) -> LoopKernel:
+    """Say that no barrier is needed between two groups of instructions.
+
+    It is said where *sink* depends on *source*, or the two are in conflicting groups.
+
+    :arg scope: ``"local"``, ``"global"`` or ``"any"``: the memory that it is about
+    :arg source, sink: instruction ids or match expressions
+    :arg bidirectional: say it at the sources as well
+    :arg force: say it of all pairs, whether or not they depend on each other
+    :arg empty_ok: accept that there is no such pair
+
+    ::
+
+        b[i] = a[i]   {id=two,dep=one}  =>  b[i] = a[i]   {id=two,dep=one,nosync=one@global}
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two,dep=one}"])
+    >>> print(add_nosync(knl, "global", "id:one", "id:two").default_entrypoint.id_to_insn["two"])
+    b[i] = 1  {id=two, nosync=one@global}
+    """
+    if scope not in _SCOPES:
+        raise TransformError(
+            message(
+                f"'{scope}' is not a scope of synchronization",
+                kernel=kernel.name,
+                hint="it is 'local', 'global' or 'any'",
+            )
+        )
+    sources, sinks = _selected(kernel, source), _selected(kernel, sink)
+    new: dict[str, set[tuple[str, str]]] = {}
+    for later in sinks:
+        before = None if force else _ancestors(kernel, later)
+        for first in sources:
+            if first is later:
+                continue
+            if before is None or first.id in before or _conflict(first, later):
+                new.setdefault(str(later.id), set()).add((str(first.id), scope))
+                if bidirectional:
+                    new.setdefault(str(first.id), set()).add((str(later.id), scope))
+    if not new and not empty_ok:
+        raise TransformError(
+            message(
+                f"no instruction of '{sink}' depends on one of '{source}'",
+                kernel=kernel.name,
+                hint="force=True says it all the same; empty_ok=True accepts it",
+            )
+        )
+    return kernel.copy(
+        instructions=tuple(
+            insn.copy(no_sync_with=insn.no_sync_with | new[str(insn.id)])
+            if insn.id in new
+            else insn
+            for insn in kernel.instructions
+        )
+    )
+
+
+def _selected(kernel: LoopKernel, given: Any) -> list[InstructionBase]:
+    if isinstance(given, str) and given in kernel.id_to_insn:
+        return [kernel.id_to_insn[given]]
+    return found(kernel, given)
+
+
+def _ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return all instructions that run before *insn*, directly or not."""
+    seen: set[str] = set()
+    stack = list(insn.depends_on)
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack.extend(kernel.id_to_insn[name].depends_on)
+    return frozenset(seen)
+
+
+def _conflict(one: InstructionBase, other: InstructionBase) -> bool:
+    return not (
+        one.groups.isdisjoint(other.conflicts_with_groups)
+        and other.groups.isdisjoint(one.conflicts_with_groups)
+    )
+
+
+@transform
+def add_barrier(
+    kernel: LoopKernel,
+    insn_before: Any = "",
+    insn_after: Any = "",
+    id_based_on: str | None = None,
+    tags: TagLike | Iterable[str | Tag] = None,
+    synchronization_kind: str = "global",
+    mem_kind: str | None = None,
+    within_inames: Iterable[str] | None = None,
+) -> LoopKernel:
+    """Put a barrier between two groups of instructions.
+
+    :arg insn_before, insn_after: match expressions; none when empty
+    :arg id_based_on: the barrier is called ``g_barrier`` or ``l_barrier`` by default
+    :arg synchronization_kind: ``"global"`` for all work-items, ``"local"`` for a work-group
+    :arg mem_kind: which memory a local barrier makes consistent, its own kind by default
+    :arg within_inames: the loops around the barrier; none by default
+
+    ::
+
+        a[i] = 0      {id=one}       a[i] = 0      {id=one}
+        b[i] = a[3-i] {id=two}  =>   ... gbarrier  {id=g_barrier,dep=one}
+                                     b[i] = a[3-i] {id=two,dep=g_barrier}
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = a[3-i] {id=two}"])
+    >>> knl = add_barrier(knl, "id:one", "id:two")
+    >>> knl.default_entrypoint.id_to_insn["two"].depends_on == {"one", "g_barrier"}
+    True
+    """
+    for kind in (synchronization_kind, mem_kind or synchronization_kind):
+        if kind not in ("local", "global"):
+            raise TransformError(
+                message(
+                    f"'{kind}' is not a kind of barrier",
+                    kernel=kernel.name,
+                    hint="it is 'local' or 'global'",
+                )
+            )
+    before = found(kernel, insn_before) if insn_before else []
+    after = found(kernel, insn_after) if insn_after else []
+    based_on = id_based_on or f"{synchronization_kind[0]}_barrier"
+    barrier = BarrierInstruction(
+        id=kernel.make_unique_instruction_id(based_on),
+        depends_on=frozenset(str(insn.id) for insn in before),
+        depends_on_is_final=True,
+        within_inames=frozenset(split_names(within_inames or ())),
+        within_inames_is_final=True,
+        tags=to_tags(tags),
+        synchronization_kind=synchronization_kind,
+        mem_kind=mem_kind or synchronization_kind,
+    )
+    for name in sorted(barrier.within_inames):
+        require_iname(kernel, name)
+    later = {insn.id for insn in after}
+    instructions = [
+        insn.copy(depends_on=insn.depends_on | {str(barrier.id)}) if insn.id in later else insn
+        for insn in kernel.instructions
+    ]
+    at = min((k for k, insn in enumerate(instructions) if insn.id in later), default=None)
+    instructions.insert(len(instructions) if at is None else at, barrier)
+    return kernel.copy(instructions=instructions)
