@@ -13,6 +13,7 @@ from typing import Any
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PEER_VENV = ROOT / ".bench-venv"
+N_LINES_OF_FAILURE = 5
 PEER_PACKAGES = ["loopy", "pyopencl"]
 
 
@@ -36,8 +37,8 @@ def python_of(module: str) -> str:
 def run_json(module: str, script: str, *arguments: str, timeout: float = 600) -> dict[str, Any]:
     """Run a script of this folder where *module* is; return the JSON of its last line.
 
-    A script that fails, or runs longer than *timeout* seconds, gives ``{"error": ...}``, and its
-    messages go to our standard error.
+    A script that fails, or runs longer than *timeout* seconds, gives ``{"error": ...}``; the end of
+    its messages goes to our standard error.
     """
     command = [python_of(module), str(HERE / script), module, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -48,7 +49,7 @@ def run_json(module: str, script: str, *arguments: str, timeout: float = 600) ->
     except subprocess.TimeoutExpired:
         return {"error": f"over {timeout:.0f} s"}
     if run.returncode != 0:
-        print(run.stderr, file=sys.stderr)
+        print("\n".join(run.stderr.splitlines()[-N_LINES_OF_FAILURE:]), file=sys.stderr)
         return {"error": (run.stderr.splitlines() or [f"exit {run.returncode}"])[-1][:60]}
     result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return result

@@ -26,7 +26,7 @@ import pyopencl as cl
 import pyopencl.array
 
 SIZE = 16
-N_BATCHES = 40
+MIN_BATCHES, MAX_BATCHES, SECONDS = 5, 100, 0.5
 OPENCL_SOURCE = """
 __kernel void twice(__global float const *restrict a, __global float *restrict out, int const n)
 {
@@ -47,8 +47,10 @@ def microseconds(launch: Callable[[], Any], wait: Callable[[], Any], n_calls: in
     """Return the median time of one call over batches of *n_calls*, after a warm-up."""
     launch()
     wait()
-    batches = []
-    for _ in range(N_BATCHES):
+    batches: list[float] = []
+    while len(batches) < MIN_BATCHES or (
+        len(batches) < MAX_BATCHES and sum(batches) * n_calls < SECONDS
+    ):
         start = time.perf_counter()
         for _ in range(n_calls):
             launch()
