@@ -98,7 +98,7 @@ def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
     """Take declarations of several names apart: ``GlobalArg("a, b")`` is two arrays."""
     for item in items:
         name = getattr(item, "name", "")
-        if isinstance(item, KernelArgument | TemporaryVariable) and "," in name:
+        if isinstance(item, ArrayArg | ValueArg | TemporaryVariable) and "," in name:
             for part in name.split(","):
                 yield item.copy(name=part.strip())
         else:

@@ -36,7 +36,7 @@ def test_priority_is_advice_where_inclusion_decides() -> None:
 def test_priorities_combine_over_several_calls() -> None:
     knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "a[i, j, k] = 0")
     knl = lp.prioritize_loops(lp.prioritize_loops(knl, "k,i"), "i,j")
-    assert tree(knl).split() == "for k for i for j run insn".split()
+    assert tree(knl) == "for k\n  for i\n    for j\n      run insn"
 
 
 def test_contradicting_priorities_are_refused() -> None:

@@ -81,7 +81,13 @@ def test_ilp_repeats_each_instruction_innermost() -> None:
 def test_a_global_barrier_splits_the_kernel() -> None:
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
-        "for i\na[i] = 0 {id=a}\n... gbarrier {id=g, dep=a}\nb[i] = a[n - i - 1] {id=b, dep=g}\nend",
+        """
+        for i
+          a[i] = 0 {id=a}
+          ... gbarrier {id=g, dep=a}
+          b[i] = a[n - i - 1] {id=b, dep=g}
+        end
+        """,
         name="two",
     )
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")

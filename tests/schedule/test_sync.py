@@ -64,7 +64,7 @@ def test_two_groups_on_one_element_need_a_global_barrier() -> None:
         assumptions="n mod 16 = 0 and n >= 16",
     )
     knl = lp.split_iname(knl, "i", 16, inner_tag="l.0", outer_tag="g.0")
-    with pytest.raises(lp.MissingBarrierError, match="'put depends on get'.*variable 'arr'"):
+    with pytest.raises(lp.MissingBarrierError, match=r"'put depends on get'.*variable 'arr'"):
         schedule(knl)
 
 
