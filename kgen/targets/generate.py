@@ -175,7 +175,19 @@ def generate_header(
 
 
 def generate_body(unit: TranslationUnit | LoopKernel) -> str:
-    """Return the text between the braces of the only device function."""
+    """Return the text between the braces of the only device function.
+
+    Raises :class:`CodegenError` for a kernel of several launches.
+    """
     (module,) = generate_code_v2(unit).modules
-    text = module.device_source
-    return text[text.index("{\n") + 2 : text.rindex("\n}")]
+    if len(module.launches) > 1:
+        raise CodegenError(
+            message(
+                f"there are {len(module.launches)} device functions, one for each launch",
+                kernel=module.name,
+                hint="generate_code_v2(...).device_code() is the text of all",
+            )
+        )
+    head = module.header.removesuffix(";") + "\n{\n"
+    _, _, body = module.device_source.partition(head)
+    return body[: body.rindex("\n}")]

@@ -1,0 +1,41 @@
+"""Where 32 bits are not proved to be enough, no factor is multiplied in 32 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import kgen as lp
+
+
+def body_of(domain: str, instruction: str, assumptions: str | None = None) -> str:
+    arrays = [lp.GlobalArg("a", np.int8), ...]
+    target = lp.CTarget()
+    knl = lp.make_kernel(domain, instruction, arrays, target=target, assumptions=assumptions)
+    return lp.generate_body(knl)
+
+
+def test_product_of_variables() -> None:
+    assert "a[(int64_t) n * i + j]" in body_of("{ [i, j]: 0 <= i, j < n }", "a[i, j] = 1")
+
+
+def test_product_with_a_number() -> None:
+    text = body_of("{ [i, j]: 0 <= i < n and 0 <= j < 3 }", "a[i, j] = 1")
+    assert "a[3 * (int64_t) i + j]" in text
+
+
+def test_bound_of_a_long_loop() -> None:
+    text = body_of("{ [i]: 0 <= i < 3*n }", "a[i] = 1")
+    assert "for (int64_t i = 0; i < 3 * (int64_t) n; ++i)" in text
+
+
+def test_assumption_proves_32_bits() -> None:
+    text = body_of("{ [i]: 0 <= i < 3*n }", "a[i] = 1", "n <= 1000")
+    assert (
+        "for (int32_t i = 0; i < 3 * n; ++i)" in text or "for (int i = 0; i < 3 * n; ++i)" in text
+    )
+
+
+def test_body_of_a_kernel_with_a_helper() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "a[i] = 1", [lp.GlobalArg("a", np.int8), ...])
+    knl = lp.split_iname(knl.copy(target=lp.CTarget()), "i", 8)
+    assert lp.generate_body(knl).startswith("  for (int i_outer = 0;")
