@@ -65,10 +65,11 @@ _INNER_PRECEDENCE: Final = {"+": PREC_SUM, "-": PREC_PRODUCT}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand, the operator before it, and the type that it has in the text."""
+    """An operand, the operator before it, its type, and the type that it gets in the text."""
 
     sign: str
     expr: Expr
+    own: NumpyType
     dtype: NumpyType
 
 
@@ -247,7 +248,11 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
         return self._chain(chain, result, PREC_PRODUCT, enclosing_prec)
 
     def _typed(self, parts: list[tuple[str, Expr]], result: NumpyType) -> list[Operand]:
-        return [Operand(sign, part, self.own_type(part, result)) for sign, part in parts]
+        chain = []
+        for sign, part in parts:
+            own = self.own_type(part, result)
+            chain.append(Operand(sign, part, own, own))
+        return chain
 
     def _chain(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
         """Write operands joined by operators, computed from left to right."""
@@ -266,7 +271,7 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
         return self._truncated("".join(parts), result, own_prec, prec)
 
     def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
-        if wanted is operand.dtype:
+        if wanted is operand.own:
             return self.rec(operand.expr, prec, wanted)
         return self.converted(operand.expr, wanted, prec)
 

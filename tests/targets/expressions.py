@@ -1,0 +1,149 @@
+"""Expressions with what numpy makes of them: computed by every target, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+f4, f8, c8, c16 = np.float32, np.float64, np.complex64, np.complex128
+i1, i2, i4, i8, u1, u2, u4, u8 = (
+    np.int8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.uint8,
+    np.uint16,
+    np.uint32,
+    np.uint64,
+)
+
+N = 12
+
+
+@dataclass(frozen=True)
+class Case:
+    """``out[i] = text``, and the same in numpy; ``i`` is an argument there."""
+
+    text: str
+    dtypes: dict[str, Any]
+    expected: Callable[..., Any]
+
+    @property
+    def instruction(self) -> str:
+        return f"out[i] = {self.text}"
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return arguments: positive and negative numbers, no zero, the same always."""
+        steps = np.arange(N)
+        values = np.where(steps % 3 == 1, -1.0, 1.0) * (1 + steps % 5 + 0.25 * (steps % 4))
+        arrays = {}
+        for k, (name, dtype) in enumerate(self.dtypes.items()):
+            numbers = np.roll(values, k)
+            kind = np.dtype(dtype).kind
+            if kind == "u":
+                numbers = np.abs(numbers)
+            if kind == "c":
+                numbers = numbers + 0.5j * np.roll(numbers, 1)
+            arrays[name] = (
+                np.trunc(numbers).astype(dtype) if kind in "iu" else numbers.astype(dtype)
+            )
+        return arrays
+
+
+def case(text: str, expected: Callable[..., Any], **dtypes: Any) -> Case:
+    return Case(text, dtypes, expected)
+
+
+CASES = [
+    # what numbers and types become
+    case("2*a[i]", lambda i, a: f4(2) * a, a=f4),
+    case("i*a[i]", lambda i, a: i * a, a=f4),
+    case("a[i] + b[i]", lambda i, a, b: a.astype(i8) + b, a=u4, b=i4),
+    case("a[i]*b[i]*c[i]", lambda i, a, b, c: a.astype(f8) * b * c, a=i8, b=f4, c=f4),
+    case("a[i] + b[i] > 5", lambda i, a, b: (a + b) > 5, a=i2, b=i2),
+    case("(100*a[i]*b[i]) // 2", lambda i, a, b: (100 * a * b) // 2, a=u1, b=u1),
+    case("a[i] - b[i] - (c[i] - a[i])", lambda i, a, b, c: a - b - (c - a), a=f8, b=f8, c=f8),
+    case("-a[i] - (-b[i])*2", lambda i, a, b: -a + 2 * b, a=f4, b=f4),
+    case("cast(float32, a[i]) / 3", lambda i, a: a.astype(f4) / f4(3), a=i4),
+    # division
+    case("a[i] / b[i]", lambda i, a, b: a / b, a=i4, b=i4),
+    case("a[i] / 4", lambda i, a: a / 4, a=i8),
+    case("a[i] // b[i]", lambda i, a, b: a // b, a=i4, b=i4),
+    case("a[i] % b[i]", lambda i, a, b: a % b, a=i8, b=i8),
+    case("a[i] // b[i] + a[i] % b[i]", lambda i, a, b: a // b + a % b, a=u4, b=u4),
+    case("a[i] // b[i]", lambda i, a, b: np.floor(a / b), a=f4, b=f4),
+    case("a[i] % b[i]", lambda i, a, b: np.mod(a, b), a=f8, b=f8),
+    case("(i + 1) % n + (n - 1 - i) // 4", lambda i: (i + 1) % N + (N - 1 - i) // 4),
+    # powers
+    case("a[i]**2 + a[i]**3", lambda i, a: a**2 + a**3, a=f4),
+    case("a[i]**(-2)", lambda i, a: 1 / a**2, a=f8),
+    case(
+        "abs(a[i])**0.5 + abs(a[i])**b[i]", lambda i, a, b: abs(a) ** 0.5 + abs(a) ** b, a=f8, b=i4
+    ),
+    case("a[i]**b[i]", lambda i, a, b: a ** b.astype(i4), a=i4, b=u1),
+    case("a[i]**5 + a[i]**1 + a[i]**0", lambda i, a: a**5 + a + 1, a=i8),
+    # bits
+    case("a[i] & 3 | 1 << b[i]", lambda i, a, b: (a & 3) | (1 << b.astype(i4)), a=i4, b=u1),
+    case("(a[i] ^ b[i]) >> 1", lambda i, a, b: (a ^ b) >> 1, a=i4, b=i4),
+    case("~a[i] & 255", lambda i, a: ~a & 255, a=i4),
+    case("(a[i] & b[i]) == 2", lambda i, a, b: (a & b) == 2, a=i4, b=i4),
+    # conditions
+    case("a[i] if a[i] > 0 else 0", lambda i, a: np.where(a > 0, a, 0), a=f4),
+    case(
+        "a[i] if i < 3 else (b[i] if i < 6 else 1)",
+        lambda i, a, b: np.where(i < 3, a, np.where(i < 6, b, 1)),
+        a=f4,
+        b=f8,
+    ),
+    case(
+        "a[i] > 0 and (b[i] == 1 or not (a[i] < b[i]))",
+        lambda i, a, b: (a > 0) & ((b == 1) | ~(a < b)),
+        a=f4,
+        b=i4,
+    ),
+    case("a[i] < b[i]", lambda i, a, b: a.astype(i8) < b, a=i4, b=u4),
+    case("(a[i] < 0) == (b[i] < 0)", lambda i, a, b: (a < 0) == (b < 0), a=f4, b=f4),
+    # functions
+    case("min(a[i], b[i], 2)", lambda i, a, b: np.minimum(np.minimum(a, b), 2), a=i4, b=i4),
+    case(
+        "max(a[i], 0)*min(b[i], 1)", lambda i, a, b: np.maximum(a, 0) * np.minimum(b, 1), a=f4, b=f4
+    ),
+    case("max(a[i], b[i])", lambda i, a, b: np.maximum(a, b), a=i8, b=i4),
+    case("abs(a[i]) + abs(b[i])", lambda i, a, b: abs(a) + abs(b), a=i4, b=f8),
+    case("abs(a[i]) - 1", lambda i, a: a - 1.0, a=u4),
+    case("sin(i) + exp(a[i] / 4)", lambda i, a: np.sin(i) + np.exp(a / 4), a=f4),
+    case(
+        "atan2(a[i], 2) + fma(a[i], b[i], 1)",
+        lambda i, a, b: np.arctan2(a, 2) + a * b + 1,
+        a=f8,
+        b=f8,
+    ),
+    case("isnan(a[i]) + signbit(a[i])", lambda i, a: 0 + np.signbit(a), a=f4),
+    case(
+        "lrint(a[i]) + lround(b[i])",
+        lambda i, a, b: np.rint(a) + np.trunc(b + np.copysign(0.5, b)),
+        a=f4,
+        b=f8,
+    ),
+    case("1 / rsqrt(abs(a[i]))", lambda i, a: np.sqrt(abs(a)), a=f8),
+    # complex numbers
+    case(
+        "a[i]*b[i] + 2*a[i] - a[i] / b[i] + 1",
+        lambda i, a, b: a * b + 2 * a - a / b + 1,
+        a=c8,
+        b=f4,
+    ),
+    case("b[i] - a[i] + b[i] / a[i] * a[i]", lambda i, a, b: b - a + b, a=c16, b=f8),
+    case("a[i]*b[i] - 1.5j*a[i]", lambda i, a, b: a * b - 1.5j * a, a=c16, b=c8),
+    case("a[i] / b[i] + i", lambda i, a, b: a / b + i, a=c16, b=c16),
+    case("exp(a[i])*sqrt(a[i]) + a[i]**2", lambda i, a: np.exp(a) * np.sqrt(a) + a**2, a=c16),
+    case("abs(a[i]) + real(a[i]) - imag(conj(a[i]))", lambda i, a: abs(a) + a.real + a.imag, a=c8),
+    case("real(a[i]) + imag(a[i])", lambda i, a: a, a=f8),
+    case("a[i] == b[i]", lambda i, a, b: a == b, a=c16, b=c16),
+    case("real(a[i]) if a[i] != 1 else 2", lambda i, a: np.where(a != 1, a.real, 2), a=c8),
+    case("a[i] if i < 5 else 1", lambda i, a: np.where(i < 5, a, 1), a=c8),
+    case("cast(complex128, a[i]) + 1", lambda i, a: a.astype(c16) + 1, a=c8),
+]
