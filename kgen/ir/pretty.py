@@ -14,7 +14,7 @@ _RULE = 75 * "-"
 
 
 def _arguments(kernel: LoopKernel) -> list[str]:
-    return [str(arg) for arg in sorted(kernel.args, key=lambda arg: arg.name)]
+    return [str(arg) for arg in kernel.args]
 
 
 def _domains(kernel: LoopKernel) -> list[str]:
