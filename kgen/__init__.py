@@ -92,6 +92,7 @@ from kgen.ir.unit import (
     TranslationUnit,
     for_each_kernel,
 )
+from kgen.runtime.autotest import auto_test_vs_ref
 from kgen.runtime.cache import (
     CacheMode,
     clear_in_mem_caches,
@@ -166,6 +167,7 @@ from kgen.transforms.unprivatize import (
 )
 
 __all__ = [
+    "auto_test_vs_ref",
     "AddressSpace",
     "ArrayArg",
     "Assignment",

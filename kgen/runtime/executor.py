@@ -7,12 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from kgen.errors import InvocationError, KgenError, TypeInferenceFailure, message, near_names
+from kgen.errors import InvocationError, TypeInferenceFailure, message, near_names
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import to_kgen_type
 from kgen.ir.unit import TranslationUnit
@@ -51,11 +52,19 @@ class ExecutorBase:
 
     The first call with arguments of certain types generates and compiles code for them; later
     calls with the same types only check and launch.
+
+    Each executor is the only instance of a class of its own. Python looks ``__call__`` up in
+    the class, so that the wrapper of the types that were called last can be just that: to go
+    through a method that passes on its arguments takes a tenth of a launch.
     """
 
     #: Arguments of every call, before the kernel's own and beside them.
     positional: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make the class of the new executor, and it."""
+        return super().__new__(type(cls.__name__, (cls,), {"__doc__": cls.__doc__}))
 
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, *, caches: ProcessCaches = process_caches
@@ -70,9 +79,12 @@ class ExecutorBase:
         self._entries: dict[_Key, Entry] = {}
         self._compiled: dict[str, Any] = {}
         self._lock = threading.RLock()
-        #: What calls the code that ran last, or chooses other code where the types differ.
-        self._invoke: Callable[..., Any] = self._choose
+        self._call_with(self._choose)
         caches.in_memory.add(self)
+
+    def _call_with(self, invoke: Callable[..., Any]) -> None:
+        """Let calls of this executor be calls of *invoke*."""
+        type(self).__call__ = staticmethod(invoke)  # type: ignore[method-assign,assignment]
 
     def clear(self) -> None:
         """Forget all compiled code."""
@@ -80,7 +92,7 @@ class ExecutorBase:
             self._generated.clear()
             self._entries.clear()
             self._compiled.clear()
-            self._invoke = self._choose
+            self._call_with(self._choose)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel; return ``event, outputs``.
@@ -88,14 +100,11 @@ class ExecutorBase:
         Sizes that follow from arrays, and arrays that are only written, may be left out.
         Raises :class:`kgen.errors.InvocationError` where an argument is missing or unfit.
         """
-        try:
-            return self._invoke(*args, **kwargs)
-        except KgenError:
-            raise
-        except Exception:
-            self._check_call(args, kwargs)
-            self._check_contract(kwargs)
-            raise
+        return self._choose(*args, **kwargs)
+
+    def leading_arguments(self) -> tuple[Any, ...]:
+        """Return fresh values for the positional arguments of a call, such as a queue."""
+        return ()
 
     # -- for the backends -------------------------------------------------------------------
 
@@ -133,7 +142,7 @@ class ExecutorBase:
         inputs, outputs = self._types_of(kwargs)
         with self._lock:
             entry = self._entry_for(inputs, outputs)
-            self._invoke = entry.invoke
+            self._call_with(entry.invoke)
         for name, dtype in inputs.items():
             if not entry.contract.by_name[name].is_array:
                 kwargs[name] = dtype.type(kwargs[name])
@@ -196,7 +205,12 @@ class ExecutorBase:
         options = self.kernel.options
         build = self.builder(compiled)
         invoke, text = build(
-            module, contract, options, untyped=self._untyped, other=self._choose
+            module,
+            contract,
+            options,
+            untyped=self._untyped,
+            other=self._choose,
+            explain=partial(self._explain, contract),
         ).build()
         if options.write_wrapper:
             _write(options.write_wrapper, text)
@@ -216,10 +230,11 @@ class ExecutorBase:
     # -- refusals --------------------------------------------------------------------------
 
     def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if len(args) != len(self.positional):
+        n_passed = sum(arg is not None for arg in args)
+        if n_passed != len(self.positional):
             wanted = ", ".join(self.positional) or "nothing"
             self._refuse(
-                f"{len(args)} arguments are passed by position",
+                f"{n_passed} arguments are passed by position",
                 hint=f"pass {wanted} by position and the kernel's arguments by name",
             )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
@@ -239,13 +254,12 @@ class ExecutorBase:
                     else f"pass {name}=...",
                 )
 
-    def _check_contract(self, given: Mapping[str, Any]) -> None:
-        """Refuse arguments that do not fit the code for their types, as far as there is some."""
-        inputs, outputs = self._types_of(given)
-        for dtypes in (inputs, {**inputs, **outputs}):
-            entry = self._entries.get(frozenset(dtypes.items()))
-            if entry is not None and _suits(entry.contract, outputs):
-                entry.contract.check({n: v for n, v in given.items() if n not in self.optional})
+    def _explain(
+        self, contract: Contract, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Refuse what is wrong with a call that failed, if anything is."""
+        self._check_call(args, kwargs)
+        contract.check({n: v for n, v in kwargs.items() if n not in self.optional})
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
         """Refuse a number for an array, an array for a number, and swapped bytes."""

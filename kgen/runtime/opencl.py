@@ -6,10 +6,12 @@ import ast
 import math
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -30,6 +32,7 @@ from kgen.runtime.pyast import (
     attribute,
     builtin,
     call,
+    compare,
     const,
     do,
     from_expr,
@@ -40,12 +43,16 @@ from kgen.runtime.pyast import (
     tuple_,
 )
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
-from kgen.runtime.wrapper import WrapperBuilder
+from kgen.runtime.wrapper import NONE, WrapperBuilder
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
 __all__ = ["OpenCLExecutor", "executor_for"]
 
 EVENT: Final = PREFIX + "event"
+INTEGERS: Final = PREFIX + "integers"
+
+#: How many events a kernel remembers that its queue has put before the next launch.
+N_SETTLED: Final = 16
 
 
 def executor_for(
@@ -62,6 +69,53 @@ def executor_for(
         )
     context = args[0].context if isinstance(args[0], cl.CommandQueue) else args[0]
     return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))
+
+
+class _Order:
+    """Events that a queue has put before whatever is enqueued next.
+
+    The commands of an in-order queue run one after the other. So an event that an earlier one
+    has waited for, or is, need not be waited for again, which costs more than the launch.
+    A wrapper keeps the last ones of each array that is only read in an attribute of its own.
+    """
+
+    def __init__(self) -> None:
+        #: the queue of the last launch, if it is in-order; else nothing is settled
+        self.queue: cl.CommandQueue | None = None
+        #: the event of the last launch, alone
+        self.last: list[cl.Event] = []
+        #: the events of some launches before
+        self.recent: deque[cl.Event] = deque(maxlen=N_SETTLED)
+        #: some that launches have waited for, by identity
+        self.waited_for: dict[int, cl.Event] = {}
+
+    def has(self, events: list[cl.Event]) -> bool:
+        """Tell whether all *events* are settled."""
+        for event in events:
+            if id(event) not in self.waited_for:
+                for known in self.recent:
+                    if known is event:
+                        break
+                else:
+                    return False
+        return True
+
+    def wait(self, queue: cl.CommandQueue, events: list[cl.Event]) -> list[cl.Event]:
+        """Return *events*; they are settled after the launch that waits for them in *queue*."""
+        if queue is not self.queue:
+            self.forget()
+            out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+            self.queue = None if queue.properties & out_of_order else queue
+        elif len(self.waited_for) > N_SETTLED:
+            self.waited_for.clear()
+        self.waited_for.update((id(event), event) for event in events)
+        return events
+
+    def forget(self) -> None:
+        """Settle nothing: the queue is another one, or the launch that was to wait has failed."""
+        self.queue = None
+        self.recent.clear()
+        self.waited_for.clear()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +146,10 @@ class OpenCLExecutor(ExecutorBase):
     ) -> None:
         super().__init__(unit, entrypoint, **more)
         self.context = context
+
+    def leading_arguments(self) -> tuple[Any, ...]:
+        """Return a new queue of the executor's context."""
+        return (cl.CommandQueue(self.context),)
 
     def compile(self, module: Module, source: str) -> _Compiled:
         flags = (*module.build_options, *self.kernel.options.build_options)
@@ -200,39 +258,51 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     def __init__(self, compiled: _Compiled, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.compiled = compiled
+        self.order = _Order()
+        self.manages_events = self.options.cl_exec_manage_array_events
 
     def run(self) -> list[ast.stmt]:
         return [
             *self.go_through_host(),
             *self.make_outputs(),
             *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
-            *self.check_offsets(),
-            *self.gather_events(),
-            *self.launch(),
-            *self.record_events(),
+            ast.With(
+                [ast.withitem(self.known("lock", self.compiled.lock))],
+                self.or_forget([*self.choose_events(), *self.launch(), *self.record_events()]),
+            ),
             self.make_result(name(EVENT)),
         ]
 
     # -- numpy arrays -----------------------------------------------------------------------
 
     def go_through_host(self) -> list[ast.stmt]:
-        """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
-        if self.options.no_numpy and self.options.skip_arg_checks:
-            return []
-        device_array = self.known("Array", cla.Array)
-        tests: list[ast.expr] = []
-        for arg in self.contract.arrays:
-            is_other = negate(call(builtin("isinstance"), name(arg.name), device_array))
-            if not self.contract.is_required_array(arg):
-                is_other = all_of([self.is_given(arg.name), is_other])
-            tests.append(is_other)
+        """Leave calls with numpy arrays, or for numpy arrays, to the slow way.
+
+        Only device arrays have an offset; to ask for it is a quicker test than for the class.
+        It must be one that the kernel's code can do with.
+        """
         slow_way = partial(
             call_through_host, self.other_function, self.contract, self.options.no_numpy
         )
         arguments = {text: name(text) for text in self.optional}
         arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
         called = call(self.known("through_host", slow_way), name("queue"), **arguments)
-        return [if_(any_of([*tests, name("out_host")]), [return_(called)])]
+        leave = [return_(called)]
+        body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
+        tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
+        if tests:
+            no_device_array = ast.ExceptHandler(builtin("AttributeError"), None, leave)
+            body.append(ast.Try([if_(any_of(tests), self.refuse())], [no_device_array], [], []))
+        return body
+
+    def has_unfit_offset(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the test that an array begins where the kernel's code does not look for it."""
+        offset = attribute(name(arg.name), "offset")
+        if arg.offset is not None:
+            offset = ast.BinOp(offset, ast.Mod(), const(arg.dtype.itemsize))
+        if self.contract.is_required_array(arg):
+            return offset
+        return all_of([self.is_given(arg.name), offset])
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -247,18 +317,6 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
         return call(function, name("queue"), name("allocator"), *layout)
 
-    def check_offsets(self) -> list[ast.stmt]:
-        """Refuse arrays that begin where the kernel's code does not look for them."""
-        if self.options.skip_arg_checks:
-            return []
-        tests: list[ast.expr] = []
-        for arg in self.contract.arrays:
-            offset = attribute(name(arg.name), "offset")
-            if arg.offset is not None:
-                offset = ast.BinOp(offset, ast.Mod(), const(arg.dtype.itemsize))
-            tests.append(offset)
-        return [if_(any_of(tests), self.refuse())] if tests else []
-
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
         array = name(arg.name)
         return array if arg.is_temporary else attribute(array, "base_data")
@@ -271,37 +329,58 @@ class OpenCLWrapperBuilder(WrapperBuilder):
 
     # -- events -----------------------------------------------------------------------------
 
-    def gather_events(self) -> list[ast.stmt]:
-        """Wait for what the arrays wait for: ``wait_for = [*wait_for, *a.events]``."""
-        if not self.options.cl_exec_manage_array_events or not self.contract.arrays:
+    def choose_events(self) -> list[ast.stmt]:
+        """Let the launch wait for what the arrays wait for and the queue has not settled."""
+        if not self.manages_events:
             return []
+        order = self.known("order", self.order)
+        settled = [compare(name("queue"), "is", attribute(order, "queue"))]
         body: list[ast.stmt] = []
-        for arg in self.contract.outputs:
-            count = call(builtin("len"), attribute(name(arg.name), "events"))
-            body.append(assign(_n_events(arg), count))
-        parts = [attribute(name(arg.name), "events") for arg in self.contract.arrays]
-        own = ast.BoolOp(ast.Or(), [name("wait_for"), ast.Tuple([], ast.Load())])
-        starred: list[ast.expr] = [ast.Starred(part, ast.Load()) for part in (own, *parts)]
-        return [*body, assign("wait_for", ast.List(starred, ast.Load()))]
+        gathered: list[ast.stmt] = []
+        parts: list[ast.expr] = [ast.BoolOp(ast.Or(), [name("wait_for"), tuple_([])])]
+        for arg in self.contract.arrays:
+            events = attribute(name(arg.name), "events")
+            if arg.is_output:
+                kept = attribute(order, "last")
+                body.append(assign(_n_events(arg), call(builtin("len"), events)))
+                parts.append(events)
+            else:
+                slot = f"events_{arg.name}"
+                setattr(self.order, slot, None)
+                kept = attribute(order, slot)
+                copied = ast.Subscript(events, ast.Slice(), ast.Load())
+                gathered.append(ast.Assign([ast.Attribute(order, slot, ast.Store())], copied))
+                parts.append(kept)
+            is_kept = compare(events, "==", kept)
+            settled.append(any_of([negate(events), is_kept, call(attribute(order, "has"), events)]))
+        all_events = ast.List([ast.Starred(part, ast.Load()) for part in parts], ast.Load())
+        waited = assign("wait_for", call(attribute(order, "wait"), name("queue"), all_events))
+        return [*body, if_(negate(all_of(settled)), [*gathered, waited])]
 
     def record_events(self) -> list[ast.stmt]:
-        """Make the written arrays wait for this launch.
+        """Make the written arrays wait for this launch, and note that it is before the next.
 
-        What they waited for before is part of that now; without taking it off their lists
-        these would grow, until pyopencl waits on the host for the oldest.
+        What the arrays waited for before is part of that now; without taking it off their
+        lists these would grow, until pyopencl waits on the host for the oldest.
         """
-        if not self.options.cl_exec_manage_array_events:
+        if not self.manages_events:
             return []
-        body: list[ast.stmt] = []
+        order = self.known("order", self.order)
+        replaced: list[ast.expr] = [ast.Attribute(order, "last", ast.Store())]
         for arg in self.contract.outputs:
-            waited_for = ast.Subscript(
-                attribute(name(arg.name), "events"),
-                ast.Slice(None, name(_n_events(arg))),
-                ast.Del(),
-            )
-            body.append(ast.Delete([waited_for]))
-            body.append(do(call(attribute(name(arg.name), "add_event"), name(EVENT))))
-        return body
+            waited_for = ast.Slice(None, name(_n_events(arg)))
+            events = attribute(name(arg.name), "events")
+            replaced.append(ast.Subscript(events, waited_for, ast.Store()))
+        noted = call(attribute(attribute(order, "recent"), "append"), name(EVENT))
+        return [ast.Assign(replaced, ast.List([name(EVENT)], ast.Load())), do(noted)]
+
+    def or_forget(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Settle no events where the launch in *body* fails."""
+        if not self.manages_events:
+            return body
+        forget = do(call(attribute(self.known("order", self.order), "forget")))
+        failure = ast.ExceptHandler(builtin("BaseException"), None, [forget, ast.Raise()])
+        return [ast.Try(body, [failure], [], [])]
 
     # -- launches ---------------------------------------------------------------------------
 
@@ -310,13 +389,9 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         body: list[ast.stmt] = []
         for number, launch in enumerate(self.module.launches):
             body += self.launch_one(number, launch)
-        lock = ast.withitem(self.known("lock", self.compiled.lock))
-        return [ast.With([lock], body)]
+        return body
 
     def launch_one(self, number: int, launch: Launch) -> list[ast.stmt]:
-        kernel = cl.Kernel(self.compiled.program, launch.function)
-        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
-        kernel.set_scalar_arg_dtypes(types)
         local = launch.locals or (1,)
         groups: tuple[Expr, ...] = (*launch.groups, *(1 for _ in local[len(launch.groups) :]))
         local = (*local, *(1 for _ in groups[len(local) :]))
@@ -324,20 +399,45 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         wait_for: ast.expr = name("wait_for")
         if number:
             wait_for = ast.List([name(EVENT)], ast.Load())
-        enqueued = call(
-            self.known(f"kernel{number}", kernel),
+        kernel = cl.Kernel(self.compiled.program, launch.function)
+        enqueue = call(
+            self.known("enqueue", cl.enqueue_nd_range_kernel),
             name("queue"),
+            self.known(f"kernel{number}", kernel),
             size,
             self.known(f"local{number}", local),
-            *map(self.pass_parameter, launch.parameters),
-            wait_for=wait_for,
+            NONE,
+            wait_for,
         )
-        enqueue = assign(EVENT, enqueued)
+        body = [*self.set_parameters(number, launch, kernel), assign(EVENT, enqueue)]
         is_launched = self.is_launched(launch)
         if is_launched is None:
-            return [enqueue]
+            return body
         marker = call(self.known("marker", cl.enqueue_marker), name("queue"), wait_for)
-        return [if_(is_launched, [enqueue], [assign(EVENT, marker)])]
+        return [if_(is_launched, body, [assign(EVENT, marker)])]
+
+    def set_parameters(self, number: int, launch: Launch, kernel: cl.Kernel) -> list[ast.stmt]:
+        """Set all parameters, or only the arrays where the integers are those of last time."""
+        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        kernel.set_scalar_arg_dtypes(types)
+        passed = [self.pass_parameter(text) for text in launch.parameters]
+        set_all = do(call(self.known(f"set_args{number}", kernel.set_args), *passed))
+        if any(dtype is not None and dtype.kind not in "biu" for dtype in types):
+            return [set_all]  # 0.0 and -0.0 are equal, but not the same
+        integers = [e for e, dtype in zip(passed, types, strict=True) if dtype is not None]
+        state = self.known(f"last{number}", SimpleNamespace(integers=None))
+        set_one = self.known(f"set_arg{number}", kernel.set_arg)
+        set_arrays: list[ast.stmt] = [
+            do(call(set_one, const(position), parameter))
+            for position, (parameter, dtype) in enumerate(zip(passed, types, strict=True))
+            if dtype is None
+        ]
+        noted = ast.Assign([ast.Attribute(state, "integers", ast.Store())], name(INTEGERS))
+        unchanged = compare(name(INTEGERS), "==", attribute(state, "integers"))
+        return [
+            assign(INTEGERS, tuple_(integers)),
+            if_(unchanged, set_arrays or [ast.Pass()], [set_all, noted]),
+        ]
 
 
 def _n_events(arg: ArgumentInfo) -> str:

@@ -1,0 +1,194 @@
+"""A transformed kernel against its reference, by running both on the same random data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.errors import AutomaticTestFailure, InvocationError, message, near_names
+from kgen.ir.unit import TranslationUnit
+from kgen.targets.generate import generate_module
+from kgen.targets.module import ArgumentInfo, Module
+
+#: Relative tolerances of results, by the size of one real number in bytes.
+_TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-9}
+
+Check = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], tuple[bool, str]]
+
+
+def auto_test_vs_ref(
+    ref_prog: TranslationUnit,
+    ctx: Any = None,
+    test_prog: TranslationUnit | None = None,
+    op_count: Any = (),
+    op_label: Any = (),
+    parameters: Mapping[str, Any] | None = None,
+    print_ref_code: bool = False,
+    print_code: bool = True,
+    warmup_rounds: int = 2,
+    do_check: bool = True,
+    check_result: Check | None = None,
+    quiet: bool = False,
+    ref_entrypoint: str | None = None,
+    test_entrypoint: str | None = None,
+) -> dict[str, Any]:
+    """Run a reference and a transformed kernel on the same random data and compare.
+
+    :arg ctx: a pyopencl context, or a queue; ``None`` for targets that need none
+    :arg parameters: the value arguments, such as ``{"n": 1024}``
+    :arg op_count: operations of one run, in billions, one per *op_label*: rates are printed
+    :arg check_result: ``f(result, reference) -> (is_good, explanation)``; by default results
+        must agree to a tolerance that fits their type
+
+    Returns ``{"ref_elapsed_wall": s, "elapsed_wall": s}``, the seconds of one run.
+
+    Raises :class:`AutomaticTestFailure` naming the first output that differs, and where.
+    """
+    test_prog = ref_prog if test_prog is None else test_prog
+    parameters = dict(parameters or {})
+    reference = generate_module(ref_prog, ref_entrypoint)
+    tested = generate_module(test_prog, test_entrypoint)
+    if print_ref_code and not quiet:
+        print(reference.device_source)
+    if print_code and not quiet:
+        print(tested.device_source)
+    data = _random_data(reference, parameters)
+    expected, ref_time = _run(ref_prog, ref_entrypoint, reference, ctx, data, 0)
+    got, test_time = _run(test_prog, test_entrypoint, tested, ctx, data, warmup_rounds)
+    if do_check:
+        for name, value in expected.items():
+            _compare(tested.name, name, got.get(name), value, check_result or _is_near)
+    if not quiet:
+        _print_rates(test_time, op_count, op_label)
+    return {"ref_elapsed_wall": ref_time, "elapsed_wall": test_time}
+
+
+def _random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the value arguments and random contents for every array."""
+    known = {info.name for info in module.arguments if not info.is_array}
+    for name in parameters:
+        if name not in known:
+            raise InvocationError(
+                message(
+                    f"'{name}' is not a value argument",
+                    kernel=module.name,
+                    hint=near_names(name, known),
+                )
+            )
+    data: dict[str, Any] = dict(parameters)
+    rng = np.random.default_rng(17)
+    for name in sorted(known - set(data)):
+        raise InvocationError(
+            message(
+                f"no value for argument '{name}'",
+                kernel=module.name,
+                hint=f"auto_test_vs_ref(..., parameters={{'{name}': 16}})",
+            )
+        )
+    for info in module.arguments:
+        if info.is_array and not info.is_temporary:
+            data[info.name] = _random_array(info, parameters, rng)
+    return data
+
+
+def _random_array(
+    info: ArgumentInfo, parameters: Mapping[str, Any], rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    if info.shape is None:
+        raise InvocationError(f"the shape of argument '{info.name}' is not known")
+    shape = tuple(int(evaluate(extent, dict(parameters))) for extent in info.shape)
+    kind = info.dtype.kind
+    if kind == "c":
+        values: Any = rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)
+    elif kind == "f":
+        values = rng.uniform(-1, 1, shape)
+    else:
+        values = rng.integers(0, 20, shape)
+    strides = [int(evaluate(stride, dict(parameters))) for stride in info.strides or ()]
+    is_fortran = len(strides) > 1 and strides[0] == 1 and strides[-1] != 1
+    return np.array(values, dtype=info.dtype, order="F" if is_fortran else "C")
+
+
+def _run(
+    program: TranslationUnit,
+    entrypoint: str | None,
+    module: Module,
+    ctx: Any,
+    data: Mapping[str, Any],
+    warmups: int,
+) -> tuple[dict[str, np.ndarray[Any, Any]], float]:
+    """Run on copies of the data; return the outputs and the seconds of the last run."""
+    names = {info.name for info in module.arguments if not info.is_temporary}
+    outputs = [info.name for info in module.arguments if info.is_output and info.is_array]
+    executor = program.executor(*(() if ctx is None else (ctx,)), entrypoint=entrypoint)
+    elapsed = 0.0
+    arguments: dict[str, Any] = {}
+    for _ in range(warmups + 1):
+        arguments = {
+            name: value.copy(order="K") if isinstance(value, np.ndarray) else value
+            for name, value in data.items()
+            if name in names
+        }
+        start = time.perf_counter()
+        _, results = executor(*executor.leading_arguments(), **arguments)
+        elapsed = time.perf_counter() - start
+    if not isinstance(results, dict):
+        results = dict(zip(outputs, results, strict=True))
+    return {name: np.asarray(value) for name, value in results.items()}, elapsed
+
+
+def _is_near(
+    result: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]
+) -> tuple[bool, str]:
+    if reference.dtype.kind in "iub":
+        return bool((result == reference).all()), "integers differ"
+    real = np.finfo(reference.dtype).dtype.itemsize
+    scale = float(np.abs(reference).max(initial=0)) or 1.0
+    difference = float(np.abs(result - reference).max(initial=0)) / scale
+    return difference <= _TOLERANCES[real], f"relative difference {difference:.3g}"
+
+
+def _compare(
+    kernel: str,
+    name: str,
+    result: np.ndarray[Any, Any] | None,
+    reference: np.ndarray[Any, Any],
+    check: Check,
+) -> None:
+    if result is None:
+        raise AutomaticTestFailure(
+            message(f"output '{name}' of the reference is no output here", kernel=kernel)
+        )
+    if result.shape != reference.shape:
+        raise AutomaticTestFailure(
+            message(
+                f"output '{name}' has shape {result.shape}, the reference {reference.shape}",
+                kernel=kernel,
+            )
+        )
+    good, why = check(result, reference)
+    if good:
+        return
+    difference = np.abs(np.nan_to_num(result - reference, nan=np.inf))
+    worst = np.unravel_index(int(np.argmax(difference)), result.shape) if result.ndim else ()
+    at = ", ".join(str(int(k)) for k in worst)
+    raise AutomaticTestFailure(
+        message(
+            f"output '{name}' differs from the reference: {why}",
+            kernel=kernel,
+            point=f"{name}[{at}]: {result[worst]} instead of {reference[worst]}",
+        )
+    )
+
+
+def _print_rates(seconds: float, op_count: Any, op_label: Any) -> None:
+    counts = op_count if isinstance(op_count, list | tuple) else (op_count,)
+    labels = (op_label,) if isinstance(op_label, str) else op_label
+    rates = ", ".join(
+        f"{count / seconds:g} {label}/s" for count, label in zip(counts, labels, strict=False)
+    )
+    print(f"elapsed: {seconds:g} s" + (f", {rates}" if rates else ""))

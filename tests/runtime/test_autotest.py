@@ -1,0 +1,41 @@
+"""Transformed kernels held against their reference by running both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kgen as lp
+
+
+def fill(text: str = "out[i] = 2*a[i]", **options: Any) -> lp.TranslationUnit:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}", text, [lp.GlobalArg("a, out", "float32", shape="n"), "..."], **options
+    )
+    return lp.add_dtypes(knl, {"n": "int32"})
+
+
+def test_a_right_transformation_passes_on_the_host() -> None:
+    ref = fill(target=lp.ExecutableCTarget())
+    lp.auto_test_vs_ref(
+        ref, None, lp.split_iname(ref, "i", 4, inner_tag="unr"), parameters={"n": 37}, quiet=True
+    )
+
+
+def test_a_right_transformation_passes_on_opencl(opencl_queue: Any) -> None:
+    ref = fill()
+    knl = lp.split_iname(ref, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    lp.auto_test_vs_ref(ref, opencl_queue.context, knl, parameters={"n": 100}, quiet=True)
+
+
+def test_a_different_result_is_named_with_its_place() -> None:
+    ref = fill(target=lp.ExecutableCTarget())
+    other = fill("out[i] = if(i == 3, 0, 2*a[i])", target=lp.ExecutableCTarget())
+    with pytest.raises(lp.AutomaticTestFailure, match=r"out\[3\]: 0\.0 instead of"):
+        lp.auto_test_vs_ref(ref, None, other, parameters={"n": 10}, quiet=True)
+
+
+def test_a_missing_parameter_is_named() -> None:
+    with pytest.raises(lp.KgenError, match="parameters=\\{'n': 16\\}"):
+        lp.auto_test_vs_ref(fill(target=lp.ExecutableCTarget()), None, quiet=True)
