@@ -52,7 +52,8 @@ PREFIX: Final = "_kg_"
 
 #: What functions use of Python's own; by other names, since an argument may be called ``len``.
 _BUILTINS: Final = {
-    PREFIX + function.__name__: function for function in (int, isinstance, len, max, min, type)
+    PREFIX + function.__name__: function
+    for function in (AttributeError, BaseException, Exception, int, len, max, min, type)
 }
 
 
@@ -140,16 +141,22 @@ def return_(value: ast.expr) -> ast.stmt:
 
 
 def define(
-    function: str, positional: Iterable[str], optional: Iterable[str], body: list[ast.stmt]
+    function: str,
+    positional: Iterable[str],
+    optional: Iterable[str],
+    more: tuple[str, str],
+    body: list[ast.stmt],
 ) -> ast.FunctionDef:
-    """``def function(positional, *, optional=None): body``."""
-    keywords = list(optional)
+    """``def function(positional=None, *more, optional=None, **more): body``."""
+    leading, keywords = list(positional), list(optional)
     arguments = ast.arguments(
         posonlyargs=[],
-        args=[ast.arg(text) for text in positional],
+        args=[ast.arg(text) for text in leading],
+        vararg=ast.arg(more[0]),
         kwonlyargs=[ast.arg(text) for text in keywords],
         kw_defaults=[const(None) for _ in keywords],
-        defaults=[],
+        kwarg=ast.arg(more[1]),
+        defaults=[const(None) for _ in leading],
     )
     return ast.FunctionDef(function, arguments, body, [])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import InvocationError, message
+from kgen.errors import InvocationError, KgenError, message
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.options import Options
 from kgen.runtime.arguments import Contract, SizeSource, SizeStep, strides_fit
@@ -24,6 +24,7 @@ from kgen.runtime.pyast import (
     compare,
     const,
     define,
+    do,
     from_expr,
     if_,
     item,
@@ -39,13 +40,17 @@ from kgen.targets.module import ArgumentInfo, Launch, Module
 __all__ = ["WrapperBuilder"]
 
 NONE = const(None)
+#: Where a wrapper has the arguments that it has no place for.
+MORE = PREFIX + "more"
+UNKNOWN = PREFIX + "unknown"
 
 
 class WrapperBuilder:
     """Builds the wrapper of one compiled kernel; each backend overrides what it does its way.
 
     The wrapper checks quickly that a call is as the contract says. Where it is not, it calls
-    ``refuse``, which finds out why; where a call has other types, ``other``, which runs it.
+    ``refuse``, which finds out why; where a call has other types, ``other``, which runs it;
+    and where it fails in another way, ``explain``.
     """
 
     #: Parameters of the wrapper before the kernel's, and optional ones beside them.
@@ -60,6 +65,7 @@ class WrapperBuilder:
         *,
         untyped: Iterable[str],
         other: Callable[..., Any],
+        explain: Callable[..., Any],
     ) -> None:
         self.module = module
         self.contract = contract
@@ -68,6 +74,7 @@ class WrapperBuilder:
         self.names: dict[str, Any] = {}
         self.other_function = other
         self.other = self.known("other", other)
+        self.explain = self.known("explain", explain)
         self.check_names()
 
     def check_names(self) -> None:
@@ -101,7 +108,11 @@ class WrapperBuilder:
             *self.run(),
         ]
         tree = define(
-            f"invoke_{self.contract.kernel}", self.positional, [*self.optional, *arguments], body
+            f"invoke_{self.contract.kernel}",
+            self.positional,
+            [*self.optional, *arguments],
+            (MORE, UNKNOWN),
+            self.or_explain([self.refuse_more(), *body]),
         )
         return to_function(tree, self.names), to_text(tree)
 
@@ -126,6 +137,26 @@ class WrapperBuilder:
         function = self.known("refuse", lambda **given: explain(given))
         # 'return', so that the reader and the compiler see that nothing follows
         return [return_(call(function, **{a.name: name(a.name) for a in self.contract.passed}))]
+
+    def refuse_more(self) -> ast.stmt:
+        """Return the test that refuses arguments that are none of the kernel's."""
+        return if_(any_of([name(MORE), name(UNKNOWN)]), [do(self.call_explain())])
+
+    def call_explain(self) -> ast.expr:
+        """Return the call that finds out what is wrong with a call, and raises that."""
+        positional = tuple_([*map(name, self.positional), ast.Starred(name(MORE), ast.Load())])
+        named = [*self.optional, *(arg.name for arg in self.contract.passed)]
+        keywords: list[ast.expr | None] = [*map(const, named), None]
+        values: list[ast.expr] = [*map(name, named), name(UNKNOWN)]
+        return call(self.explain, positional, ast.Dict(keywords, values))
+
+    def or_explain(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Return *body*; where it fails, a fault of the call is the error, if there is one."""
+        refused = ast.ExceptHandler(self.known("KgenError", KgenError), None, [ast.Raise()])
+        failed = ast.ExceptHandler(
+            builtin("Exception"), None, [do(self.call_explain()), ast.Raise()]
+        )
+        return [ast.Try(body, [refused, failed], [], [])]
 
     def call_other(self) -> list[ast.stmt]:
         """Return the statement that runs the call with the code for its types."""
