@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,13 +41,13 @@ class ReductionLoops:
 
     A loop runs once, and everything in it is ready when it ends. So two reductions may
     share one only where neither waits for the other; they get copies of their inames else,
-    and so do reductions over the loop variable of an ordinary loop.
+    and so do reductions over the loop variable of an ordinary loop, or over one of *taken*.
     """
 
-    def __init__(self, kernel: LoopKernel) -> None:
+    def __init__(self, kernel: LoopKernel, taken: Iterable[str] = ()) -> None:
         self.kernel = kernel
         self._names = UniqueNameGenerator(set(taken_names(kernel)))
-        loops = {name for insn in kernel.instructions for name in insn.within_inames}
+        loops = {name for insn in kernel.instructions for name in insn.within_inames}.union(taken)
         self._owner: dict[str, Hashable] = dict.fromkeys(sorted(loops), "an ordinary loop")
         self._copied: dict[Hashable, dict[str, str]] = {}
         self._domains: list[BasicSet] = []
