@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymbolic.primitives as p
 
@@ -24,8 +24,7 @@ from kgen.ir.kernel import LoopKernel
 __all__ = ["Access", "Place", "collect_accesses", "subscript_names"]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where an expression is evaluated: inside which loops, and when which conditions hold."""
 
     inames: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgen.analysis.access import Access
-from kgen.analysis.footprints import AxisValues, Footprints
+from kgen.analysis.footprints import Footprints, Span
 from kgen.errors import KgenIndexError, KgenWarning, message, warn
 from kgen.ir.expr import Expr, to_text
 from kgen.ir.kernel import LoopKernel
@@ -48,25 +48,26 @@ def _check_axis(
     axis: int,
     extent: Expr,
 ) -> None:
-    groups = footprints.axis_values(accesses, axis)
-    for group in groups:
-        refuse_negative(kernel, footprints, group, axis)
-    if extent is auto or footprints.is_extent(groups, extent):
+    spans = footprints.spans(accesses, axis)
+    for span in spans:
+        refuse_negative(kernel, footprints, span, axis)
+    if extent is auto or footprints.is_extent(spans, extent):
         return
-    for group in groups:
-        if footprints.reaches(group, extent) and footprints.domain(group.place)[1]:
-            raise _outside(kernel, footprints, group.highest, axis, at_least=extent)
+    for span in spans:
+        if (
+            span.values is not None
+            and span.values.reaches(extent, span.high, footprints.with_params)
+            and footprints.domain(span.place)[1]
+        ):
+            raise _outside(kernel, footprints, span.highest, axis, at_least=extent)
 
 
-def refuse_negative(
-    kernel: LoopKernel, footprints: Footprints, group: AxisValues, axis: int
-) -> None:
+def refuse_negative(kernel: LoopKernel, footprints: Footprints, span: Span, axis: int) -> None:
     """Raise :class:`KgenIndexError` where a subscript is less than 0, with an example."""
-    if footprints.values(group.key) is None:
+    if span.values is None or span.values.least + span.low >= 0:
         return
-    least = footprints.least(group.key)
-    if (least is None or least + group.low < 0) and footprints.domain(group.place)[1]:
-        raise _outside(kernel, footprints, group.lowest, axis, below=0)
+    if footprints.domain(span.place)[1]:
+        raise _outside(kernel, footprints, span.lowest, axis, below=0)
 
 
 def refuse_wrong_rank(kernel: LoopKernel, access: Access, naxes: int) -> None:

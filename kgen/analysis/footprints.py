@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TypeAlias, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import islpy as isl
 import numpy as np
@@ -19,40 +19,87 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr, set_from_condition
 
-__all__ = ["AxisValues", "Footprints", "span_key", "split_constant"]
-
-#: A place and the part of a subscript that is no constant.
-Key: TypeAlias = tuple[Place, Expr]
-SpanKey: TypeAlias = tuple[tuple[Key, int, int], ...]
+__all__ = ["Footprints", "Span", "Values", "extremes", "split_constant"]
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
 
 
-@dataclass(frozen=True, slots=True)
-class AxisValues:
-    """What subscripts of the form ``base + constant`` take along an axis, at one place.
+class Values:
+    """A set of integers ``[params] -> { [v] }``, and what is asked of it, kept.
 
-    ``low`` and ``high`` are the least and the largest constant, ``access`` an access with
-    each of these. ``base`` is ``None`` for a subscript that is only a constant.
+    Equal sets are one object (:class:`Footprints` sees to that), so it can be a key.
+    """
+
+    def __init__(self, values: Set, assumptions: Set) -> None:
+        self.values = values
+        self.assumptions = assumptions
+        self._reaches: dict[tuple[int, Expr], bool] = {}
+
+    @cached_property
+    def highest(self) -> PwAff:
+        """The largest value as a function of the parameters."""
+        return self.values.dim_max(0)
+
+    @cached_property
+    def least(self) -> float:
+        """The least value over all parameters; ``inf`` if there is none at all."""
+        least = self.values.intersect_params(self.assumptions).dim_min_val(0)
+        if least.is_int():
+            return int(least.to_python())
+        return math.inf if least.is_nan() else -math.inf
+
+    def reaches(self, extent: Expr, plus: int, with_params: Callable[..., Set]) -> bool:
+        """Tell whether some value plus a constant is *extent* or more.
+
+        ``with_params(set, expr)`` adds the parameters of *extent*; one that is not affine is
+        never reached.
+        """
+        found = self._reaches.get((plus, extent))
+        if found is None:
+            found = self._reaches[plus, extent] = self._find_reaches(
+                extent, plus, with_params(self.values, extent)
+            )
+        return found
+
+    def _find_reaches(self, extent: Expr, plus: int, values: Set) -> bool:
+        space = values.get_space()
+        try:
+            end = pw_aff_from_expr(space, extent)
+        except ExpressionToAffineConversionError:
+            return False
+        top = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, 0)
+        top = top.add_constant_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, plus))
+        outside = values.intersect(isl.PwAff.from_aff(top).ge_set(end))
+        return not outside.intersect_params(self.assumptions).is_empty()
+
+
+class Span(NamedTuple):
+    """What subscripts ``base + constant`` with equal bases touch along an axis, at one place.
+
+    ``values`` are those of the base, ``None`` where that is not affine; ``low`` and ``high``
+    the least and the largest constant, ``lowest`` and ``highest`` accesses with these.
     """
 
     place: Place
-    base: Expr
+    values: Values | None
     low: int
     high: int
     lowest: Access
     highest: Access
 
-    @property
-    def key(self) -> Key:
-        """What footprints are kept by."""
-        return self.place, self.base
 
+def extremes(spans: tuple[Span, ...]) -> tuple[tuple[Values, int, int], ...]:
+    """Return distinct values with the least and largest constants; all of *spans* are affine.
 
-def span_key(groups: tuple[AxisValues, ...]) -> SpanKey:
-    """Return what the extent of an axis depends on: equal keys, equal extents."""
-    return tuple((group.key, group.low, group.high) for group in groups)
+    Axes with equal extremes have the same extent.
+    """
+    found: dict[Values, tuple[int, int]] = {}
+    for span in spans:
+        assert span.values is not None
+        low, high = found.get(span.values, (span.low, span.high))
+        found[span.values] = min(low, span.low), max(high, span.high)
+    return tuple((values, *constants) for values, constants in found.items())
 
 
 def _sizes(kernel: LoopKernel) -> frozenset[str]:
@@ -76,12 +123,10 @@ class Footprints:
         self.kernel = kernel
         self._integers = integers
         self._domains: dict[Place, tuple[Set, bool]] = {}
-        self._values: dict[Key, Set | None] = {}
-        self._highest: dict[Key, PwAff] = {}
-        self._least: dict[Key, int | None] = {}
-        self._reaches: dict[tuple[Key, int, Expr], bool] = {}
-        #: Extents by :func:`span_key` of the subscripts, constant ones preferred or not.
-        self.extents: dict[tuple[bool, SpanKey], Expr] = {}
+        self._values: dict[tuple[Place, Expr], Values | None] = {}
+        self._distinct: dict[Set, Values] = {}
+        #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
+        self.extents: dict[tuple[bool, tuple[tuple[Values, int, int], ...]], Expr] = {}
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> Footprints:
@@ -154,27 +199,32 @@ class Footprints:
 
     # -- one axis at a time --------------------------------------------------------------
 
-    def axis_values(self, accesses: tuple[Access, ...], axis: int) -> tuple[AxisValues, ...]:
+    def spans(self, accesses: tuple[Access, ...], axis: int) -> tuple[Span, ...]:
         """Group the subscripts of *accesses* along an axis: same place, same base."""
-        groups: dict[Key, AxisValues] = {}
+        groups: dict[tuple[Place, Expr], Span] = {}
         for access in accesses:
             assert access.index is not None
             base, constant = split_constant(access.index[axis])
             key = (access.place, base)
             old = groups.get(key)
             if old is None:
-                groups[key] = AxisValues(access.place, base, constant, constant, access, access)
+                values = self._values_of(key)
+                groups[key] = Span(access.place, values, constant, constant, access, access)
             elif constant < old.low:
-                groups[key] = AxisValues(*key, constant, old.high, access, old.highest)
+                groups[key] = old._replace(low=constant, lowest=access)
             elif constant > old.high:
-                groups[key] = AxisValues(*key, old.low, constant, old.lowest, access)
+                groups[key] = old._replace(high=constant, highest=access)
         return tuple(groups.values())
 
-    def values(self, key: Key) -> Set | None:
-        """Return the values of a base over its place, ``{ [v] }``; ``None``: not affine."""
-        if key not in self._values:
-            self._values[key] = self._find_values(*key)
-        return self._values[key]
+    def _values_of(self, key: tuple[Place, Expr]) -> Values | None:
+        if key in self._values:
+            return self._values[key]
+        found = self._find_values(*key)
+        values = None if found is None else self._distinct.get(found)
+        if found is not None and values is None:
+            values = self._distinct[found] = Values(found, self.kernel.assumptions)
+        self._values[key] = values
+        return values
 
     def _find_values(self, place: Place, base: Expr) -> Set | None:
         domain = self.domain(place)[0]
@@ -192,56 +242,12 @@ class Footprints:
             return None
         return isl.Map.from_pw_aff(value).intersect_domain(domain).range()
 
-    def highest(self, key: Key) -> PwAff:
-        """Return the largest value of an affine base as a function of the parameters."""
-        found = self._highest.get(key)
-        if found is None:
-            values = self.values(key)
-            assert values is not None
-            found = self._highest[key] = values.dim_max(0)
-        return found
-
-    def least(self, key: Key) -> int | None:
-        """Return the least value of an affine base over all parameters; ``None``: unbounded.
-
-        An empty footprint has the least value 0.
-        """
-        if key not in self._least:
-            values = self.values(key)
-            assert values is not None
-            least = values.intersect_params(self.kernel.assumptions).dim_min_val(0)
-            self._least[key] = (
-                least.to_python() if least.is_int() else 0 if least.is_nan() else None
-            )
-        return self._least[key]
-
-    def is_extent(self, groups: tuple[AxisValues, ...], extent: Expr) -> bool:
-        """Tell whether *extent* was found as that of the subscripts in *groups*."""
-        key = span_key(groups)
+    def is_extent(self, spans: tuple[Span, ...], extent: Expr) -> bool:
+        """Tell whether *extent* was found as that of the subscripts in *spans*."""
+        if any(span.values is None for span in spans):
+            return False
+        key = extremes(spans)
         return any(self.extents.get((flag, key)) == extent for flag in (False, True))
-
-    def reaches(self, group: AxisValues, extent: Expr) -> bool:
-        """Tell whether a subscript can be *extent* or more; not if one of them is not affine."""
-        key = (group.key, group.high, extent)
-        found = self._reaches.get(key)
-        if found is None:
-            found = self._reaches[key] = self._find_reaches(*key)
-        return found
-
-    def _find_reaches(self, key: Key, high: int, extent: Expr) -> bool:
-        values = self.values(key)
-        if values is None:
-            return False
-        values = self.with_params(values, extent)
-        space = values.get_space()
-        try:
-            end = pw_aff_from_expr(space, extent)
-        except ExpressionToAffineConversionError:
-            return False
-        top = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, 0)
-        top = top.add_constant_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, high))
-        outside = values.intersect(isl.PwAff.from_aff(top).ge_set(end))
-        return not outside.intersect_params(self.kernel.assumptions).is_empty()
 
     # -- examples ------------------------------------------------------------------------
 

@@ -12,7 +12,13 @@ import pymbolic.primitives as p
 from kgen.analysis.footprints import Footprints
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.domain import Set, constant_bounds, from_named, param_names
-from kgen.ir.expr import Expr, TypeCast, is_zero
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    TypeCast,
+    is_zero,
+)
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
@@ -56,6 +62,7 @@ class Ranges:
         self._context = _context(kernel)
         self._params: dict[str, Interval] = {}
         self._loops: dict[str, NumpyType] = {}
+        self._intervals: dict[str, Interval | None] = {}
         self._arrays: dict[str, NumpyType] = {}
 
     @classmethod
@@ -94,16 +101,29 @@ class Ranges:
             found = self._params[name] = (low, high)
         return found
 
-    def interval(self, expr: Expr) -> Interval | None:
-        """Return bounds of an integer expression over parameters; ``None`` if none are known.
+    def fits(self, expr: Expr) -> bool:
+        """Tell whether all values of an integer expression provably are int32."""
+        found = self.interval(expr)
+        return found is not None and found[0] >= -_INT32_MAX and found[1] <= _INT32_MAX
 
-        They hold for each part on its own: ``n - n`` is as wide as two different variables.
+    def interval(self, expr: Expr) -> Interval | None:
+        """Return bounds of an integer expression; ``None`` if none are known.
+
+        It is one of parameters, loop variables and hardware axes. The bounds hold for each part
+        on its own: ``n - n`` is as wide as two different variables.
         """
         match expr:
             case int():
                 return expr, expr
+            case p.Variable() if expr.name in self.kernel.inames:
+                return self._loop(expr.name)
             case p.Variable():
                 return self.param(expr.name)
+            case GroupHardwareAxisIndex():
+                count = self.interval(self.kernel.grid.groups[expr.axis])
+                return None if count is None else (0, max(count[1] - 1, 0))
+            case LocalHardwareAxisIndex():
+                return 0, self.kernel.grid.locals[expr.axis] - 1
             case TypeCast() if expr.type.is_integral():
                 return self.interval(expr.child)
             case p.Sum() | p.Product() | p.Min() | p.Max():
@@ -123,6 +143,13 @@ class Ranges:
                 return None
             result = interval if result is None else _combine(expr, result, interval)
         return result
+
+    def _loop(self, iname: str) -> Interval | None:
+        if iname not in self._intervals:
+            values = self.kernel.domain_of((iname,)).intersect_params(self._context)
+            low, high = constant_bounds(values, iname)
+            self._intervals[iname] = None if low is None or high is None else (low, high)
+        return self._intervals[iname]
 
     @cached_property
     def _lifted(self) -> Set:
@@ -171,11 +198,11 @@ class Ranges:
             return False
         if any(access.index is None or len(access.index) != 1 for access in accesses):
             return False
-        for group in footprints.axis_values(accesses, 0):
-            values = footprints.values(group.key)
-            if values is None:
+        for span in footprints.spans(accesses, 0):
+            if span.values is None:
                 return False
-            if not _fits(values.intersect_params(self._context), group.low, group.high):
+            values = span.values.values.intersect_params(self._context)
+            if not _fits(values, span.low, span.high):
                 return False
         return True
 

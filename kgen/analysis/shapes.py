@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ import islpy as isl
 
 from kgen.analysis.access import Access
 from kgen.analysis.bounds import refuse_negative, refuse_wrong_rank
-from kgen.analysis.footprints import AxisValues, Footprints, span_key
+from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError, message
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.domain import PwAff, static_value
@@ -35,11 +36,8 @@ def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
     :class:`KgenIndexError` for subscripts that can be negative or whose number differs, and
     :class:`KgenError` where the extent cannot be found: subscripts that depend on data.
     """
-    changed = {
-        arg.name: new
-        for arg in kernel.args
-        if isinstance(arg, ArrayArg) and (new := _with_shape(kernel, arg)) is not arg
-    }
+    open_ = [arg for arg in kernel.args if isinstance(arg, ArrayArg) and _is_open(arg)]
+    changed = _with_shapes(kernel, open_)
     if not changed:
         return kernel
     return kernel.copy(args=tuple(changed.get(arg.name, arg) for arg in kernel.args))
@@ -52,23 +50,27 @@ def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
     since private and local storage have a constant size. The same kernel when nothing
     changes.
     """
-    changed = {
-        name: new
-        for name, temporary in kernel.temporary_variables.items()
-        if (new := _with_shape(kernel, temporary)) is not temporary
-    }
+    open_ = [array for array in kernel.temporary_variables.values() if _is_open(array)]
+    changed = _with_shapes(kernel, open_)
     if not changed:
         return kernel
     return kernel.copy(temporary_variables={**kernel.temporary_variables, **changed})
 
 
-def _with_shape(kernel: LoopKernel, array: Array) -> Array:
+def _is_open(array: ArrayBase) -> bool:
     if isinstance(array.shape, tuple):
-        if auto not in array.shape:
-            return array
-    elif array.shape is None and isinstance(array.dim_tags, tuple):
-        return array
+        return auto in array.shape
+    return array.shape is auto or not isinstance(array.dim_tags, tuple)
+
+
+def _with_shapes(kernel: LoopKernel, arrays: Sequence[Array]) -> dict[str, Array]:
+    if not arrays:
+        return {}
     footprints = Footprints.of(kernel)
+    return {array.name: _with_shape(kernel, footprints, array) for array in arrays}
+
+
+def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Array:
     accesses = footprints.accesses.get(array.name, ())
     if array.shape is None and all(a.index is None or len(a.index) == 1 for a in accesses):
         return array.copy(dim_tags=(FixedStrideArrayDimTag(1),))
@@ -100,57 +102,54 @@ def _extent(
     axis: int,
     accesses: tuple[Access, ...],
 ) -> Expr:
-    groups = footprints.axis_values(accesses, axis)
-    constant = isinstance(array, TemporaryVariable)
-    key = (constant, span_key(groups))
-    found = footprints.extents.get(key)
-    if found is not None:
-        return found
-    for group in groups:
-        if footprints.values(group.key) is None:
-            assert group.highest.index is not None
-            subscript = to_text(group.highest.index[axis])
-            why = f"the subscript '{subscript}' in instruction '{group.highest.insn_id}' "
+    spans = footprints.spans(accesses, axis)
+    for span in spans:
+        if span.values is None:
+            assert span.highest.index is not None
+            subscript = to_text(span.highest.index[axis])
+            why = f"the subscript '{subscript}' in instruction '{span.highest.insn_id}' "
             raise _unknown(kernel, array, why + "is not affine in loop variables and sizes", axis)
-        refuse_negative(kernel, footprints, group, axis)
-    end = _end_of(footprints, groups)
-    found = _largest(kernel, end) if constant else None
+        refuse_negative(kernel, footprints, span, axis)
+    key = (isinstance(array, TemporaryVariable), extremes(spans))
+    found = footprints.extents.get(key)
     if found is None:
-        found = _static_extent(kernel, array, axis, groups, end)
-    footprints.extents[key] = found
+        found = footprints.extents[key] = _find_extent(kernel, array, axis, spans)
     return found
 
 
-def _end_of(footprints: Footprints, groups: Sequence[AxisValues]) -> PwAff:
-    """Return the largest subscript plus 1, as a function of the parameters."""
-    ends = [
-        footprints.highest(group.key).add_constant_val(
-            isl.Val.int_from_si(isl.DEFAULT_CONTEXT, group.high + 1)
-        )
-        for group in groups
-    ]
-    result = ends[0]
-    for end in ends[1:]:
-        result = result.union_max(end)
+def _find_extent(kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span, ...]) -> Expr:
+    end = _end_of(extremes(spans))
+    if end is None:
+        return 0
+    if isinstance(array, TemporaryVariable):
+        largest = end.intersect_params(kernel.assumptions).max_val()
+        if largest.is_int():
+            return int(largest.to_python())
+    return _static_extent(kernel, array, axis, spans, end)
+
+
+def _end_of(found: Sequence[tuple[Values, int, int]]) -> PwAff | None:
+    """Return the largest subscript plus 1 as a function of the parameters, if there is one."""
+    result: PwAff | None = None
+    for values, _, high in found:
+        if values.least < math.inf:
+            plus = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, high + 1)
+            end = values.highest.add_constant_val(plus)
+            result = end if result is None else result.union_max(end)
     return result
 
 
-def _largest(kernel: LoopKernel, end: PwAff) -> int | None:
-    largest = end.intersect_params(kernel.assumptions).max_val()
-    return int(largest.to_python()) if largest.is_int() else None
-
-
 def _static_extent(
-    kernel: LoopKernel, array: Array, axis: int, groups: tuple[AxisValues, ...], end: PwAff
+    kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span, ...], end: PwAff
 ) -> Expr:
-    mentions = dict.fromkeys(f"'{group.highest}'" for group in groups)
-    what = f"how far {', '.join(mentions)} of kernel '{kernel.name}' reach"
+    what = f"the extent of '{array.name}' in kernel '{kernel.name}'"
     try:
         extent = aff_to_expr(static_value(end, kernel.assumptions, largest=True, what=what))
     except StaticValueFindingError as err:
+        mentions = ", ".join(dict.fromkeys(f"'{span.highest}'" for span in spans[:6]))
         raise StaticValueFindingError(
             f"While trying to find shape axis {axis} of {_kind(array)} '{array.name}', "
-            f"the following exception occurred:\n{err}"
+            f"the following exception occurred:\n{err}\n  used as: {mentions}"
         ) from None
     data = [name for name in variable_names(extent) if name not in kernel.arg_dict]
     for name in data:

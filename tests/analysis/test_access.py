@@ -6,7 +6,7 @@ import islpy as isl
 import pytest
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.analysis.footprints import Footprints, split_constant
+from kgen.analysis.footprints import Footprints, extremes, split_constant
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.instruction import CInstruction
 from kgen.ir.kernel import LoopKernel
@@ -162,9 +162,22 @@ def test_equal_questions_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None
     footprints = Footprints.of(knl)
     for accesses in footprints.accesses.values():
         for axis in range(len(accesses[0].index or ())):
-            for group in footprints.axis_values(accesses, axis):
-                footprints.values(group.key)
+            footprints.spans(accesses, axis)
     assert len(asked) == 3  # i, j and 2*i + j
+
+
+def test_equal_values_are_one_object() -> None:
+    knl = kernel(
+        ["{ [i]: 0 <= i < n }", "{ [j]: 0 <= j < n }"], "a[i] = 1\nb[j + 1] = a[n - 1 - j]"
+    )
+    footprints = Footprints.of(knl)
+    spans = [s for some in footprints.accesses.values() for s in footprints.spans(some, 0)]
+    assert [(s.low, s.high) for s in spans] == [(0, 0), (-1, -1), (1, 1)]
+    (i, reversed_j, j) = [s.values for s in spans]
+    assert i is j
+    assert reversed_j is not None
+    assert reversed_j.least == 1
+    assert extremes((spans[0], spans[2])) == ((i, 0, 1),)
 
 
 def test_kernels_that_differ_in_declarations_share_footprints() -> None:

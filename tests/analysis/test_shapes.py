@@ -104,7 +104,7 @@ def test_the_tutorials_example_has_no_single_size() -> None:
 
 
 def test_two_sizes_without_a_larger_one() -> None:
-    with pytest.raises(StaticValueFindingError, match="how far 'out\\[i\\]', 'out\\[j\\]'"):
+    with pytest.raises(StaticValueFindingError, match=r"used as: 'out\[i\]', 'out\[j\]'"):
         kernel("{ [i, j]: 0 <= i < n and 0 <= j < m }", "out[i] = 1\nout[j] = 2")
     found = kernel(
         "{ [i, j]: 0 <= i < n and 0 <= j < m }",
@@ -112,6 +112,12 @@ def test_two_sizes_without_a_larger_one() -> None:
         assumptions="n >= m and m >= 1",
     )
     assert shape(found, "out") == "(n)"
+
+
+@pytest.mark.parametrize("domain", ["{ [i]: 0 <= i < 0 }", "{ [i]: 0 <= i < n and n <= 0 }"])
+def test_what_is_never_touched_has_no_extent(domain: str) -> None:
+    found = kernel(domain, "out[i] = a[i - 3]\n<> t[i] = 1")
+    assert [shape(found, name) for name in ("out", "a", "t")] == ["(0)"] * 3
 
 
 def test_negative_subscripts_come_with_an_example() -> None:
