@@ -10,6 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.footprints import Footprints
+from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.domain import Set, constant_bounds, from_named, param_names
 from kgen.ir.expr import (
@@ -21,6 +22,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.quasi_affine import set_from_condition
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
 __all__ = ["PARAM_LIMIT", "Ranges", "index_type", "loop_type"]
@@ -249,7 +251,26 @@ def _context(kernel: LoopKernel) -> Set:
         least = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, 0 if name in sizes else low)
         largest = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, high)
         context = context.lower_bound_val(_PARAM, at, least).upper_bound_val(_PARAM, at, largest)
-    return context.intersect(kernel.assumptions)
+    return _with_natural_extents(kernel, context).intersect(kernel.assumptions)
+
+
+def _with_natural_extents(kernel: LoopKernel, context: Set) -> Set:
+    """Add that no array has a negative extent: shape ``n + 2`` says ``n >= -2``."""
+    extents = {
+        extent: None
+        for arg in kernel.args
+        if isinstance(arg, ArrayArg) and isinstance(arg.shape, tuple)
+        for extent in arg.shape
+        if isinstance(extent, p.Sum)
+    }
+    space = context.get_space().set_from_params()
+    for extent in extents:
+        try:
+            natural = set_from_condition(space, p.Comparison(extent, ">=", 0))
+        except ExpressionToAffineConversionError:
+            continue
+        context = context.intersect(natural.params())
+    return context
 
 
 def _limits(kernel: LoopKernel, name: str) -> Interval | None:

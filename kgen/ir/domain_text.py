@@ -36,11 +36,10 @@ def parse_domain(text: str) -> BasicSet:
     try:
         parsed = isl.Set(source)
     except isl.Error as err:
-        reason = str(err).splitlines()[0]
         raise KgenSyntaxError(
             message(
                 f"the domain '{text.strip()}' does not parse",
-                because=reason,
+                because=_reason_of(err),
                 hint="a domain reads '{ [i, j]: 0 <= i < n and 0 <= j < m }'",
             )
         ) from None
@@ -121,6 +120,12 @@ def _listed(text: str) -> list[str]:
     return [*items, text[start:].strip()]
 
 
+def _reason_of(err: isl.Error) -> str:
+    """Return what isl says, without the names of its own functions and files."""
+    reason = str(err).splitlines()[0].rpartition("failed: ")[2]
+    return "isl says: " + re.sub(r" in \S+:\d+$", "", reason)
+
+
 def _exists_names(source: str) -> list[str]:
     names: list[str] = []
     for match in re.finditer(r"exists\s*\(?\s*([^:]*):", source):
@@ -146,7 +151,7 @@ def parse_assumptions(given: Any) -> Set:
             raise KgenSyntaxError(
                 message(
                     f"the assumption '{given}' does not parse",
-                    because=str(err).splitlines()[0],
+                    because=_reason_of(err),
                     hint="an assumption reads 'n >= 1 and n mod 4 = 0'",
                 )
             ) from None

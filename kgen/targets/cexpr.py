@@ -23,6 +23,7 @@ from pymbolic.mapper.stringifier import (
     StringifyMapper,
 )
 
+from kgen.analysis.range import Ranges
 from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import CodegenError, message
@@ -88,7 +89,8 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
         self.preamble = preamble
         self.typer = ExpressionTyper(kernel)
         self.signs = Signs(kernel)
-        self.integers = IntegerWriter(target, self.signs, preamble, self._plain)
+        ranges = Ranges.of(kernel)
+        self.integers = IntegerWriter(target, self.signs, ranges, preamble, self._plain)
         self.accesses = AccessWriter(kernel, self.integers, self.signs)
         self.calls = CallWriter(self)
         #: The loops around what is being written, and the values of their variables.
@@ -349,7 +351,8 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
             is_real = not result.is_integral()
             exponent = int(exponent)
             if isinstance(expr.base, _CHEAP) and (exponent > 0 or (is_real and exponent < 0)):
-                product: Expr = p.Product((expr.base,) * abs(exponent))
+                factors = (expr.base,) * abs(exponent)
+                product: Expr = p.Product(factors) if len(factors) > 1 else expr.base
                 whole = product if exponent > 0 else p.Quotient(1, product)
                 return self.rec(whole, enclosing_prec, result)
         texts = tuple(self.converted(part, result, PREC_NONE) for part in (expr.base, exponent))

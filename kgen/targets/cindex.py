@@ -15,6 +15,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
+from kgen.analysis.range import Ranges
 from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError
 from kgen.ir.expr import (
@@ -70,14 +71,21 @@ class IntegerWriter:
     """Writes integer expressions for one function.
 
     ``long_names`` are the variables of 64 bits. With *wide* the text is computed in 64 bits:
-    the first factor of each product is cast, and the first term of each sum.
+    the first factor of each product is cast, and the first term of each sum. The terms behind
+    that are not where *ranges* proves that they fit.
     """
 
     def __init__(
-        self, target: CFamilyTarget, signs: Signs, preamble: Preamble, fallback: Fallback
+        self,
+        target: CFamilyTarget,
+        signs: Signs,
+        ranges: Ranges,
+        preamble: Preamble,
+        fallback: Fallback,
     ) -> None:
         self.target = target
         self.signs = signs
+        self.ranges = ranges
         self.preamble = preamble
         self.fallback = fallback
         self.long_names: set[str] = set()
@@ -112,7 +120,8 @@ class IntegerWriter:
         for is_negative, term in rest:
             parts.append(" - " if is_negative else " + ")
             inner = PREC_PRODUCT if is_negative else PREC_SUM
-            parts.append(self.text(term, inner, wide=wide and isinstance(term, p.Product)))
+            is_wide = wide and isinstance(term, p.Product) and not self.ranges.fits(term)
+            parts.append(self.text(term, inner, wide=is_wide))
         return parenthesized("".join(parts), PREC_SUM, prec)
 
     def _product(self, expr: p.Product, prec: int, wide: bool) -> str:

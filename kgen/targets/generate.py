@@ -15,7 +15,7 @@ from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
 from kgen.ast.nodes import DeviceFunction, print_tree
 from kgen.ast.verify import verify_barriers
-from kgen.errors import CodegenError
+from kgen.errors import CodegenError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.place import schedule_kernel

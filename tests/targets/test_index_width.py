@@ -35,7 +35,9 @@ def test_assumption_proves_32_bits() -> None:
     )
 
 
-def test_body_of_a_kernel_with_a_helper() -> None:
-    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "a[i] = 1", [lp.GlobalArg("a", np.int8), ...])
-    knl = lp.split_iname(knl.copy(target=lp.CTarget()), "i", 8)
-    assert lp.generate_body(knl).startswith("  for (int i_outer = 0;")
+def test_term_that_fits_is_not_cast() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < n }", "a[i, j] = 1", [lp.GlobalArg("a", np.int8), ...]
+    )
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    assert "a[(long) n * i + 16 * gid(0) + lid(0)]" in lp.generate_body(knl)
