@@ -62,7 +62,8 @@ def _real(value: float, dtype: NumpyType) -> tuple[str, int]:
     if math.isinf(value):
         text = sign + ("INFINITY" if is_single else "HUGE_VAL")
     else:
-        text = str(np.float32(value)) + "f" if is_single else repr(value)
+        with np.errstate(over="ignore"):
+            text = str(np.float32(value)) + "f" if is_single else repr(value)
     if "inf" in text:
         raise CodegenError(
             f"the constant {value} is too large for float32\n"
