@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kgen as lp
 from kgen.analysis.infer import infer_types
 from kgen.analysis.range import PARAM_LIMIT, Ranges, index_type, loop_type
 from kgen.analysis.shapes import infer_argument_shapes
@@ -156,3 +157,8 @@ def test_types_bound_parameters() -> None:
     ranges = Ranges.of(knl)
     assert ranges.param("n") == ranges.param("s") == (-PARAM_LIMIT, PARAM_LIMIT)
     assert ranges.param("short") == (-(2**15), 2**15 - 1)
+
+
+def test_an_extent_is_never_negative() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "a[i + 1, j + 1] = 0", assumptions="n <= 999")
+    assert index_type(knl.default_entrypoint, "a") == INT32
