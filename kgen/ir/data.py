@@ -20,6 +20,7 @@ from kgen.ir.layout import (
     parse_shape,
     resolve_strides,
 )
+from kgen.ir.parse import parse
 from kgen.ir.types import AddressSpace, KgenType, auto, to_kgen_type
 
 __all__ = [
@@ -306,6 +307,11 @@ class SubstitutionRule(Declaration):
 
     arguments: tuple[str, ...] = ()
     expression: Expr = None
+
+    def __post_init__(self) -> None:
+        self._set(arguments=_split_names(self.arguments or ()))
+        if isinstance(self.expression, str):
+            self._set(expression=parse(self.expression))
 
     def __str__(self) -> str:
         arguments = f"({', '.join(self.arguments)})" if self.arguments else ""

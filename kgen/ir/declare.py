@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 from kgen.errors import KernelError, message, near_names
 from kgen.ir.data import (
     ArrayArg,
+    ArrayBase,
     ConstantArg,
     GlobalArg,
     KernelArgument,
@@ -54,6 +55,11 @@ class Declared:
     def names(self) -> set[str]:
         """Return all declared names."""
         return {e if isinstance(e, str) else e.name for e in self.entries} | set(self.temporaries)
+
+    def arrays(self) -> dict[str, ArrayBase]:
+        """Return the declared arrays."""
+        found: dict[str, ArrayBase] = {e.name: e for e in self.entries if isinstance(e, ArrayArg)}
+        return {**found, **self.temporaries}
 
 
 def read_kernel_data(

@@ -30,6 +30,7 @@ from kgen.ir.nesting import find_within_inames
 from kgen.ir.options import make_options
 from kgen.ir.parse_instructions import parse_instructions
 from kgen.ir.reductions import REDUCTIONS
+from kgen.ir.slices import check_slices, passes_slices, realize_slices
 from kgen.ir.tags import to_tags
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, auto, to_kgen_type
@@ -76,11 +77,14 @@ def make_loop_kernel(
     """
     _check_name(name)
     sets = read_domains(domains)
-    inames = {n: Iname(n) for domain in sets for n in dim_names(domain)}
     insns, rules = parse_instructions(instructions)
     rules.update(substitutions or {})
     declared = read_kernel_data(name, kernel_data, temporary_variables)
     order = _order(name, default_order)
+    if any(map(passes_slices, insns)):
+        insns, more = realize_slices(name, insns, declared.arrays(), _dims(sets))
+        sets = (*sets, *more)
+    inames = {n: Iname(n) for n in _dims(sets)}
     shell = LoopKernel(
         name=name,
         domains=sets,
@@ -105,6 +109,8 @@ def make_loop_kernel(
     mentions = [
         _reads_of(insn, expr, shell.substitutions) for insn, expr in zip(insns, exprs, strict=True)
     ]
+    for insn, found in zip(insns, mentions, strict=True):
+        check_slices(name, insn, found)
     within = find_within_inames(shell, mentions)
     settled = [_settled(*parts) for parts in zip(insns, ids, exprs, within, strict=True)]
     kernel = shell.copy(
@@ -124,6 +130,10 @@ def make_loop_kernel(
 def _check_name(name: str) -> None:
     if not name.isidentifier():
         raise KernelError(f"'{name}' is not a name for a kernel: it becomes a function's name")
+
+
+def _dims(domains: Iterable[BasicSet]) -> list[str]:
+    return [name for domain in domains for name in dim_names(domain)]
 
 
 # -- expressions ----------------------------------------------------------------------

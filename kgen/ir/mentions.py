@@ -38,6 +38,7 @@ class Mentions:
     ranks: dict[tuple[str, int], None] = field(default_factory=dict)
     reduced: dict[str, None] = field(default_factory=dict)
     swept: dict[str, None] = field(default_factory=dict)
+    has_slices: bool = False
 
     def add(self, *exprs: Expr) -> Mentions:
         """Add what *exprs* mention; returns this."""
@@ -71,6 +72,7 @@ class Mentions:
             self.swept.update(dict.fromkeys(swept))
             self.merge(mentions_of(expr.subscript), bound=swept)
         else:
+            self.has_slices = self.has_slices or isinstance(expr, p.Slice)
             fields = dataclasses.fields(expr)  # type: ignore[arg-type]
             stack.extend(getattr(expr, field.name) for field in fields)
 
@@ -103,6 +105,7 @@ class Mentions:
         self.functions.update(other.functions)
         self.reduced.update(other.reduced)
         self.swept.update(other.swept)
+        self.has_slices = self.has_slices or other.has_slices
 
     def add_rules(self, rules: Mapping[str, SubstitutionRule]) -> None:
         """Replace mentions of *rules* by what the rules mention, through all levels."""

@@ -1,0 +1,62 @@
+"""Slices in calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgen.errors import KernelError
+from kgen.ir.data import GlobalArg
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.make import make_loop_kernel
+from kgen.ir.target import TargetBase
+
+
+def make(text: str, *data: Any) -> LoopKernel:
+    return make_loop_kernel(
+        "{ [i]: 0 <= i < 4 }", text, [*data, ...], name="k", target=TargetBase()
+    )
+
+
+def test_a_slice_becomes_a_loop_over_the_axis() -> None:
+    shapes = GlobalArg("y", shape="n"), GlobalArg("a", shape="n, 8")
+    kernel = make("y[:] = f(a[:, i], a[:, 2:6])", *shapes)
+    (insn,) = kernel.instructions
+    assert str(insn).split("  {")[0] == (
+        "[islice_2]: y[islice_2] = f([islice]: a[islice, i], "
+        "[islice_0, islice_1]: a[islice_0, 2 + islice_1])"
+    )
+    assert insn.within_inames == {"i"}
+
+
+@pytest.mark.parametrize(
+    ("piece", "reference", "domain"),
+    [
+        (":", "[islice]: a[islice]", "[n] -> { [islice] : 0 <= islice < n }"),
+        ("2:", "[islice]: a[2 + islice]", "[n] -> { [islice] : 0 <= islice <= -3 + n }"),
+        (":m", "[islice]: a[islice]", "[m] -> { [islice] : 0 <= islice < m }"),
+        ("::2", "[islice]: a[2*islice]", "[n] -> { [islice] : islice >= 0 and 2islice < n }"),
+        ("1:7:3", "[islice]: a[1 + 3*islice]", "{ [islice] : 0 <= islice <= 1 }"),
+    ],
+)
+def test_limits(piece: str, reference: str, domain: str) -> None:
+    kernel = make(f"f(a[{piece}])", GlobalArg("a", shape="n"))
+    assert str(kernel.instructions[0]).startswith(f"f({reference})")
+    assert str(kernel.domains[1]) == domain
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("f(b[:])", "the end of 'b[:]' is not known"),
+        ("f(b[::-1])", "is not a positive number"),
+        ("b[:] = 1", "passed to a function or assigned from one"),
+        ("b[i] = sum(i, a[:])", "passed to a function or assigned from one"),
+    ],
+)
+def test_refusals(text: str, what: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        make(text, GlobalArg("a", shape="n"))
+    assert what in str(caught.value)
+    assert f"line 1: {text}" in str(caught.value)
