@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 import math
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -19,7 +16,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 
 from kgen.errors import CodegenError, CompilationError, InvocationError, message
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import DiskCache, content_key
@@ -49,9 +46,9 @@ from kgen.targets.module import ArgumentInfo, Launch, Module
 __all__ = ["OpenCLExecutor", "executor_for"]
 
 EVENT: Final = PREFIX + "event"
-INTEGERS: Final = PREFIX + "integers"
+LAUNCHER: Final = PREFIX + "launcher"
 
-#: How many events a kernel remembers that its queue has put before the next launch.
+#: How many events a launcher remembers that its queue has put before the next launch.
 N_SETTLED: Final = 16
 
 
@@ -71,15 +68,20 @@ def executor_for(
     return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))
 
 
-class _Order:
-    """Events that a queue has put before whatever is enqueued next.
+class _Launcher:
+    """The kernels of a program, for one launch at a time, and what they were launched with.
 
-    The commands of an in-order queue run one after the other. So an event that an earlier one
-    has waited for, or is, need not be waited for again, which costs more than the launch.
-    A wrapper keeps the last ones of each array that is only read in an attribute of its own.
+    A call takes one from a list and puts it back after the launch: cheaper than a lock. Of
+    calls at once, each has its own; of one that fails, the launcher is not put back.
+
+    It remembers events that its queue has put before whatever is enqueued next. The commands
+    of an in-order queue run one after the other. So an event that an earlier one has waited
+    for, or is, need not be waited for again, which costs more than the launch. Wrappers keep
+    what belongs to one array or one function in attributes of their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **own: Any) -> None:
+        self.__dict__.update(own)
         #: the queue of the last launch, if it is in-order; else nothing is settled
         self.queue: cl.CommandQueue | None = None
         #: the event of the last launch, alone
@@ -89,8 +91,8 @@ class _Order:
         #: some that launches have waited for, by identity
         self.waited_for: dict[int, cl.Event] = {}
 
-    def has(self, events: list[cl.Event]) -> bool:
-        """Tell whether all *events* are settled."""
+    def has_settled(self, events: list[cl.Event]) -> bool:
+        """Tell whether the queue has put all *events* before the next launch."""
         for event in events:
             if id(event) not in self.waited_for:
                 for known in self.recent:
@@ -103,27 +105,14 @@ class _Order:
     def wait(self, queue: cl.CommandQueue, events: list[cl.Event]) -> list[cl.Event]:
         """Return *events*; they are settled after the launch that waits for them in *queue*."""
         if queue is not self.queue:
-            self.forget()
             out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
             self.queue = None if queue.properties & out_of_order else queue
+            self.recent.clear()
+            self.waited_for.clear()
         elif len(self.waited_for) > N_SETTLED:
             self.waited_for.clear()
         self.waited_for.update((id(event), event) for event in events)
         return events
-
-    def forget(self) -> None:
-        """Settle nothing: the queue is another one, or the launch that was to wait has failed."""
-        self.queue = None
-        self.recent.clear()
-        self.waited_for.clear()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Compiled:
-    """A program, and the lock of its kernels: arguments are set and launched as one act."""
-
-    program: cl.Program
-    lock: threading.Lock
 
 
 class OpenCLExecutor(ExecutorBase):
@@ -151,14 +140,14 @@ class OpenCLExecutor(ExecutorBase):
         """Return a new queue of the executor's context."""
         return (cl.CommandQueue(self.context),)
 
-    def compile(self, module: Module, source: str) -> _Compiled:
+    def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)
-        return _Compiled(program=program, lock=threading.Lock())
+        return program
 
-    def builder(self, compiled: _Compiled) -> Callable[..., WrapperBuilder]:
+    def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
         return partial(OpenCLWrapperBuilder, compiled)
 
     def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -255,23 +244,53 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     positional = OpenCLExecutor.positional
     optional = OpenCLExecutor.optional
 
-    def __init__(self, compiled: _Compiled, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, program: cl.Program, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.compiled = compiled
-        self.order = _Order()
+        self.program = program
         self.manages_events = self.options.cl_exec_manage_array_events
+        #: what a launcher has for the arrays and functions of this kernel
+        self.kept: dict[str, Any] = {}
 
     def run(self) -> list[ast.stmt]:
-        return [
+        free = self.known("free", [])
+        body = [
             *self.go_through_host(),
             *self.make_outputs(),
             *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
-            ast.With(
-                [ast.withitem(self.known("lock", self.compiled.lock))],
-                self.or_forget([*self.choose_events(), *self.launch(), *self.record_events()]),
-            ),
+            self.take_launcher(free),
+            *self.choose_events(),
+        ]
+        for number, launch in enumerate(self.module.launches):
+            body += self.launch(number, launch)
+        return [
+            *body,
+            *self.record_events(),
+            do(call(attribute(free, "append"), name(LAUNCHER))),
             self.make_result(name(EVENT)),
         ]
+
+    def take_launcher(self, free: ast.expr) -> ast.stmt:
+        """Take a launcher that no other call has, or make one."""
+        taken = assign(LAUNCHER, call(attribute(free, "pop")))
+        made = assign(LAUNCHER, call(self.known("make_launcher", self.make_launcher)))
+        return ast.Try([taken], [ast.ExceptHandler(builtin("IndexError"), None, [made])], [], [])
+
+    def make_launcher(self) -> _Launcher:
+        """Return new kernels, and nothing known of what they were launched with."""
+        kernels = {}
+        for number, launch in enumerate(self.module.launches):
+            kernel = cl.Kernel(self.program, launch.function)
+            types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+            kernel.set_scalar_arg_dtypes(types)
+            kernels[f"kernel{number}"] = kernel
+            kernels[f"set_args{number}"] = kernel.set_args
+            kernels[f"set_arg{number}"] = kernel.set_arg
+        return _Launcher(**kernels, **self.kept)
+
+    def keep(self, text: str) -> ast.Attribute:
+        """Return an attribute of the launcher that is ``None`` in a new one."""
+        self.kept[text] = None
+        return ast.Attribute(name(LAUNCHER), text, ast.Store())
 
     # -- numpy arrays -----------------------------------------------------------------------
 
@@ -333,28 +352,26 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         """Let the launch wait for what the arrays wait for and the queue has not settled."""
         if not self.manages_events:
             return []
-        order = self.known("order", self.order)
-        settled = [compare(name("queue"), "is", attribute(order, "queue"))]
+        launcher = name(LAUNCHER)
+        settled = [compare(name("queue"), "is", attribute(launcher, "queue"))]
         body: list[ast.stmt] = []
         gathered: list[ast.stmt] = []
         parts: list[ast.expr] = [ast.BoolOp(ast.Or(), [name("wait_for"), tuple_([])])]
         for arg in self.contract.arrays:
             events = attribute(name(arg.name), "events")
             if arg.is_output:
-                kept = attribute(order, "last")
+                kept = attribute(launcher, "last")
                 body.append(assign(_n_events(arg), call(builtin("len"), events)))
                 parts.append(events)
             else:
-                slot = f"events_{arg.name}"
-                setattr(self.order, slot, None)
-                kept = attribute(order, slot)
+                kept = attribute(launcher, f"events_{arg.name}")
                 copied = ast.Subscript(events, ast.Slice(), ast.Load())
-                gathered.append(ast.Assign([ast.Attribute(order, slot, ast.Store())], copied))
+                gathered.append(ast.Assign([self.keep(f"events_{arg.name}")], copied))
                 parts.append(kept)
-            is_kept = compare(events, "==", kept)
-            settled.append(any_of([negate(events), is_kept, call(attribute(order, "has"), events)]))
+            others = call(attribute(launcher, "has_settled"), events)
+            settled.append(any_of([negate(events), compare(events, "==", kept), others]))
         all_events = ast.List([ast.Starred(part, ast.Load()) for part in parts], ast.Load())
-        waited = assign("wait_for", call(attribute(order, "wait"), name("queue"), all_events))
+        waited = assign("wait_for", call(attribute(launcher, "wait"), name("queue"), all_events))
         return [*body, if_(negate(all_of(settled)), [*gathered, waited])]
 
     def record_events(self) -> list[ast.stmt]:
@@ -365,79 +382,72 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         """
         if not self.manages_events:
             return []
-        order = self.known("order", self.order)
-        replaced: list[ast.expr] = [ast.Attribute(order, "last", ast.Store())]
+        launcher = name(LAUNCHER)
+        replaced: list[ast.expr] = [ast.Attribute(launcher, "last", ast.Store())]
         for arg in self.contract.outputs:
             waited_for = ast.Slice(None, name(_n_events(arg)))
             events = attribute(name(arg.name), "events")
             replaced.append(ast.Subscript(events, waited_for, ast.Store()))
-        noted = call(attribute(attribute(order, "recent"), "append"), name(EVENT))
+        noted = call(attribute(attribute(launcher, "recent"), "append"), name(EVENT))
         return [ast.Assign(replaced, ast.List([name(EVENT)], ast.Load())), do(noted)]
-
-    def or_forget(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Settle no events where the launch in *body* fails."""
-        if not self.manages_events:
-            return body
-        forget = do(call(attribute(self.known("order", self.order), "forget")))
-        failure = ast.ExceptHandler(builtin("BaseException"), None, [forget, ast.Raise()])
-        return [ast.Try(body, [failure], [], [])]
 
     # -- launches ---------------------------------------------------------------------------
 
-    def launch(self) -> list[ast.stmt]:
-        """Enqueue all functions, each after the one before."""
-        body: list[ast.stmt] = []
-        for number, launch in enumerate(self.module.launches):
-            body += self.launch_one(number, launch)
-        return body
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        """Set the parameters of a function and enqueue it, after the one before.
 
-    def launch_one(self, number: int, launch: Launch) -> list[ast.stmt]:
-        local = launch.locals or (1,)
-        groups: tuple[Expr, ...] = (*launch.groups, *(1 for _ in local[len(launch.groups) :]))
-        local = (*local, *(1 for _ in groups[len(local) :]))
-        size = tuple_(from_expr(g * n) for g, n in zip(groups, local, strict=True))
+        An empty grid is not enqueued, which OpenCL refuses; but there is an event of it.
+        """
         wait_for: ast.expr = name("wait_for")
         if number:
             wait_for = ast.List([name(EVENT)], ast.Load())
-        kernel = cl.Kernel(self.compiled.program, launch.function)
-        enqueue = call(
+        local = launch.locals or (1,)
+        local = (*local, *(1 for _ in launch.groups[len(local) :]))
+        size = attribute(name(LAUNCHER), f"size{number}")
+        enqueued = call(
             self.known("enqueue", cl.enqueue_nd_range_kernel),
             name("queue"),
-            self.known(f"kernel{number}", kernel),
+            attribute(name(LAUNCHER), f"kernel{number}"),
             size,
             self.known(f"local{number}", local),
             NONE,
             wait_for,
         )
-        body = [*self.set_parameters(number, launch, kernel), assign(EVENT, enqueue)]
-        is_launched = self.is_launched(launch)
-        if is_launched is None:
-            return body
-        marker = call(self.known("marker", cl.enqueue_marker), name("queue"), wait_for)
-        return [if_(is_launched, body, [assign(EVENT, marker)])]
+        enqueue = assign(EVENT, enqueued)
+        if self.is_launched(launch) is not None:
+            marker = call(self.known("marker", cl.enqueue_marker), name("queue"), wait_for)
+            is_empty = compare(size, "is", NONE)
+            enqueue = if_(is_empty, [assign(EVENT, marker)], [enqueue])
+        return [*self.set_parameters(number, launch, local), enqueue]
 
-    def set_parameters(self, number: int, launch: Launch, kernel: cl.Kernel) -> list[ast.stmt]:
-        """Set all parameters, or only the arrays where the integers are those of last time."""
-        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
-        kernel.set_scalar_arg_dtypes(types)
+    def set_parameters(self, number: int, launch: Launch, local: tuple[int, ...]) -> list[ast.stmt]:
+        """Set all parameters and the grid, or only arrays where the integers are as last time."""
+        groups: tuple[Expr, ...] = (*launch.groups, *(1 for _ in local[len(launch.groups) :]))
+        size = tuple_(from_expr(g * n) for g, n in zip(groups, local, strict=True))
+        is_launched = self.is_launched(launch)
+        if is_launched is not None:
+            size = ast.IfExp(is_launched, size, NONE)
+        launcher = name(LAUNCHER)
         passed = [self.pass_parameter(text) for text in launch.parameters]
-        set_all = do(call(self.known(f"set_args{number}", kernel.set_args), *passed))
+        set_all: list[ast.stmt] = [
+            do(call(attribute(launcher, f"set_args{number}"), *passed)),
+            ast.Assign([self.keep(f"size{number}")], size),
+        ]
+        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
         if any(dtype is not None and dtype.kind not in "biu" for dtype in types):
-            return [set_all]  # 0.0 and -0.0 are equal, but not the same
+            return set_all  # 0.0 and -0.0 are equal, but not the same
         integers = [e for e, dtype in zip(passed, types, strict=True) if dtype is not None]
-        state = self.known(f"last{number}", SimpleNamespace(integers=None))
-        set_one = self.known(f"set_arg{number}", kernel.set_arg)
+        sizes = [text for text in variable_names(*groups) if text not in launch.parameters]
+        integers += map(name, sizes)
         set_arrays: list[ast.stmt] = [
-            do(call(set_one, const(position), parameter))
+            do(call(attribute(launcher, f"set_arg{number}"), const(position), parameter))
             for position, (parameter, dtype) in enumerate(zip(passed, types, strict=True))
             if dtype is None
         ]
-        noted = ast.Assign([ast.Attribute(state, "integers", ast.Store())], name(INTEGERS))
-        unchanged = compare(name(INTEGERS), "==", attribute(state, "integers"))
-        return [
-            assign(INTEGERS, tuple_(integers)),
-            if_(unchanged, set_arrays or [ast.Pass()], [set_all, noted]),
-        ]
+        key = integers[0] if len(integers) == 1 else tuple_(integers)
+        noted = ast.Assign([self.keep(f"integers{number}")], key)
+        unchanged = compare(key, "==", attribute(launcher, f"integers{number}"))
+        return [if_(unchanged, set_arrays or [ast.Pass()], [*set_all, noted])]
 
 
 def _n_events(arg: ArgumentInfo) -> str:
