@@ -23,7 +23,7 @@ Point = tuple[int, ...]
 Instance = tuple[str, Point]
 
 
-class _Evaluator(EvaluationMapper):
+class _Evaluator(EvaluationMapper[Any]):
     """Evaluate with C's integer division where the code has it."""
 
     def __init__(self, values: Mapping[str, int], gid: Point, lid: Point) -> None:
@@ -31,10 +31,10 @@ class _Evaluator(EvaluationMapper):
         self.gid, self.lid = gid, lid
 
     def map_group_hardware_axis_index(self, expr: Any) -> int:
-        return self.gid[expr.axis]
+        return int(self.gid[expr.axis])
 
     def map_local_hardware_axis_index(self, expr: Any) -> int:
-        return self.lid[expr.axis]
+        return int(self.lid[expr.axis])
 
     def map_trunc_quotient(self, expr: TruncQuotient) -> int:
         a, b = self.rec(expr.numerator), self.rec(expr.denominator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import kgen as lp
 from kgen.ast.nodes import print_tree
@@ -14,7 +15,7 @@ def code(unit: lp.TranslationUnit) -> str:
     return print_tree(function.body)
 
 
-def fill(**kwargs: str) -> lp.TranslationUnit:
+def fill(**kwargs: Any) -> lp.TranslationUnit:
     return lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 0", **kwargs)
 
 
