@@ -11,12 +11,15 @@ from typing import Any
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KgenError, near_names
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
+from kgen.ir.insn_options import DuplicateInamesTag
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.make import make_loop_kernel
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.params import fix_parameters
+from kgen.transforms.rename import duplicate_inames
 
 __all__ = ["default_target", "make_function", "make_kernel"]
 
@@ -83,7 +86,7 @@ def make_kernel(
         Instructions are **unordered** unless one depends on another: by ``dep=``, or because
         it reads a variable that exactly one instruction writes (``dep=*...`` turns this off).
         The options are ``id id_prefix dep dep_query nosync nosync_query priority inames if
-        tags groups conflicts atomic mem_kind``.
+        tags groups conflicts atomic mem_kind dup``.
     :arg kernel_data: arguments and temporaries in the order of the generated function: a list
         of :class:`GlobalArg`, :class:`ConstantArg`, :class:`ValueArg`,
         :class:`TemporaryVariable`, names (the rest is inferred) and ``...`` (guess all
@@ -168,6 +171,7 @@ def make_function(
         target=target or default_target(),
         **settings,
     )
+    kernel = _with_duplicated_inames(kernel)
     if fixed_parameters:
         kernel = fix_parameters(kernel, **fixed_parameters)
     kernel = infer_argument_shapes(kernel)
@@ -176,6 +180,26 @@ def make_function(
         entrypoints=frozenset(),
         target=kernel.target,
     )
+
+
+def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:
+    """Do what the instructions' ``dup`` options ask for."""
+    wanted = [
+        (insn.id, tag)
+        for insn in kernel.instructions
+        for tag in insn.tags
+        if isinstance(tag, DuplicateInamesTag)
+    ]
+    if not wanted:
+        return kernel
+    tags = {tag for _, tag in wanted}
+    kernel = kernel.copy(
+        instructions=tuple(insn.copy(tags=insn.tags - tags) for insn in kernel.instructions)
+    )
+    for insn_id, tag in sorted(wanted, key=str):
+        old, new = zip(*tag.inames, strict=True)
+        kernel = duplicate_inames(kernel, old, f"id:{insn_id}", new)
+    return kernel
 
 
 _OWN_SETTINGS = frozenset(("name", "target", "fixed_parameters", "lang_version"))

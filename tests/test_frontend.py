@@ -165,6 +165,14 @@ def test_fixed_parameters_are_gone() -> None:
     assert (arg.name, arg.shape) == ("a", (5,))
 
 
+def test_dup_gives_an_instruction_loops_of_its_own() -> None:
+    knl = make_kernel("{ [i, j]: 0<=i,j<n }", "a[i, j] = 1 {dup=i:j->jj, tags=x}\nb[i, j] = 2")
+    first, second = knl.default_entrypoint.instructions
+    assert str(first) == "a[i_0, jj] = 1  {id=insn, tags=x}"
+    assert str(second) == "b[i, j] = 2  {id=insn_0}"
+    assert first.within_inames == {"i_0", "jj"}
+
+
 def test_a_language_version_has_no_effect() -> None:
     plain = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 1")
     assert make_kernel("{ [i]: 0<=i<4 }", "a[i] = 1", lang_version=(2018, 2)) == plain

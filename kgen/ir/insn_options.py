@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+
+from pytools.tag import Tag
 
 from kgen.errors import near_names
 from kgen.ir.instruction import AtomicInit, AtomicUpdate, UniqueName
@@ -11,6 +14,14 @@ from kgen.ir.match import read_match
 from kgen.ir.parse import parse_expression
 from kgen.ir.tags import to_tags
 from kgen.ir.tokens import NotParsable
+
+
+@dataclass(frozen=True)
+class DuplicateInamesTag(Tag):
+    """``{dup=i:j->new}``: copies of loops are to be made for an instruction once it exists."""
+
+    inames: tuple[tuple[str, str | None], ...]
+
 
 #: Values of fields of an instruction, by field name.
 Fields = dict[str, Any]
@@ -149,6 +160,16 @@ def _tags(value: str, at: int) -> Fields:
     return {"tags": to_tags(sorted(_words(value)))}
 
 
+def _duplications(value: str, at: int) -> Fields:
+    pairs = []
+    for word in value.split(":"):
+        old, _, new = (part.strip() for part in word.partition("->"))
+        if not old.isidentifier() or not (new.isidentifier() or (not new and "->" not in word)):
+            raise NotParsable(f"'{word}' is not a loop to duplicate", at, "write i or i->new")
+        pairs.append((old, new or None))
+    return {"tags": frozenset((DuplicateInamesTag(tuple(pairs)),))}
+
+
 def _groups(value: str, at: int) -> Fields:
     return {"groups": _words(value)}
 
@@ -185,6 +206,7 @@ _OPTIONS: Final[dict[str, _Reader]] = {
     "groups": _groups,
     "conflicts": _conflicts,
     "conflicts_grp": _conflicts,
+    "dup": _duplications,
     "atomic": _atomic,
     "mem_kind": _mem_kind,
 }

@@ -268,6 +268,7 @@ def test_with_gives_atomic_to_each_assignee() -> None:
         ("a[i] = 0 {if=i <}", (1, 17), "expected an expression"),
         ("a[i] = 0 {dep_query=foo:b}", (1, 21), "expected one of id:"),
         ("a[i] = 0 {mem_kind=local}", (1, 10), "an option of barriers"),
+        ("a[i] = 0 {dup=i->}", (1, 15), "is not a loop to duplicate"),
         ("<floot> t = 1", (1, 2), "floot"),
         ("<float32 t = 1", (1, 15), "expected '>'"),
         ("2*a = 1", (1, 2), "expected '='"),
