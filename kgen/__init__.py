@@ -1,6 +1,9 @@
 """kgen turns loop kernels into fast C, OpenCL and CUDA."""
 
-from kgen import options, symbolic
+from kgen import (
+    options,
+    symbolic,
+)
 from kgen.analysis.infer import (
     add_and_infer_dtypes,
     infer_unknown_types,
@@ -92,7 +95,9 @@ from kgen.ir.unit import (
     TranslationUnit,
     for_each_kernel,
 )
-from kgen.runtime.autotest import auto_test_vs_ref
+from kgen.runtime.autotest import (
+    auto_test_vs_ref,
+)
 from kgen.runtime.cache import (
     CacheMode,
     clear_in_mem_caches,
@@ -119,6 +124,7 @@ from kgen.targets.generate import (
     generate_body,
     generate_code_v2,
     generate_header,
+    preprocess_kernel,
 )
 from kgen.targets.opencl import (
     OpenCLTarget,
@@ -136,6 +142,14 @@ from kgen.transforms.data import (
     set_temporary_address_space,
     tag_array_axes,
 )
+from kgen.transforms.inames import (
+    add_inames_for_unused_hw_axes,
+    add_inames_to_insn,
+    get_iname_duplication_options,
+    has_schedulable_iname_nesting,
+    remove_inames_from_insn,
+    remove_unused_inames,
+)
 from kgen.transforms.params import (
     assume,
     fix_parameters,
@@ -146,6 +160,12 @@ from kgen.transforms.privatize import (
 from kgen.transforms.reduction import (
     realize_reduction,
 )
+from kgen.transforms.rename import (
+    duplicate_inames,
+    rename_iname,
+    rename_inames,
+    rename_inames_in_batch,
+)
 from kgen.transforms.rules import (
     expand_subst,
     find_one_rule_matching,
@@ -155,6 +175,20 @@ from kgen.transforms.split import (
     chunk_iname,
     join_inames,
     split_iname,
+)
+from kgen.transforms.statements import (
+    add_dependency,
+    find_instructions,
+    map_instructions,
+    remove_instructions,
+    remove_predicates_from_insn,
+    replace_instruction_ids,
+    set_instruction_priority,
+    tag_instructions,
+)
+from kgen.transforms.sync import (
+    add_barrier,
+    add_nosync,
 )
 from kgen.transforms.tag import (
     find_unused_axis_tag,
@@ -167,7 +201,6 @@ from kgen.transforms.unprivatize import (
 )
 
 __all__ = [
-    "auto_test_vs_ref",
     "AddressSpace",
     "ArrayArg",
     "Assignment",
@@ -239,12 +272,20 @@ __all__ = [
     "VariableAccessNotOrdered",
     "WriteRaceConditionWarning",
     "add_and_infer_dtypes",
+    "add_barrier",
+    "add_dependency",
     "add_dtypes",
+    "add_inames_for_unused_hw_axes",
+    "add_inames_to_insn",
+    "add_nosync",
     "assume",
     "auto",
+    "auto_test_vs_ref",
     "chunk_iname",
     "clear_in_mem_caches",
+    "duplicate_inames",
     "expand_subst",
+    "find_instructions",
     "find_one_rule_matching",
     "find_rules_matching",
     "find_unused_axis_tag",
@@ -254,21 +295,34 @@ __all__ = [
     "generate_code_v2",
     "generate_header",
     "get_dot_dependency_graph",
+    "get_iname_duplication_options",
+    "has_schedulable_iname_nesting",
     "infer_unknown_types",
     "join_inames",
     "make_function",
     "make_kernel",
+    "map_instructions",
     "options",
+    "preprocess_kernel",
     "prioritize_loops",
     "privatize_temporaries_with_inames",
     "realize_reduction",
     "register_preamble_generators",
     "register_symbol_manglers",
+    "remove_inames_from_insn",
+    "remove_instructions",
+    "remove_predicates_from_insn",
     "remove_unused_arguments",
+    "remove_unused_inames",
     "rename_argument",
+    "rename_iname",
+    "rename_inames",
+    "rename_inames_in_batch",
+    "replace_instruction_ids",
     "set_argument_order",
     "set_array_axis_names",
     "set_caching_enabled",
+    "set_instruction_priority",
     "set_options",
     "set_temporary_address_space",
     "show_dependency_graph",
@@ -276,6 +330,7 @@ __all__ = [
     "symbolic",
     "tag_array_axes",
     "tag_inames",
+    "tag_instructions",
     "to_kgen_type",
     "unprivatize_temporaries_with_inames",
     "untag_inames",

@@ -67,6 +67,14 @@ def _prepare(
     return kernel
 
 
+def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
+    """Do all that happens before scheduling, to every kernel: the kernels that are scheduled.
+
+    Rules are expanded, shapes, types and address spaces found, reductions made loops.
+    """
+    return unit.map_kernels(prepare) if isinstance(unit, TranslationUnit) else prepare(unit)
+
+
 def lower(
     kernel: LoopKernel,
     dtypes: Mapping[str, Any] | None = None,
