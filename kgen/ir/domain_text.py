@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -50,6 +51,7 @@ def parse_domain(text: str) -> BasicSet:
 MAX_JOINT_DIMS = 16
 
 
+@lru_cache(maxsize=1024)
 def parse_domains(text: str) -> tuple[BasicSet, ...]:
     """Read a domain; one of very many loops is read as several, independent ones.
 
