@@ -1,0 +1,65 @@
+"""The examples run, at a small size, on each device that there is."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LISTED = (EXAMPLES / "README.md").read_text()
+
+
+def run_example(name: str, *arguments: str, **environment: str) -> str:
+    """Run an example as a user does; return what it prints."""
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(
+        command,
+        cwd=EXAMPLES.parent,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_example_is_listed(path: Path) -> None:
+    assert f"[{path.name}]({path.name})" in LISTED
+
+
+def check_pde_to_code(text: str, function: str) -> None:
+    assert text.count(function) == 3
+    assert text.count("maximal error against numpy") == 3
+
+
+def test_pde_to_code_on_the_host() -> None:
+    text = run_example("pde_to_code.py", "--device", "c", "--n", "33")
+    check_pde_to_code(text, "void evaluate_pde(")
+
+
+def test_pde_to_code_on_opencl(opencl_queue: Any) -> None:
+    platform = opencl_queue.device.platform.name
+    text = run_example("pde_to_code.py", "--device=opencl", "--n=33", PYOPENCL_CTX=platform)
+    check_pde_to_code(text, "evaluate_pde(")
+
+
+@pytest.mark.usefixtures("cuda_context")
+def test_pde_to_code_on_cuda() -> None:
+    text = run_example("pde_to_code.py", "--device=cuda", "--n=33")
+    check_pde_to_code(text, "evaluate_pde(")
+
+
+def test_pde_to_code_notices_a_wrong_result(capsys: pytest.CaptureFixture[str]) -> None:
+    program = runpy.run_path(str(EXAMPLES / "pde_to_code.py"))
+    main = program["main"]
+    main.__globals__["evaluate_in_numpy"] = lambda u: u[1:-1, 1:-1]
+    assert main(["--n", "5"]) == 1
+    assert "the error is above" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""The documentation's Python, run as it stands: ``docs/*.md``, each page's blocks in order.
+
+``--snapshot-update`` writes what the examples print now into the pages.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_PROMPTS = (">>>", "...")
+_STACK = re.compile(r"Traceback \(most recent call last\):\n(?:\s.*\n)*")
+
+
+def sessions(text: str) -> list[doctest.Example]:
+    """Return the examples in the Python blocks of a page; a block is a session with ``>>>``.
+
+    Unlike in docstrings an output may hold empty lines: it goes on to the next prompt.
+    """
+    examples = []
+    for block in _BLOCK.finditer(text):
+        first_line = text.count("\n", 0, block.start(1))
+        if not block[1].startswith(">>>"):
+            raise ValueError(f"line {first_line + 1}: a Python block begins with '>>>'")
+        session = "\n".join(_with_blank_lines(block[1].rstrip().split("\n"))) + "\n"
+        for example in doctest.DocTestParser().get_examples(session):
+            example.lineno += first_line
+            examples.append(example)
+    return examples
+
+
+def _with_blank_lines(lines: list[str]) -> Iterator[str]:
+    """Mark the empty lines inside outputs as doctest wants them marked."""
+    in_output = False
+    for k, line in enumerate(lines):
+        in_output = not line.startswith(">>>") and (in_output or not line.startswith(_PROMPTS))
+        following = next((later for later in lines[k:] if later.strip()), ">>>")
+        inside = in_output and not line.strip() and not following.startswith(">>>")
+        yield "<BLANKLINE>" if inside else line
+
+
+class Runner(doctest.DocTestRunner):
+    """Runs the examples of a page and keeps what they print where that is not what it says."""
+
+    def __init__(self) -> None:
+        super().__init__(optionflags=doctest.ELLIPSIS)
+        self.printed: list[tuple[doctest.Example, str]] = []
+
+    def report_failure(
+        self, out: Callable[[str], Any], test: doctest.DocTest, example: doctest.Example, got: str
+    ) -> None:
+        """Keep the output, an exception's without its stack."""
+        self.printed.append((example, _STACK.sub(f"{_HEADER}\n  ...\n", got)))
+        super().report_failure(out, test, example, got)
+
+
+_HEADER = "Traceback (most recent call last):"
+
+
+def updated(text: str, printed: list[tuple[doctest.Example, str]]) -> str:
+    """Put what was printed into a page."""
+    lines = text.split("\n")
+    for example, got in reversed(printed):
+        start = example.lineno + example.source.count("\n")
+        lines[start : start + example.want.count("\n")] = got.rstrip("\n").split("\n")
+    return "\n".join(lines)
+
+
+PAGES = {path.name: sessions(path.read_text()) for path in sorted(DOCS.glob("*.md"))}
+
+
+@pytest.mark.parametrize("name", [name for name, examples in PAGES.items() if examples])
+def test_page_shows_what_happens(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if any("pyopencl" in example.source for example in PAGES[name]):
+        queue = request.getfixturevalue("opencl_queue")
+        # create_some_context(interactive=False) takes the device of this platform
+        monkeypatch.setenv("PYOPENCL_CTX", queue.device.platform.name)
+    page = DOCS / name
+    runner = Runner()
+    failed, attempted = runner.run(doctest.DocTest(PAGES[name], {}, name, str(page), 0, None))
+    if request.config.getoption("--snapshot-update"):
+        page.write_text(updated(page.read_text(), runner.printed))
+        failed -= len(runner.printed)
+    assert (failed, attempted) == (0, len(PAGES[name]))
+
+
+@pytest.mark.parametrize("name", ["errors.md", "language.md", "transformations.md", "tutorial.md"])
+def test_page_has_examples(name: str) -> None:
+    assert len(PAGES[name]) > 5
+
+
+PAGE = """Text.
+
+```python
+>>> for k in range(2):
+...     print(k, end="\\n\\n")
+0
+
+1
+
+>>> x = 1
+
+>>> x
+1
+```
+"""
+
+
+def test_output_goes_on_to_the_next_prompt() -> None:
+    loop, assignment, value = sessions(PAGE)
+    assert loop.want == "0\n<BLANKLINE>\n1\n"
+    assert (assignment.want, value.want) == ("", "1\n")
+    assert loop.lineno == 3
+
+
+def test_block_without_a_prompt_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 2: a Python block begins with '>>>'"):
+        sessions("```python\nprint(1)\n```\n")
+
+
+def test_update_writes_what_is_printed() -> None:
+    changed = PAGE.replace("x = 1", "x = 2").replace("range(2)", "range(3)")
+    runner = Runner()
+    runner.run(doctest.DocTest(sessions(changed), {}, "page", None, 0, None), out=str)
+    assert [got for _, got in runner.printed] == ["0\n\n1\n\n2\n\n", "2\n"]
+    right = changed.replace("\n1\n\n>>>", "\n1\n\n2\n\n>>>").replace(">>> x\n1", ">>> x\n2")
+    assert updated(changed, runner.printed) == right
