@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
+from pymbolic.mapper import Mapper
 from pymbolic.mapper.stringifier import (
     PREC_BITWISE_OR,
     PREC_CALL,
@@ -20,7 +21,6 @@ from pymbolic.mapper.stringifier import (
     PREC_PRODUCT,
     PREC_SUM,
     PREC_UNARY,
-    StringifyMapper,
 )
 
 from kgen.analysis.range import Ranges
@@ -74,7 +74,7 @@ class Operand:
     dtype: NumpyType
 
 
-class ExpressionWriter(StringifyMapper[[NumpyType]]):
+class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     """Writes the expressions of one kernel.
 
     ``rec(expr, prec, beside)`` is the text of *expr* as an operand of an operator of
@@ -473,6 +473,14 @@ class ExpressionWriter(StringifyMapper[[NumpyType]]):
                 hint="replace it by known operations with map_instructions",
             )
         )
+
+    map_call_with_kwargs: Any = handle_unsupported_expression
+    map_derivative: Any = handle_unsupported_expression
+    map_list: Any = handle_unsupported_expression
+    map_rational: Any = handle_unsupported_expression
+    map_slice: Any = handle_unsupported_expression
+    map_substitution: Any = handle_unsupported_expression
+    map_tuple: Any = handle_unsupported_expression
 
 
 def _matching(own: NumpyType, step: NumpyType) -> NumpyType:

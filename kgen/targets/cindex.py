@@ -116,13 +116,19 @@ class IntegerWriter:
     def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
         (is_negative, first), *rest = signed_terms(expr.children)
         inner = PREC_PRODUCT if is_negative else PREC_SUM
-        parts = ["-" if is_negative else "", self.text(first, inner, wide=wide)]
+        # one long operand makes a sum long
+        wide_first = wide and (isinstance(first, p.Product) or not self._gets_long(rest[0][1]))
+        parts = ["-" if is_negative else "", self.text(first, inner, wide=wide_first)]
         for is_negative, term in rest:
             parts.append(" - " if is_negative else " + ")
             inner = PREC_PRODUCT if is_negative else PREC_SUM
             is_wide = wide and isinstance(term, p.Product) and not self.ranges.fits(term)
             parts.append(self.text(term, inner, wide=is_wide))
         return parenthesized("".join(parts), PREC_SUM, prec)
+
+    def _gets_long(self, term: Expr) -> bool:
+        is_long = isinstance(term, p.Variable) and term.name in self.long_names
+        return is_long or isinstance(term, p.Product)
 
     def _product(self, expr: p.Product, prec: int, wide: bool) -> str:
         ((is_negative, rest),) = signed_terms((expr,))

@@ -105,7 +105,7 @@ def compile_cuda(source: str, folder: Path, nvcc: str) -> None:
 
 def call(library: ctypes.CDLL, module: Module, values: Mapping[str, Any]) -> None:
     """Call a function of :func:`compile_c`'s library with numpy arrays and integers."""
-    arguments = []
+    arguments: list[Any] = []
     for name in module.launches[0].parameters:
         value = values[name]
         if isinstance(value, np.ndarray):

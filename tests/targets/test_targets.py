@@ -1,0 +1,80 @@
+"""Targets as values."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kgen.errors import CodegenError
+from kgen.ir.target import TargetBase
+from kgen.ir.types import NumpyType
+from kgen.targets.base import CFamilyTarget, Target
+from kgen.targets.c import (
+    CTarget,
+    CWithGNULibcTarget,
+    ExecutableCTarget,
+    ExecutableCWithGNULibcTarget,
+)
+from kgen.targets.cuda import CudaTarget, PyCudaTarget
+from kgen.targets.opencl import OpenCLTarget, PyOpenCLTarget
+
+TARGETS: list[type[CFamilyTarget]] = [
+    CTarget,
+    ExecutableCTarget,
+    CWithGNULibcTarget,
+    ExecutableCWithGNULibcTarget,
+    OpenCLTarget,
+    PyOpenCLTarget,
+    CudaTarget,
+    PyCudaTarget,
+]
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_targets_are_values(kind: type[CFamilyTarget]) -> None:
+    assert kind() == kind()
+    assert hash(kind()) == hash(kind())
+    assert [other() == kind() for other in TARGETS].count(True) == 1
+    assert isinstance(kind(), Target)
+    assert isinstance(kind(), TargetBase)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kind().device = None  # type: ignore[attr-defined]
+
+
+def test_what_runs_the_code() -> None:
+    assert ExecutableCTarget.runtime_module == "kgen.runtime.c"
+    assert ExecutableCWithGNULibcTarget.runtime_module == "kgen.runtime.c"
+    assert PyOpenCLTarget.runtime_module == "kgen.runtime.opencl"
+    assert PyCudaTarget.runtime_module == "kgen.runtime.cuda"
+    assert (
+        CTarget.runtime_module is OpenCLTarget.runtime_module is CudaTarget.runtime_module is None
+    )
+
+
+def test_fields_that_change_the_code_count() -> None:
+    assert CudaTarget() != CudaTarget(extern_c=False)
+    assert PyOpenCLTarget(device="any") == PyOpenCLTarget()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "c", "cl", "cuda"),
+    [
+        ("int32", "int", "int", "int"),
+        ("int64", "int64_t", "long", "long long"),
+        ("uint8", "uint8_t", "uchar", "unsigned char"),
+        ("float64", "double", "double", "double"),
+        ("complex64", "float complex", "cfloat_t", "cuda::std::complex<float>"),
+    ],
+)
+def test_type_names(dtype: str, c: str, cl: str, cuda: str) -> None:
+    kind = NumpyType(np.dtype(dtype))
+    assert CTarget().type_name(kind) == c
+    assert OpenCLTarget().type_name(kind) == cl
+    assert CudaTarget().type_name(kind) == cuda
+
+
+def test_a_type_that_a_language_lacks_is_an_error() -> None:
+    with pytest.raises(CodegenError, match="OpenCL C has no element type for float16"):
+        OpenCLTarget().type_name(NumpyType(np.dtype(np.float16)))
