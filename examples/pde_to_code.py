@@ -67,8 +67,9 @@ class FiniteDifferences(IdentityMapper[[]]):
 def evaluate_in_numpy(u: Array) -> Array:
     """Return what the kernel shall compute, without its first row and column."""
     inner = u[1:-1, 1:-1]
-    result: Array = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * inner
-    return result + inner**2 - 1
+    laplacian = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * inner
+    result: Array = laplacian + inner**2 - 1
+    return result
 
 
 # -- the kernel, and how it runs --------------------------------------------------------------
