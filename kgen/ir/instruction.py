@@ -452,8 +452,11 @@ class CInstruction(InstructionBase):
         )
         places = ", ".join(to_text(lhs) for lhs in self.assignees)
         reads = ",".join(sorted(self.read_variables))
-        lines = "\n".join("    " + line for line in self.code.splitlines())
-        return f"{places + ' ' if places else ''}<- CODE({bindings}|{reads}):\n{lines}"
+        return f"{places + ' ' if places else ''}<- CODE({bindings}|{reads}):"
+
+    def __str__(self) -> str:
+        lines = ["    " + line for line in self.code.splitlines()]
+        return "\n".join([super().__str__(), *lines])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -476,6 +479,13 @@ class BarrierInstruction(InstructionBase):
     id: Any = dataclasses.field(default=None, kw_only=False)
     synchronization_kind: str = "global"
     mem_kind: str = "local"
+
+    def get_str_options(self) -> list[str]:
+        """Return the options as they are written between braces."""
+        options = super().get_str_options()
+        if self.synchronization_kind == "local" and self.mem_kind != "local":
+            options.append(f"mem_kind={self.mem_kind}")
+        return options
 
     def _body_text(self) -> str:
         return f"... {self.synchronization_kind[0]}barrier"

@@ -507,3 +507,25 @@ def test_time_grows_with_the_number_of_instructions_only() -> None:
     small = min(seconds(200, seed) for seed in range(3))
     large = min(seconds(1600, seed) for seed in range(3, 5))
     assert large < 8 * small * 2.5
+
+
+def test_barriers_and_c_code_print_with_their_options() -> None:
+    code = CInstruction("i", "b[i] = 1;\nc = 2;", assignees="b[i]", id="code")
+    kernel = make([code, "... lbarrier {id=wait, mem_kind=global}"])
+    assert [str(insn) for insn in kernel.instructions] == [
+        "b[i] <- CODE(i|):  {id=code}\n    b[i] = 1;\n    c = 2;",
+        "... lbarrier  {id=wait, mem_kind=global}",
+    ]
+
+
+def test_strides_may_be_left_to_the_caller() -> None:
+    (arg,) = make("a[i, j] = 1", default_order=auto).args
+    assert isinstance(arg, GlobalArg)
+    assert [str(tag) for tag in arg.dim_tags] == ["stride:auto", "stride:auto"]
+
+
+def test_texts_of_rules_are_read() -> None:
+    arguments: Any = "x, y"
+    rule = SubstitutionRule("f", arguments, "x + 2*y")
+    assert rule == SubstitutionRule("f", ("x", "y"), p.Variable("x") + 2 * p.Variable("y"))
+    assert waits(make(["t = 1 {id=t}", rule, "a = f(t, i)"])) == {"t": [], "insn": ["t"]}

@@ -131,11 +131,15 @@ def as_python_has_it(node: Any) -> Any:
             return PYTHON[type(node.op)](*map(as_python_has_it, (node.left, node.right)))
         case ast.BoolOp():
             combine = all if isinstance(node.op, ast.And) else any
-            return combine([as_python_has_it(child) for child in node.values])
+            return combine(as_python_has_it(child) for child in node.values)
         case ast.Compare():
-            sides = [as_python_has_it(side) for side in (node.left, *node.comparators)]
-            pairs = zip(node.ops, sides, sides[1:], strict=False)
-            return all(PYTHON[type(op)](left, right) for op, left, right in pairs)
+            left = as_python_has_it(node.left)
+            for op, side in zip(node.ops, node.comparators, strict=True):
+                right = as_python_has_it(side)
+                if not PYTHON[type(op)](left, right):
+                    return False
+                left = right
+            return True
     assert isinstance(node, ast.IfExp)
     chosen = node.body if as_python_has_it(node.test) else node.orelse
     return as_python_has_it(chosen)

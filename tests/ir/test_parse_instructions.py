@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pymbolic.primitives as p
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kgen.errors import KgenSyntaxError
+from kgen.errors import KgenError, KgenSyntaxError
 from kgen.ir.expr import Reduction, SubArrayRef, to_text
 from kgen.ir.instruction import (
     Assignment,
@@ -298,6 +301,20 @@ def test_errors_name_line_and_column(text: str, place: tuple[int, int], what: st
     error = refusal(text)
     assert what in str(error)
     assert (error.line, error.column) == place
+
+
+PIECES = """
+    a b i 1 2.5 1.5f = += := == < > <> ( ) [ ] { } , : ; # $ @ . ... + - * / // % ** & | ^ ~ ! 'x'
+    and or not if elif else for end with in sum max reduce cast np.int8 {id=x} {dep=*} nop lbarrier
+"""
+pieces = st.sampled_from([*PIECES.split(), "\\", "\n"])
+
+
+@given(st.lists(pieces, max_size=12).map(" ".join))
+@settings(max_examples=1000)
+def test_no_text_leads_to_another_error(text: str) -> None:
+    with contextlib.suppress(KgenError):
+        parse_instructions(text)
 
 
 def test_a_rule_is_defined_once() -> None:
