@@ -127,7 +127,7 @@ class Contract:
     @cached_property
     def passed(self) -> tuple[ArgumentInfo, ...]:
         """What a caller may pass; the rest is allocated or computed here."""
-        return tuple(a for a in self.arguments if not (a.is_temporary or a.name in self.offsets))
+        return tuple(arg for arg in self.arguments if not arg.is_temporary)
 
     @cached_property
     def arrays(self) -> tuple[ArgumentInfo, ...]:
@@ -137,7 +137,7 @@ class Contract:
     @cached_property
     def values(self) -> tuple[ArgumentInfo, ...]:
         """The numbers, those that are computed included, but not the offsets of arrays."""
-        return tuple(a for a in self.arguments if not (a.is_array or a.name in self.offsets))
+        return tuple(arg for arg in self.arguments if not arg.is_array)
 
     @cached_property
     def temporaries(self) -> tuple[ArgumentInfo, ...]:
@@ -161,6 +161,8 @@ class Contract:
 
     def parameter_dtype(self, text: str) -> np.dtype[Any] | None:
         """Return the type of a number that a device function takes; ``None`` for an array."""
+        if text in self.offsets:
+            return np.dtype(np.int64)
         arg = self.by_name[text]
         return None if arg.is_array else arg.dtype
 
@@ -431,7 +433,8 @@ def _layout_hint(arg: ArgumentInfo) -> str:
         mend = f"pass numpy.asfortranarray({arg.name})"
     else:
         mend = f"make it contiguous: numpy.ascontiguousarray({arg.name})"
-    return f"{mend}, or declare it with strides=kgen.auto"
+    names = ", ".join(f"s{axis}" for axis in range(len(strides)))
+    return f"{mend}; or let it have any: GlobalArg('{arg.name}', strides='{names}', ...)"
 
 
 def _tuple_text(exprs: tuple[Expr, ...]) -> str:

@@ -141,9 +141,7 @@ def _run(
     return {name: np.asarray(value) for name, value in results.items()}, elapsed
 
 
-def _is_near(
-    result: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]
-) -> tuple[bool, str]:
+def _is_near(result: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> tuple[bool, str]:
     if reference.dtype.kind in "iub":
         return bool((result == reference).all()), "integers differ"
     real = np.finfo(reference.dtype).dtype.itemsize

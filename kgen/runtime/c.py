@@ -186,10 +186,10 @@ class CWrapperBuilder(WrapperBuilder):
 
     def c_type(self, parameter: str) -> Any:
         """Return the ctypes type of a parameter."""
-        arg = self.contract.by_name[parameter]
-        if arg.is_array:
+        dtype = self.contract.parameter_dtype(parameter)
+        if dtype is None:
             return ctypes.c_void_p
-        return _COMPLEX.get(arg.dtype) or np.ctypeslib.as_ctypes_type(arg.dtype)
+        return _COMPLEX.get(dtype) or np.ctypeslib.as_ctypes_type(dtype)
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         if arg.shape is not None and len(arg.shape) > 1:
@@ -236,9 +236,9 @@ class CWrapperBuilder(WrapperBuilder):
         return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
 
     def pass_parameter(self, text: str) -> ast.expr:
-        arg = self.contract.by_name[text]
-        if not arg.is_array and arg.dtype.kind == "c":
-            pair = self.known(f"pair_{arg.dtype.name}", _COMPLEX[arg.dtype])
+        dtype = self.contract.parameter_dtype(text)
+        if dtype is not None and dtype.kind == "c":
+            pair = self.known(f"pair_{dtype.name}", _COMPLEX[dtype])
             number = name(text)
             return call(pair, attribute(number, "real"), attribute(number, "imag"))
         return super().pass_parameter(text)

@@ -84,7 +84,7 @@ class ExecutorBase:
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
         """Let calls of this executor be calls of *invoke*."""
-        type(self).__call__ = staticmethod(invoke)  # type: ignore[method-assign,assignment]
+        type(self).__call__ = staticmethod(invoke)  # type: ignore[method-assign]
 
     def clear(self) -> None:
         """Forget all compiled code."""
@@ -198,10 +198,11 @@ class ExecutorBase:
 
     def _make_entry(self, dtypes: Dtypes) -> Entry:
         module, contract = self._generate(dtypes)
-        compiled = self._compiled.get(module.device_source)
+        source = "\n\n".join(filter(None, (module.device_source, module.host_source)))
+        compiled = self._compiled.get(source)
         if compiled is None:
-            source = self._final_source(module)
-            compiled = self._compiled[module.device_source] = self.compile(module, source)
+            edited = self._show_and_edit(source)
+            compiled = self._compiled[source] = self.compile(module, edited)
         options = self.kernel.options
         build = self.builder(compiled)
         invoke, text = build(
@@ -216,9 +217,9 @@ class ExecutorBase:
             _write(options.write_wrapper, text)
         return Entry(contract=contract, invoke=invoke)
 
-    def _final_source(self, module: Module) -> str:
+    def _show_and_edit(self, source: str) -> str:
         """Return the code to compile, after the options' wishes to see or to edit it."""
-        options, source = self.kernel.options, module.device_source
+        options = self.kernel.options
         if options.write_code:
             coloured = options.allow_terminal_colors and sys.stdout.isatty()
             to_terminal = options.write_code is True and coloured

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import pyopencl as cl
@@ -174,10 +174,13 @@ def load_program(
     """Return the built *source* for all devices of a context, from *disk* if it is there."""
     devices = context.devices
     keys = [content_key("opencl", source, *_identity(device), *flags) for device in devices]
-    binaries = [disk.load(key) for key in keys]
-    if None not in binaries:
+    found = [disk.load(key) for key in keys]
+    binaries = [binary for binary in found if binary is not None]
+    program: cl.Program
+    if len(binaries) == len(devices):
         try:
-            return cl.Program(context, devices, binaries).build(list(flags))
+            program = cl.Program(context, devices, binaries).build(list(flags))
+            return program
         except cl.Error:  # a driver that rejects what it made itself: build anew
             pass
     try:
@@ -194,8 +197,8 @@ def load_program(
         ) from None
     built = dict(
         zip(
-            program.get_info(cl.program_info.DEVICES),
-            program.get_info(cl.program_info.BINARIES),
+            cast("list[cl.Device]", program.get_info(cl.program_info.DEVICES)),
+            cast("list[bytes]", program.get_info(cl.program_info.BINARIES)),
             strict=True,
         )
     )
@@ -222,7 +225,8 @@ def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -
     """Refuse work-groups that no device of the context has room for."""
     kernel = cl.Kernel(program, launch.function)
     query = cl.kernel_work_group_info.WORK_GROUP_SIZE
-    limit = max(kernel.get_work_group_info(query, device) for device in context.devices)
+    limits = [kernel.get_work_group_info(query, device) for device in context.devices]
+    limit = max(cast("list[int]", limits))
     if math.prod(launch.locals) > limit:
         raise CodegenError(
             message(
@@ -277,7 +281,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
 
     def make_launcher(self) -> _Launcher:
         """Return new kernels, and nothing known of what they were launched with."""
-        kernels = {}
+        kernels: dict[str, Any] = {}
         for number, launch in enumerate(self.module.launches):
             kernel = cl.Kernel(self.program, launch.function)
             types = [self.contract.parameter_dtype(text) for text in launch.parameters]
@@ -532,7 +536,8 @@ def download(
     flat, view, first = copy_layout(array.shape, array.strides, array.dtype)
     if flat.size:
         start = array.offset - first
-        cl.enqueue_copy(queue, flat, array.base_data, src_offset=start, wait_for=array.events)
+        memory: Any = array.base_data
+        cl.enqueue_copy(queue, flat, memory, src_offset=start, wait_for=array.events)
     if target is None:
         return view
     target[...] = view

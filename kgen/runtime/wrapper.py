@@ -343,10 +343,9 @@ class WrapperBuilder:
 
     def pass_parameter(self, text: str) -> ast.expr:
         """Return what a device function gets for its parameter *text*."""
-        arg = self.contract.by_name.get(text)
         if text in self.contract.offsets:
             return self.pass_offset(self.contract.by_name[self.contract.offsets[text]])
-        assert arg is not None, f"parameter '{text}' has no argument"
+        arg = self.contract.by_name[text]
         return self.pass_array(arg) if arg.is_array else name(text)
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
@@ -375,4 +374,5 @@ def _bytes(stride: Expr, arg: ArgumentInfo) -> Expr:
 
 def is_fortran_ordered(strides: Sequence[Expr] | None) -> bool:
     """Tell whether the first of several axes is the one without gaps."""
-    return bool(strides) and len(strides or ()) > 1 and is_constant(strides[0]) and strides[0] == 1
+    first = strides[0] if strides is not None and len(strides) > 1 else None
+    return is_constant(first) and bool(first == 1)

@@ -16,8 +16,8 @@ class ArgumentInfo:
     """One argument of the kernel, as a caller sees it.
 
     Sizes are in elements. ``shape`` and ``strides`` are expressions of the value
-    arguments; ``offset`` names the value argument of the device function that carries
-    the array's offset, or is ``None`` when the array starts at its first element.
+    arguments; ``offset`` names the parameter, of type int64, by which the device function
+    gets the array's offset, or is ``None`` when the array starts at its first element.
     ``shape`` is ``None`` for an array of unknown extent.
     """
 
@@ -30,7 +30,8 @@ class ArgumentInfo:
     strides: tuple[Expr, ...] | None = None
     offset: str | None = None
     address_space: AddressSpace = AddressSpace.GLOBAL
-    #: a global temporary: allocated by the runtime, never passed by the caller
+    #: never passed by the caller: a global temporary, which the runtime allocates, or a
+    #: number that it finds from the shapes and strides of arrays
     is_temporary: bool = False
 
 

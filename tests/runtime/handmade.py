@@ -30,7 +30,8 @@ def array(name: str, dtype: Any, shape: str | None, flow: str = "in", **more: An
     if strides is not None:
         strides = tuple(map(parse, strides.split(",")))
     elif extents is not None:
-        strides, step = (), 1
+        step: Any = 1
+        strides = ()
         for extent in reversed(extents):
             strides, step = (step, *strides), step * extent
     return ArgumentInfo(
@@ -59,9 +60,9 @@ def module(
     local: tuple[int, ...] = (),
     launches: tuple[Launch, ...] = (),
 ) -> Module:
-    """Return a module with one function, ``f``, of all arguments in their order."""
+    """Return a module with one function, ``f``, of all arguments and their offsets in order."""
     grid = tuple(map(parse, filter(None, groups.split(","))))
-    names = tuple(arg.name for arg in arguments)
+    names = tuple(n for arg in arguments for n in (arg.name, arg.offset) if n is not None)
     return Module(
         name="f",
         device_source=source,

@@ -266,14 +266,14 @@ def test_strides_that_are_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_offsets_are_in_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
-    void f(double const *a, int n, int a_offset, double *out)
+    #include <stdint.h>
+    void f(double const *a, int64_t a_offset, int n, double *out)
     { for (int i = 0; i < n; ++i) out[i] = a[a_offset + i]; }
     """
     made = module(
         source,
         array("a", "f8", "n", offset="a_offset"),
         value("n"),
-        value("a_offset", is_temporary=True),
         array("out", "f8", "n", "out"),
     )
     a = np.arange(9.0)[3:]
