@@ -74,20 +74,19 @@ def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
     variable that it reads unless its dependencies are marked final. Raises
     :class:`KernelError` for a name that is no instruction.
     """
-    ids = list(kernel.id_to_insn)
+    finder = _Finder(kernel)
     writers = kernel.writers
     changed = []
     for insn in kernel.instructions:
-        wanted = _resolved(kernel, insn, insn.depends_on, ids, "depends on")
+        wanted = finder.find(insn, insn.depends_on, "depends on")
         if not insn.depends_on_is_final:
             for name in instruction_reads(kernel, insn):
                 writing = writers.get(name, ())
                 if len(writing) == 1 and writing[0] != insn.id:
                     wanted.add(writing[0])
         apart: set[tuple[str, str]] = set()
-        for scope in sorted({scope for _, scope in insn.no_sync_with}):
-            names = [name for name, of in insn.no_sync_with if of == scope]
-            found = _resolved(kernel, insn, names, ids, "declares nosync with")
+        for item, scope in insn.no_sync_with:
+            found = finder.find(insn, (item,), "declares nosync with")
             apart.update((name, scope) for name in found)
         if wanted == insn.depends_on and apart == insn.no_sync_with:
             changed.append(insn)
@@ -96,44 +95,41 @@ def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
     return kernel.copy(instructions=tuple(changed))
 
 
-def _resolved(
-    kernel: LoopKernel,
-    insn: InstructionBase,
-    given: Iterable[str | Callable[..., bool]],
-    ids: Sequence[str],
-    verb: str,
-) -> set[str]:
-    found: set[str] = set()
-    for item in given:
-        if isinstance(item, str) and item in kernel.id_to_insn:
-            matching = [item]
-        elif isinstance(item, str):
-            fits = re.compile(translate(item)).match if _is_glob(item) else None
-            matching = [name for name in ids if fits is not None and fits(name)]
-            if not matching and not (item == "*" and len(ids) == 1):
-                raise _unresolved(kernel, insn, item, verb)
-        else:
-            matching = [str(other.id) for other in kernel.instructions if item(kernel, other)]
+class _Finder:
+    """Finds the instructions that ids, globs and match expressions mean."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self.known: dict[Any, list[str]] = {name: [name] for name in kernel.id_to_insn}
+
+    def find(self, insn: InstructionBase, given: Iterable[Any], verb: str) -> set[str]:
+        """Return the ids that *given* means for *insn*, which no pattern means itself."""
+        found: set[str] = set()
+        for item in given:
+            matching = self.known.get(item)
+            if matching is None:
+                matching = self.known[item] = self._matching(item)
             if not matching:
-                raise _unresolved(kernel, insn, item, verb)
-        found.update(name for name in matching if name != insn.id or item == insn.id)
-    return found
+                raise self._unresolved(insn, item, verb)
+            found.update(name for name in matching if name != insn.id or item == insn.id)
+        return found
 
+    def _matching(self, item: str | Callable[..., bool]) -> list[str]:
+        if isinstance(item, str):
+            fits = re.compile(translate(item)).match
+            return [name for name in self.kernel.id_to_insn if fits(name)]
+        return [str(insn.id) for insn in self.kernel.instructions if item(self.kernel, insn)]
 
-def _is_glob(name: str) -> bool:
-    return any(sign in name for sign in "*?[")
-
-
-def _unresolved(kernel: LoopKernel, insn: InstructionBase, item: Any, verb: str) -> KernelError:
-    known = [name for name in kernel.id_to_insn if name != insn.id]
-    return KernelError(
-        message(
-            f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
-            kernel=kernel.name,
-            where=where(insn),
-            hint=near_names(str(item), known),
+    def _unresolved(self, insn: InstructionBase, item: Any, verb: str) -> KernelError:
+        known = [name for name in self.kernel.id_to_insn if name != insn.id]
+        return KernelError(
+            message(
+                f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
+                kernel=self.kernel.name,
+                where=where(insn),
+                hint=near_names(str(item), known),
+            )
         )
-    )
 
 
 def in_sequence(instructions: Sequence[InstructionBase]) -> list[InstructionBase]:

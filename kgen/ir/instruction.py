@@ -159,7 +159,7 @@ class InstructionBase:
 
     def copy(self: Self_, **changes: Any) -> Self_:
         """Return this with some fields changed."""
-        if changes.keys() <= _BOOKKEEPING:
+        if changes.keys() <= _BOOKKEEPING.keys() & self.__dict__.keys():
             return self._with_bookkeeping(changes)
         return self._rebuilt(changes)
 
@@ -169,7 +169,7 @@ class InstructionBase:
         state = new.__dict__
         state.update(self.__dict__)
         for name, value in changes.items():
-            read = _READERS.get(name)
+            read = _BOOKKEEPING[name]
             state[name] = value if read is None else read(value)
         return new
 
@@ -319,9 +319,7 @@ class Assignment(MultiAssignmentBase):
         """``temp_var_type`` as a tuple, as for calls."""
         return (self.temp_var_type,)
 
-    def with_transformed_expressions(
-        self, f: Callable[[Expr], Expr], **changes: Any
-    ) -> Assignment:
+    def with_transformed_expressions(self, f: Callable[[Expr], Expr], **changes: Any) -> Assignment:
         """Apply *f* to assignee, expression and predicates."""
         return self.copy(
             assignee=f(self.assignee),
@@ -493,6 +491,7 @@ class BarrierInstruction(InstructionBase):
 
 # -- helpers ------------------------------------------------------------------------
 
+
 def _scoped(pairs: Any) -> frozenset[tuple[str, str]]:
     return frozenset(
         (pair, "any") if isinstance(pair, str) else tuple(pair) for pair in pairs or ()
@@ -517,9 +516,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tags": to_tags,
 }
 
-#: The fields that do not touch expressions.
-_BOOKKEEPING = _DEFAULTS.keys() - {"predicates"}
-
 
 def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
     state = insn.__dict__
@@ -539,6 +535,11 @@ def _temp_type(value: Any) -> Any:
     if value is None or value is auto:
         return value
     return to_kgen_type(value)
+
+
+#: How the fields that do not touch expressions are read.
+_BOOKKEEPING = {name: _READERS.get(name) for name in _DEFAULTS if name != "predicates"}
+_BOOKKEEPING["temp_var_type"] = _temp_type
 
 
 def _declaration(kind: Any) -> str:
@@ -592,4 +593,3 @@ def make_assignment(
     if len(assignees) == 1 and not passes_arrays:
         return Assignment(assignees[0], expression, temp_var_type=types[0], **options)
     return CallInstruction(assignees, expression, temp_var_types=types, **options)
-

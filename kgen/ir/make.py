@@ -16,7 +16,7 @@ from kgen.ir.declare import (
 from kgen.ir.dependencies import in_sequence, make_ids, resolve_dependencies
 from kgen.ir.domain import BasicSet, as_basic_set, dim_names
 from kgen.ir.domain_text import parse_assumptions, parse_domains
-from kgen.ir.expr import Expr, SubArrayRef
+from kgen.ir.expr import SubArrayRef
 from kgen.ir.instruction import (
     Assignment,
     CallInstruction,
@@ -105,14 +105,16 @@ def make_loop_kernel(
         tags=to_tags(tags),
     )
     ids = make_ids(name, insns)
-    exprs = [_with_reductions(insn, inames) for insn in insns]
-    mentions = [
-        _reads_of(insn, expr, shell.substitutions) for insn, expr in zip(insns, exprs, strict=True)
-    ]
-    for insn, found in zip(insns, mentions, strict=True):
+    mentions = []
+    for k, insn in enumerate(insns):
+        found = _reads_of(insn, shell.substitutions)
+        if _may_reduce(found):
+            insns[k] = insn = _with_reductions(insn, inames)
+            found = _reads_of(insn, shell.substitutions)
         check_slices(name, insn, found)
+        mentions.append(found)
     within = find_within_inames(shell, mentions)
-    settled = [_settled(*parts) for parts in zip(insns, ids, exprs, within, strict=True)]
+    settled = [_settled(*parts) for parts in zip(insns, ids, within, strict=True)]
     kernel = shell.copy(
         instructions=tuple(in_sequence(settled) if seq_dependencies else settled),
         args=complete_arguments(
@@ -139,17 +141,18 @@ def _dims(domains: Iterable[BasicSet]) -> list[str]:
 # -- expressions ----------------------------------------------------------------------
 
 
-def _expression_of(insn: InstructionBase) -> Expr:
-    return insn.expression if isinstance(insn, Assignment | CallInstruction) else None
-
-
-def _with_reductions(insn: InstructionBase, inames: Mapping[str, Iname]) -> Expr:
-    """Return the expression of *insn* with calls such as ``max(i, a[i])`` made reductions."""
-    expr = _expression_of(insn)
-    if expr is None or not _may_reduce(mentions_of(expr)):
-        return expr
-    fixed = mentions_of(*insn.predicates, *(i for lhs in insn.assignees for i in index_of(lhs)))
-    return resolve_reductions(expr, set(inames) - set(fixed.variables) - insn.within_inames)
+def _with_reductions(insn: InstructionBase, inames: Iterable[str]) -> InstructionBase:
+    """Make calls such as ``max(i, a[i])`` reductions where *i* is not a loop around *insn*."""
+    places = mentions_of(*(index for lhs in insn.assignees for index in index_of(lhs)))
+    free = set(inames) - set(places.variables) - insn.within_inames
+    changes: dict[str, Any] = {}
+    for condition in insn.sorted_predicates:
+        free -= set(mentions_of(resolve_reductions(condition, free)).variables)
+    if insn.predicates:
+        changes["predicates"] = [resolve_reductions(c, free) for c in insn.sorted_predicates]
+    if isinstance(insn, Assignment | CallInstruction):
+        changes["expression"] = resolve_reductions(insn.expression, free)
+    return insn.copy(**changes) if changes else insn
 
 
 def _rule_with_reductions(rule: SubstitutionRule, inames: Mapping[str, Iname]) -> SubstitutionRule:
@@ -163,11 +166,11 @@ def _may_reduce(found: Mentions) -> bool:
     return not REDUCTIONS.keys().isdisjoint(found.functions)
 
 
-def _reads_of(insn: InstructionBase, expr: Expr, rules: Mapping[str, SubstitutionRule]) -> Mentions:
+def _reads_of(insn: InstructionBase, rules: Mapping[str, SubstitutionRule]) -> Mentions:
     """Return what *insn* reads: operands, predicates, subscripts; rules opened."""
     found = Mentions()
-    if expr is not None:
-        found.add(expr)
+    if isinstance(insn, Assignment | CallInstruction):
+        found.add(insn.expression)
     elif isinstance(insn, CInstruction):
         found.variables.update(dict.fromkeys(sorted(insn.read_variables)))
         found.add(*(value for _, value in insn.iname_exprs))
@@ -184,14 +187,13 @@ def _reads_of(insn: InstructionBase, expr: Expr, rules: Mapping[str, Substitutio
     return found
 
 
-def _settled(
-    insn: InstructionBase, insn_id: str, expr: Expr, within: frozenset[str]
-) -> InstructionBase:
+def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> InstructionBase:
+    """Return *insn* in its place; what it declares is declared by now."""
     changes: dict[str, Any] = {"id": insn_id, "within_inames": within}
     if isinstance(insn, Assignment):
-        changes.update(expression=expr, temp_var_type=None)
+        changes["temp_var_type"] = None
     elif isinstance(insn, CallInstruction):
-        changes.update(expression=expr, temp_var_types=())
+        changes["temp_var_types"] = ()
     return insn.copy(**changes)
 
 
