@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -41,13 +39,14 @@ from kgen.ir.expr import (
     to_text,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.promotion import arithmetic, common, settle
+from kgen.ir.promotion import common, settle
 from kgen.ir.types import BOOL8, INT32, NumpyType
 from kgen.targets.access import AccessWriter
 from kgen.targets.base import CFamilyTarget, ComplexStyle
 from kgen.targets.calls import CallWriter
+from kgen.targets.chains import ChainWriter
 from kgen.targets.cindex import IntegerWriter, parenthesized, signed_terms
-from kgen.targets.complex import call_operation, cast_complex, stem
+from kgen.targets.complex import cast_complex, stem
 from kgen.targets.conversions import converted_by_c, is_narrow, real_part
 from kgen.targets.literals import literal
 from kgen.targets.preamble import Preamble
@@ -61,17 +60,6 @@ _CHEAP: Final = (p.Variable, p.Subscript)
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
 #: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
 _LOOSE: Final = PREC_NONE + 1
-_INNER_PRECEDENCE: Final = {"+": PREC_SUM, "-": PREC_PRODUCT}
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """An operand, the operator before it, its type, and the type that it gets in the text."""
-
-    sign: str
-    expr: Expr
-    own: NumpyType
-    dtype: NumpyType
 
 
 class ExpressionWriter(Mapper[str, [int, NumpyType]]):
@@ -93,6 +81,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.integers = IntegerWriter(target, self.signs, ranges, preamble, self._plain)
         self.accesses = AccessWriter(kernel, self.integers, self.signs)
         self.calls = CallWriter(self)
+        self.chains = ChainWriter(self)
         #: The loops around what is being written, and the values of their variables.
         self.inames: frozenset[str] = frozenset()
         self.values: Mapping[str, Expr] = {}
@@ -143,11 +132,12 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if is_constant(expr) and (wanted.is_complex() or not isinstance(expr, complex)):
             return self._literal(expr, wanted, prec)
         text = self.rec(expr, PREC_UNARY, own)
-        return self._converted(text, own, wanted, prec)
+        return self.cast_text(text, own, wanted, prec)
 
-    def _converted(
+    def cast_text(
         self, text: str, own: NumpyType, wanted: NumpyType, prec: int = PREC_UNARY
     ) -> str:
+        """Convert *text*, an operand of type *own*, to the type *wanted*."""
         name = self.type_name(wanted)
         if own.is_complex() or wanted.is_complex():
             return parenthesized(*cast_complex(self.target, text, own, wanted), prec)
@@ -227,88 +217,26 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        children = expr.children
-        while isinstance(children[0], p.Sum):  # as deep as it is long, where it was built up
-            children = children[0].children + children[1:]
-        (is_negative, first), *rest = signed_terms(children)
-        terms = [("-" if is_negative else "", first)]
-        terms += [("-" if is_negative else "+", term) for is_negative, term in rest]
-        return self._chain(self._typed(terms, result), result, PREC_SUM, enclosing_prec)
+        first, *terms = signed_terms(_unnested(expr))
+        parts = [("-" if first[0] else "", first[1])]
+        parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
+        return self.chains.text(parts, result, PREC_SUM, enclosing_prec)
 
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         ((is_negative, positive),) = signed_terms((expr,))
         first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
-        factors = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
-        return self._chain(self._typed(factors, result), result, PREC_PRODUCT, enclosing_prec)
+        parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
+        return self.chains.text(parts, result, PREC_PRODUCT, enclosing_prec)
 
     def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        chain = self._typed([("", expr.numerator), ("/", expr.denominator)], result)
-        if all(operand.dtype.is_integral() for operand in chain):
-            chain[0] = dataclasses.replace(chain[0], dtype=result)
-        return self._chain(chain, result, PREC_PRODUCT, enclosing_prec)
-
-    def _typed(self, parts: list[tuple[str, Expr]], result: NumpyType) -> list[Operand]:
-        chain = []
-        for sign, part in parts:
-            own = self.own_type(part, result)
-            chain.append(Operand(sign, part, own, own))
-        return chain
-
-    def _chain(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
-        """Write operands joined by operators, computed from left to right."""
-        if result.is_complex() and self.target.complex_style is not ComplexStyle.BUILTIN:
-            return self._complex_chain(chain, own_prec, prec)
-        first = chain[0]
-        parts = [first.sign, self._operand(first, first.dtype, own_prec)]
-        done = first.dtype
-        for operand in chain[1:]:
-            step = settle(arithmetic(done, operand.dtype))
-            fits = converted_by_c(done, operand.dtype) == step or is_narrow(step)
-            inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
-            parts.append(f" {operand.sign} ")
-            parts.append(self._operand(operand, operand.dtype if fits else step, inner))
-            done = step
-        return self._truncated("".join(parts), result, own_prec, prec)
-
-    def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
-        if wanted is operand.own:
-            return self.rec(operand.expr, prec, wanted)
-        return self.converted(operand.expr, wanted, prec)
-
-    def _truncated(self, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
-        """Cut a result that C computed as an int to the type that it has."""
-        if is_narrow(result) and prec != PREC_NONE:
-            return parenthesized(f"({self.type_name(result)}) ({text})", PREC_UNARY, prec)
-        return parenthesized(text, own_prec, prec)
-
-    def _complex_chain(self, chain: list[Operand], own_prec: int, prec: int) -> str:
-        """Write operands of which one at least is complex, each of the precision of its step."""
-        is_class = self.target.complex_style is ComplexStyle.CLASS
-        first = chain[0]
-        text, done = self._operand(first, first.dtype, own_prec), first.dtype
-        if first.sign:
-            text = f"-{text}" if is_class or not done.is_complex() else f"{stem(done)}_neg({text})"
-        for operand in chain[1:]:
-            step = settle(arithmetic(done, operand.dtype))
-            wanted = _matching(operand.dtype, step)
-            inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
-            if step.is_complex() and not is_class:
-                inner = PREC_NONE  # an argument
-            right = self._operand(operand, wanted, inner)
-            if not step.is_complex():
-                text = f"{text} {operand.sign} {right}"
-            else:
-                left = _matching(done, step)
-                if left != done:
-                    text = self._converted(f"({text})", done, left)
-                if is_class:
-                    text = f"{text} {operand.sign} {right}"
-                else:
-                    text = call_operation(operand.sign, text, right, (left, wanted), step)
-            done = step
-        return parenthesized(text, own_prec if is_class else PREC_CALL, prec)
+        operands = (expr.numerator, expr.denominator)
+        are_integers = all(self.own_type(part, result).is_integral() for part in operands)
+        parts = [("", expr.numerator), ("/", expr.denominator)]
+        return self.chains.text(
+            parts, result, PREC_PRODUCT, enclosing_prec, first_as=result if are_integers else None
+        )
 
     def map_floor_div(self, expr: p.FloorDiv, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
@@ -341,8 +269,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._divided_by_c(expr, "%", enclosing_prec, self.typer.beside(expr, beside))
 
     def _divided_by_c(self, expr: Any, sign: str, prec: int, result: NumpyType) -> str:
-        chain = self._typed([("", expr.numerator), (sign, expr.denominator)], result)
-        return self._chain(chain, result, PREC_PRODUCT, prec)
+        parts = [("", expr.numerator), (sign, expr.denominator)]
+        return self.chains.text(parts, result, PREC_PRODUCT, prec)
 
     def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
@@ -370,7 +298,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         result = self.typer.beside(expr, beside)
         bits = self.converted(expr.shiftee, result, PREC_UNARY)
         text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
-        return self._truncated(text, result, _LOOSE, prec)
+        return self.chains.truncated(text, result, _LOOSE, prec)
 
     def map_bitwise_and(self, expr: p.BitwiseAnd, enclosing_prec: int, beside: NumpyType) -> str:
         return self._bitwise(expr, "&", enclosing_prec, beside)
@@ -384,13 +312,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def _bitwise(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         first, *rest = expr.children
-        chain = self._typed([("", first), *((sign, child) for child in rest)], result)
-        return parenthesized(self._chain(chain, INT32, PREC_UNARY, PREC_NONE), _LOOSE, prec)
+        parts = [("", first), *((sign, child) for child in rest)]
+        text = self.chains.text(parts, result, PREC_UNARY, PREC_NONE)
+        return parenthesized(text, _LOOSE, prec)
 
     def map_bitwise_not(self, expr: p.BitwiseNot, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         text = "~" + self.converted(expr.child, result, PREC_UNARY)
-        return self._truncated(text, result, PREC_UNARY, enclosing_prec)
+        return self.chains.truncated(text, result, PREC_UNARY, enclosing_prec)
 
     # -- conditions -----------------------------------------------------------------------
 
@@ -483,6 +412,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     map_tuple: Any = handle_unsupported_expression
 
 
-def _matching(own: NumpyType, step: NumpyType) -> NumpyType:
-    """Return the type that an operand must have for an operation on complex numbers."""
-    return step if own.is_complex() or not step.is_complex() else real_part(step)
+def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
+    """Return the terms of a sum that may be nested to the left as deep as it is long."""
+    tails: list[tuple[Expr, ...]] = []
+    children: tuple[Expr, ...] = expr.children
+    while isinstance(children[0], p.Sum):
+        tails.append(children[1:])
+        children = children[0].children
+    return (*children, *(term for tail in reversed(tails) for term in tail))

@@ -30,7 +30,7 @@ from kgen.targets.base import CFamilyTarget
 from kgen.targets.helpers import helper_name, helper_need
 from kgen.targets.preamble import Preamble
 
-__all__ = ["IntegerWriter", "parenthesized", "signed_terms"]
+__all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
 
 #: Writes what is no integer arithmetic: elements of arrays, calls; (expression, precedence).
 Fallback: TypeAlias = Callable[[Expr, int], str]
@@ -39,6 +39,11 @@ Fallback: TypeAlias = Callable[[Expr, int], str]
 def parenthesized(text: str, own: int, enclosing: int) -> str:
     """Put *text* in parentheses if its operator binds less than the one around it."""
     return f"({text})" if enclosing > own else text
+
+
+def negated(text: str) -> str:
+    """Put a minus sign in front of a factor."""
+    return f"-({text})" if text.startswith("-") else "-" + text
 
 
 def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
@@ -62,7 +67,7 @@ def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
     if abs(first) != 1:
         return True, p.Product((-first, *rest))
     if len(rest) > 1:
-        return bool(first < 0), p.Product(tuple(rest))
+        rest = [p.Product(tuple(rest))]
     ((is_negative, factor),) = signed_terms((rest[0],))
     return is_negative != bool(first < 0), factor
 
@@ -117,23 +122,26 @@ class IntegerWriter:
         (is_negative, first), *rest = signed_terms(expr.children)
         inner = PREC_PRODUCT if is_negative else PREC_SUM
         # one long operand makes a sum long
-        wide_first = wide and (isinstance(first, p.Product) or not self._gets_long(rest[0][1]))
-        parts = ["-" if is_negative else "", self.text(first, inner, wide=wide_first)]
+        wide_first = wide and (self._may_overflow(first) or not self._gets_long(rest[0][1]))
+        text = self.text(first, inner, wide=wide_first)
+        parts = [negated(text) if is_negative else text]
         for is_negative, term in rest:
             parts.append(" - " if is_negative else " + ")
             inner = PREC_PRODUCT if is_negative else PREC_SUM
-            is_wide = wide and isinstance(term, p.Product) and not self.ranges.fits(term)
-            parts.append(self.text(term, inner, wide=is_wide))
+            parts.append(self.text(term, inner, wide=wide and self._may_overflow(term)))
         return parenthesized("".join(parts), PREC_SUM, prec)
+
+    def _may_overflow(self, term: Expr) -> bool:
+        return isinstance(term, p.Product) and not self.ranges.fits(term)
 
     def _gets_long(self, term: Expr) -> bool:
         is_long = isinstance(term, p.Variable) and term.name in self.long_names
-        return is_long or isinstance(term, p.Product)
+        return is_long or self._may_overflow(term)
 
     def _product(self, expr: p.Product, prec: int, wide: bool) -> str:
         ((is_negative, rest),) = signed_terms((expr,))
         if is_negative:
-            text = "-" + self.text(rest, PREC_PRODUCT, wide=wide)
+            text = negated(self.text(rest, PREC_PRODUCT, wide=wide))
             return parenthesized(text, PREC_PRODUCT, prec)
         wide = wide and not any(
             isinstance(factor, p.Variable) and factor.name in self.long_names

@@ -39,6 +39,8 @@ i2, i4, i8, u1, u4 = np.int16, np.int32, np.int64, np.uint8, np.uint32
         ("1 - a[i]*a[i]", {"a": f4}, "1.0f - a[i] * a[i]"),
         ("-a[i] - (-2)*b[i]", {"a": f4, "b": f4}, "-a[i] + 2.0f * b[i]"),
         ("a[i] - (b[i] - a[i])", {"a": f4, "b": f4}, "a[i] - (b[i] - a[i])"),
+        ("-(a[i] + b[i]) + b[i]", {"a": f4, "b": f4}, "-(a[i] + b[i]) + b[i]"),
+        ("-(-2)*a[i]*b[i]", {"a": f4, "b": f4}, "2.0f * a[i] * b[i]"),
         # parentheses where the order of operations needs them
         ("a[i]*(b[i]*a[i])", {"a": f4, "b": f4}, "a[i] * (b[i] * a[i])"),
         ("a[i] / (b[i]*2)", {"a": f4, "b": f4}, "a[i] / (b[i] * 2.0f)"),
@@ -171,6 +173,17 @@ def test_symbols_are_what_their_mangler_says() -> None:
 
     text = value_of("pi*a[i]", {"a": f8}, symbol_manglers=[mangle])
     assert text == "M_PI * a[i]"
+
+
+def test_negative_values_of_loop_variables() -> None:
+    unit = lp.make_kernel(
+        "{ [i]: -1 <= i < 1 }",
+        "out[i + 1] = -i*a[i + 1] - i*a[i + 1]",
+        [lp.GlobalArg("a", f4, shape=(2,)), ...],
+        target=CTarget(),
+    )
+    source = generate_module(lp.tag_inames(unit, {"i": "unr"})).device_source
+    assert "out[0] = -(-1 * a[0]) - -1 * a[0];" in source
 
 
 def writer() -> ExpressionWriter:

@@ -74,7 +74,7 @@ def lines(knl: LoopKernel, body: Node) -> list[str]:
 
 
 def loop(body: Node, **changes: Any) -> For:
-    options = {"first": 0, "stop": p.Variable("n"), "step": 1} | changes
+    options: dict[str, Any] = {"first": 0, "stop": p.Variable("n"), "step": 1} | changes
     return For("i", options.pop("dtype", INT32), body=body, **options)
 
 
