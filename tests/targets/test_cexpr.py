@@ -183,7 +183,7 @@ def test_negative_values_of_loop_variables() -> None:
         target=CTarget(),
     )
     source = generate_module(lp.tag_inames(unit, {"i": "unr"})).device_source
-    assert "out[0] = -(-1 * a[0]) - -1 * a[0];" in source
+    assert "out[0] = -(-1) * a[0] - -1 * a[0];" in source
 
 
 def writer() -> ExpressionWriter:
