@@ -9,12 +9,25 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import islpy as isl
 from pymbolic.mapper.evaluator import EvaluationMapper
 
-from kgen.ast.nodes import Barrier, Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    children_of,
+)
+from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import TruncQuotient, TruncRemainder
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import set_from_condition
@@ -43,6 +56,11 @@ class _Evaluator(EvaluationMapper[Any]):
     def map_trunc_remainder(self, expr: TruncRemainder) -> int:
         a, b = self.rec(expr.numerator), self.rec(expr.denominator)
         return int(a - b * (abs(a) // b if a >= 0 else -(abs(a) // b)))
+
+
+def _holds(node: If, value: _Evaluator) -> bool:
+    """Tell whether a condition holds; one on data does, always."""
+    return node.reads_data or bool(value(node.condition))
 
 
 class Oracle:
@@ -79,18 +97,15 @@ class Oracle:
                     self._run(node.body, {**names, node.iname: counter}, gid, lid, trace)
                     counter += node.step
             case If():
-                if value(node.condition):
-                    self._run(node.body, names, gid, lid, trace)
-                elif node.orelse is not None:
-                    self._run(node.orelse, names, gid, lid, trace)
+                taken = node.body if _holds(node, value) else node.orelse
+                if taken is not None:
+                    self._run(taken, names, gid, lid, trace)
             case Let():
                 inner = {**names, node.name: value(node.value)}
                 self._run(node.body, inner, gid, lid, trace)
-            case Block():
-                for child in node.children:
+            case Block() | Comment():
+                for child in children_of(node):
                     self._run(child, names, gid, lid, trace)
-            case Comment():
-                self._run(node.body, names, gid, lid, trace)
             case Run():
                 at = {**names, **{name: value(expr) for name, expr in node.values.items()}}
                 point = tuple(at[name] for name in self.inames[node.insn_id])
@@ -129,9 +144,15 @@ class Oracle:
     def _expected(self, insn_id: str) -> set[Point]:
         insn = self.kernel.id_to_insn[insn_id]
         domain = self.kernel.domain_of(self.inames[insn_id])
+        for name in sorted(self.parameters):
+            if domain.find_dim_by_name(isl.dim_type.param, name) < 0:
+                domain = domain.add_dims(isl.dim_type.param, 1)
+                at = domain.dim(isl.dim_type.param) - 1
+                domain = domain.set_dim_name(isl.dim_type.param, at, name)
         domain = domain.intersect_params(self.kernel.assumptions)
         for condition in insn.sorted_predicates:
-            domain = domain.intersect(set_from_condition(domain.get_space(), condition))
+            with suppress(ExpressionToAffineConversionError):
+                domain = domain.intersect(set_from_condition(domain.get_space(), condition))
         for name, value in self.parameters.items():
             at = domain.find_dim_by_name(isl.dim_type.param, name)
             if at >= 0:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import islpy as isl
-
+from kgen.ast.complete import build_ast
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Barrier, Block, DeviceFunction, Node
 from kgen.ast.translate import instantiate, translate
@@ -15,7 +14,7 @@ from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
-from kgen.schedule.to_isl import Nest, axes_in, axis_context, make_nest, to_isl
+from kgen.schedule.to_isl import axes_in, axis_context, make_nest
 from kgen.schedule.tree import (
     Barrier as ScheduleBarrier,
 )
@@ -74,7 +73,7 @@ def _nest_code(
     nest = make_nest(kernel, root, axes)
     general = memo.get(nest.key)
     if general is None:
-        general = memo[nest.key] = translate(nest, _isl_ast(kernel, nest))
+        general = memo[nest.key] = translate(*build_ast(kernel, nest))
     return instantiate(general, nest, kernel)
 
 
@@ -88,17 +87,6 @@ def _axes(node: ScheduleNode) -> list[Expr]:
         case Sequence():
             return [axis for child in node.children for axis in _axes(child)]
     return []
-
-
-def _isl_ast(kernel: LoopKernel, nest: Nest) -> isl.AstNode:
-    ctx = isl.DEFAULT_CONTEXT
-    before = ctx.get_ast_build_detect_min_max()
-    ctx.set_ast_build_detect_min_max(1)
-    try:
-        build = isl.AstBuild.from_context(kernel.assumptions.intersect(nest.context))
-        return build.node_from_schedule(to_isl(kernel, nest))
-    finally:
-        ctx.set_ast_build_detect_min_max(before)
 
 
 def _storage(kernel: LoopKernel, ids: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

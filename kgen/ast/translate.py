@@ -10,8 +10,8 @@ import pymbolic.primitives as p
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, conjunction, minimum, successor
 from kgen.ast.islast import NODE, OP
-from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run
-from kgen.ir.expr import Expr, is_constant, substitute
+from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
+from kgen.ir.expr import Expr, is_constant, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT32
 from kgen.schedule.to_isl import Nest, axis_from_name
@@ -104,7 +104,9 @@ class _Translator:
             value = reader.value(call.op_get_arg(k))
             if not (isinstance(value, p.Variable) and value.name == name):
                 values[name] = value
-        return Run(statement, values)
+        run = Run(statement, values)
+        guard = self.nest.statements[number].guard
+        return run if guard is True else If(substitute(guard, values), run)
 
     def _dim_name(self, number: int, position: int) -> str:
         name = self.nest.statements[number].domain.get_dim_name(isl.dim_type.set, position)
@@ -140,7 +142,14 @@ def _name_single_trips(node: Node, loop: str) -> Node:
     (value,) = values
     if is_constant(value) or isinstance(value, p.Variable):
         return node
+    if not _loops_of(node).isdisjoint(variable_names(value)):
+        return node  # isl may write it in terms of loops further inside, where strides tie them
     return Let(loop, INT32, value, _without_value(node, loop))
+
+
+def _loops_of(node: Node) -> set[str]:
+    found = {node.iname} if isinstance(node, For) else set()
+    return found.union(*map(_loops_of, children_of(node)))
 
 
 def _values_of(node: Node, loop: str) -> set[Expr]:

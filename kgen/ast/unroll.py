@@ -144,13 +144,13 @@ class _Expander:
             values: list[Expr] = list(range(loop.first, loop.stop, loop.step))
             self._check_count(loop, len(values))
             return Block(tuple(bind(body, loop.iname, value) for value in values))
-        values = self._values(loop)
+        values, are_steps = self._values(loop)
         copies = []
         for value in values:
             guard = conjunction(
                 [
                     condition
-                    for condition in self._conditions(loop, value)
+                    for condition in self._conditions(loop, value, are_steps)
                     if isinstance(condition, bool)
                     or not self.facts.imply(_without_trunc(condition))
                 ]
@@ -161,8 +161,11 @@ class _Expander:
             copies.append(copy if guard is True else If(guard, copy))
         return Block(tuple(copies))
 
-    def _values(self, loop: For) -> list[Expr]:
-        """Return the values that the loop may take, for fixed values of the loops around."""
+    def _values(self, loop: For) -> tuple[list[Expr], bool]:
+        """Return values among which are all that the loop takes, for fixed loops around.
+
+        And whether they are steps from its first one, as they are unless that varies.
+        """
         trip = simplify(p.Sum((loop.stop, p.Product((-1, loop.first)))))
         tops = trip.children if isinstance(trip, p.Min) else (trip,)
         if is_constant(loop.first) and isinstance(loop.stop, p.Min):
@@ -170,12 +173,11 @@ class _Expander:
         counts = [int(top) for top in tops if isinstance(top, int)]
         if counts:
             self._check_count(loop, min(counts))
-            return [
-                simplify(p.Sum((loop.first, k))) for k in range(0, min(counts), loop.step)
-            ]
+            steps = range(0, min(counts), loop.step)
+            return [simplify(p.Sum((loop.first, k))) for k in steps], True
         domain = self.kernel.get_inames_domain(frozenset((loop.iname,)))
         low, high = constant_bounds(domain.intersect_params(self.kernel.assumptions), loop.iname)
-        if low is None or high is None or loop.step != 1:
+        if low is None or high is None:
             raise ScheduleError(
                 message(
                     f"iname '{loop.iname}' is to be unrolled, but its number of values is "
@@ -186,7 +188,7 @@ class _Expander:
                 )
             )
         self._check_count(loop, high - low + 1)
-        return list(range(low, high + 1))
+        return list(range(low, high + 1)), loop.step == 1
 
     def _check_count(self, loop: For, count: int) -> None:
         if count > MAX_COPIES:
@@ -198,10 +200,13 @@ class _Expander:
                 )
             )
 
-    def _conditions(self, loop: For, value: Expr) -> list[Expr]:
+    def _conditions(self, loop: For, value: Expr, is_step: bool) -> list[Expr]:
         tops = loop.stop.children if isinstance(loop.stop, p.Min) else (loop.stop,)
         bottoms = loop.first.children if isinstance(loop.first, p.Max) else (loop.first,)
+        from_first = simplify(p.Sum((value, p.Product((-1, loop.first)))))
+        rest = [] if is_step else [p.Comparison(TruncRemainder(from_first, loop.step), "==", 0)]
         return [
+            *rest,
             *(move_to_sides(value, ">=", bottom) for bottom in bottoms),
             *(move_to_sides(value, "<", top) for top in tops),
         ]

@@ -122,10 +122,11 @@ def restrict(domain: BasicSet, keep: Iterable[str]) -> Set:
     kept = [k for k, name in enumerate(names) if name in wanted]
     if len(kept) == len(names):
         return to_named(domain)
-    if not domain.dim(_DIV):
-        domain = _connected(domain, kept)
-    result = isl.Set.from_basic_set(domain)
-    runs = _runs([k for k, name in enumerate(names) if name not in wanted])
+    if domain.dim(_DIV):  # quotients tie dimensions together as other dimensions do
+        domain = domain.lift().flatten()
+    rest = sorted({*range(domain.dim(_SET))}.difference(kept))
+    result = isl.Set.from_basic_set(_connected(domain, kept))
+    runs = _runs(rest)
     for first, count in reversed(runs):
         result = result.project_out(_SET, first, count)
     return to_named(result)
@@ -177,6 +178,8 @@ def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) ->
     """
     value = value.coalesce()
     pieces = _simplified(value, assumptions)
+    if not pieces:  # of nothing: any value is a bound
+        return isl.Aff.zero_on_domain(isl.LocalSpace.from_space(value.get_domain_space()))
     if len(pieces) == 1:
         return pieces[0][1]
     context = value.domain().intersect_params(assumptions)

@@ -141,8 +141,8 @@ def mentions_of(*exprs: Expr) -> Mentions:
 def resolve_reductions(expr: Expr, inames: Iterable[str]) -> Expr:
     """Make calls such as ``max(i, a[i])`` reductions where *i* is one of *inames*.
 
-    That is a reduction when the second operand depends on *i* and nothing outside of the
-    call does; else ``max`` and ``min`` are functions of two values.
+    That is a reduction when nothing outside of the call depends on *i*; else ``max`` and
+    ``min`` are functions of two values.
     """
     candidates = frozenset(inames)
     if not candidates:
@@ -170,7 +170,7 @@ class _ReductionResolver(IdentityMapper):
         if operation is not None and len(operands) == operation.arg_count + 1:
             names = self._names(operands[0])
             parts = tuple(self.rec(part) for part in operands[1:])
-            if names and set(names) <= set(mentions_of(*parts).variables):
+            if names:
                 self.found = True
                 return Reduction(operation, names, parts if len(parts) > 1 else parts[0])
         return p.Call(expr.function, tuple(self.rec(part) for part in operands))

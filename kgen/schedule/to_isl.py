@@ -13,11 +13,18 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.data import ValueArg
 from kgen.ir.domain import Set, dim_names, from_named, project_out_named, to_named
-from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    variable_names,
+)
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr, set_from_condition
+from kgen.ir.types import NumpyType
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
 
@@ -31,13 +38,15 @@ class Statement:
     """One isl statement: a block of instructions, or a barrier.
 
     ``dims`` are the inames of its dimensions: loops from the outside in, then inames bound
-    below a barrier. ``conditions`` are predicates that are not affine.
+    below a barrier. ``conditions`` are predicates that are not affine. ``guard`` says, in
+    canonical names, which points of *domain* are meant, where it is wider than that.
     """
 
     node: Run | Barrier
     dims: tuple[str, ...]
     domain: Set
     conditions: tuple[Expr, ...]
+    guard: Expr = True
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,7 @@ class _NestMaker:
         conditions: list[Expr] = []
         for condition in insn.sorted_predicates:
             try:
-                domain = domain.intersect(_where(domain, condition))
+                domain = domain.intersect(_where(kernel, domain, condition))
             except ExpressionToAffineConversionError:
                 conditions.append(condition)
         if outer:
@@ -177,8 +186,20 @@ class _NestMaker:
         return from_named(named, dims)
 
 
-def _where(domain: Set, condition: Expr) -> Set:
-    return set_from_condition(domain.get_space(), condition)
+def _where(kernel: LoopKernel, domain: Set, condition: Expr) -> Set:
+    """Return where an affine condition holds; it may bring in sizes that are arguments."""
+    space = domain.get_space()
+    for name in variable_names(condition):
+        if _is_size(kernel, name) and space.find_dim_by_name(_PARAM, name) < 0:
+            at = space.dim(_PARAM)
+            space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    return set_from_condition(space, condition)
+
+
+def _is_size(kernel: LoopKernel, name: str) -> bool:
+    arg = kernel.arg_dict.get(name)
+    dtype = arg.dtype if isinstance(arg, ValueArg) else None
+    return isinstance(dtype, NumpyType) and dtype.is_integral()
 
 
 def _equate(named: Set, iname: str, value: Expr) -> Set:

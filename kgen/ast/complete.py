@@ -1,0 +1,89 @@
+"""isl's AST builder held to its word: code for every instance, with guards where strides fail it.
+
+Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), isl 0.28 can
+take a loop for a single trip and leave iterations out; the schedule that it reports for its
+leaves shows that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.ast.expr import ExprReader
+from kgen.ir.domain import Set, to_named
+from kgen.ir.expr import Expr
+from kgen.ir.kernel import LoopKernel
+from kgen.schedule.to_isl import Nest, Statement, axis_from_name, to_isl
+
+__all__ = ["build_ast"]
+
+_DIV = isl.dim_type.div
+
+
+def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
+    """Ask isl for the code of a nest; return it with the nest that it is for.
+
+    Where isl leaves instances out, the statements of that nest have a wider domain without
+    strides, and a guard.
+    """
+    context = kernel.assumptions.intersect(nest.context)
+    ctx = isl.DEFAULT_CONTEXT
+    before = ctx.get_ast_build_detect_min_max()
+    ctx.set_ast_build_detect_min_max(1)
+    try:
+        build = isl.AstBuild.from_context(context)
+        if not any(_has_strides(s.domain) for s in nest.statements):
+            return nest, build.node_from_schedule(to_isl(kernel, nest))
+        leaves: list[isl.UnionMap] = []
+        build, keep = build.set_at_each_domain(lambda node, at: _record(leaves, node, at))
+        ast = build.node_from_schedule(to_isl(kernel, nest))
+        del keep
+        if _is_complete(leaves, nest, context):
+            return nest, ast
+        wider = _without_strides(nest)
+        return wider, isl.AstBuild.from_context(context).node_from_schedule(to_isl(kernel, wider))
+    finally:
+        ctx.set_ast_build_detect_min_max(before)
+
+
+def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
+    leaves.append(build.get_schedule())
+    return node
+
+
+def _has_strides(domain: Set) -> bool:
+    return any(part.dim(_DIV) for part in domain.get_basic_sets())
+
+
+def _is_complete(leaves: list[isl.UnionMap], nest: Nest, context: Set) -> bool:
+    """Tell whether the leaves execute all instances: ``S -> AST loops``, by their domains."""
+    found = isl.UnionSet.empty(isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 0))
+    for leaf in leaves:
+        found = found.union(leaf.domain())
+    return all(
+        isl.UnionSet.from_set(s.domain.intersect_params(context)).is_subset(found)
+        for s in nest.statements
+    )
+
+
+def _without_strides(nest: Nest) -> Nest:
+    return dataclasses.replace(nest, statements=tuple(map(_guarded, nest.statements)))
+
+
+def _guarded(statement: Statement) -> Statement:
+    """Widen the domain to one without strides, and put the strides into the guard."""
+    if not _has_strides(statement.domain):
+        return statement
+    wider = statement.domain.remove_divs()
+    exact = to_named(statement.domain.gist(wider).reset_tuple_id()).params()
+    condition = isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(exact)
+    guard = ExprReader(_variable).condition(condition)
+    return dataclasses.replace(statement, domain=wider, guard=guard)
+
+
+def _variable(name: str) -> Expr:
+    axis = axis_from_name(name)
+    return p.Variable(name) if axis is None else axis

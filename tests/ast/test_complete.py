@@ -1,0 +1,35 @@
+"""Every instance has code, also where isl's AST builder leaves some out."""
+
+from __future__ import annotations
+
+import kgen as lp
+from kgen.targets.generate import lower
+from tests.oracle import Oracle
+
+
+def check(unit: lp.TranslationUnit, *sizes: int) -> None:
+    lowered = lower(unit.default_entrypoint)
+    for size in sizes:
+        Oracle(lowered.kernel, {"n": size}).check(lowered.functions)
+
+
+def strided(tag: str | None = None, slabs: tuple[int, int] = (0, 0)) -> lp.TranslationUnit:
+    args = [lp.GlobalArg("a", "int32", shape="n"), "..."]
+    domain = "{[i]: 0 <= i < n and i mod 3 = 0}"
+    knl = lp.make_kernel(domain, "a[i] = i", args, target=lp.CTarget(), assumptions="n >= 0")
+    return lp.split_iname(knl, "i", 5, inner_tag=tag, slabs=slabs)
+
+
+def test_a_slab_of_a_strided_loop_is_whole() -> None:
+    # the last i_outer is n // 5, and isl takes i_inner = n // 5 mod 3 to be all of it
+    check(strided(slabs=(0, 1)), *range(14))
+
+
+def test_an_unrolled_loop_with_a_stride_from_a_varying_start_is_whole() -> None:
+    check(strided("unr"), *range(14))
+
+
+def test_a_single_trip_is_not_written_in_terms_of_loops_inside() -> None:
+    knl = strided(slabs=(0, 1))
+    knl = lp.split_iname(knl, "i_inner", 2)
+    check(lp.prioritize_loops(knl, "i_outer,i_inner_outer,i_inner_inner"), *range(16))
