@@ -259,7 +259,7 @@ def resolved(text: str, *inames: str) -> str:
         ("max(k, a[k]) + max(k, b[k])", "reduce(max, [k], a[k]) + reduce(max, [k], b[k])"),
         ("max(k, max(j, a[j, k]))", "reduce(max, [k], reduce(max, [j], a[j, k]))"),
         ("max(a, b)", "max(a, b)"),
-            ("max(k, 3)", "reduce(max, [k], 3)"),
+        ("max(k, 3)", "reduce(max, [k], 3)"),
         ("max(k, a[k]) + k", "max(k, a[k]) + k"),
         ("sum(k, max(k, a[k]))", "reduce(sum, [k], max(k, a[k]))"),
     ],
