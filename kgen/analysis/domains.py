@@ -23,12 +23,11 @@ from kgen.ir.domain import (
     to_named,
 )
 from kgen.ir.expr import Expr
-from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr
 
 __all__ = [
     "AffineRow",
     "InameBounds",
-    "Relation",
     "bounds_of",
     "copy_dims",
     "difference",
@@ -50,39 +49,62 @@ AnySet = TypeVar("AnySet", BasicSet, Set)
 AffineRow: TypeAlias = Mapping[str | Literal[1], isl.Val | int]
 
 
-@dataclass(frozen=True)
-class Relation:
-    """How new inames stand for old ones: rows that are 0, and rows that are >= 0.
+def replace_dims(
+    domain: BasicSet,
+    values: Mapping[str, Expr],
+    new: Sequence[str],
+    *,
+    positive: Sequence[AffineRow] = (),
+    zero: Sequence[AffineRow] = (),
+    keep_old: bool = False,
+) -> BasicSet:
+    """Write *domain* in terms of *new* inames, in the place of the first old one.
 
-    The old values must be functions of the new ones, so that nothing is gained or lost.
+    *values* are the old ones in terms of the new; the rows *positive* are >= 0 and *zero*
+    are 0 besides. With *keep_old* the old ones stay before them for whoever still uses
+    them, and the two are independent of each other. Old inames that are parameters (bounds
+    that depend on an outer loop) are replaced likewise.
     """
-
-    old: tuple[str, ...]
-    new: tuple[str, ...]
-    zero: tuple[AffineRow, ...]
-    positive: tuple[AffineRow, ...] = ()
-
-
-def replace_dims(domain: BasicSet, relation: Relation, *, keep_old: bool = False) -> BasicSet:
-    """Write *domain* in terms of the new inames, in the place of the first old one.
-
-    With *keep_old* the old ones stay before them for whoever still uses them, and the two
-    are independent of each other. Old inames that are parameters (bounds that depend on an
-    outer loop) are replaced likewise.
-    """
-    kind = _SET if _at(domain, _SET, relation.old[0]) >= 0 else _PARAM
-    at = min(_at(domain, kind, name) for name in relation.old)
-    domain = _insert(domain, kind, at + len(relation.old) if keep_old else at, relation.new)
-    image, space = domain, domain.get_space()
-    for row in relation.zero:
+    if _at(domain, _SET, next(iter(values))) < 0:
+        return _replace_params(domain, values, new)
+    old = [name for name in dim_names(domain) if name in values]
+    at = min(_at(domain, _SET, name) for name in old)
+    target = domain
+    for name in old:
+        target = target.project_out(_SET, _at(target, _SET, name), 1)
+    space = _insert(target, _SET, at, new).get_space()
+    ls = isl.LocalSpace.from_space(space)
+    affs = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space, domain.get_space()))
+    for k, name in enumerate(dim_names(domain)):
+        if name in values:
+            aff = pw_aff_from_expr(space, values[name]).get_pieces()[0][1]
+        else:
+            aff = isl.Aff.var_on_domain(ls, _SET, space.find_dim_by_name(_SET, name))
+        affs = affs.set_aff(k, aff)
+    image = domain.preimage_multi_aff(affs)
+    for row in zero:
         image = image.add_constraint(isl.Constraint.eq_from_names(space, dict(row)))
-    for row in relation.positive if kind == _SET else ():
+    for row in positive:
         image = image.add_constraint(isl.Constraint.ineq_from_names(space, dict(row)))
-    if keep_old:
-        return domain.intersect(_forget(image, kind, relation.old))
-    for name in relation.old:
-        image = image.project_out(kind, _at(image, kind, name), 1)
-    return image
+    if not keep_old:
+        return image
+    positions = [_at(domain, _SET, name) for name in old]
+    for position, name in zip(positions, old, strict=True):
+        image = _insert(image, _SET, position, (name,))
+    return _insert(domain, _SET, at + len(old), new).intersect(image)
+
+
+def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[str]) -> BasicSet:
+    """Replace parameters: dimensions for a moment, which they are again in the result."""
+    ndim = domain.dim(_SET)
+    for name in values:
+        at = _at(domain, _PARAM, name)
+        if at >= 0:
+            domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
+        else:  # not in these bounds: any value will do
+            domain = _insert(domain, _SET, domain.dim(_SET), (name,))
+    image = replace_dims(domain, values, new)
+    return image.move_dims(_PARAM, image.dim(_PARAM), _SET, ndim, len(new))
 
 
 def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, BasicSet | None]:
@@ -228,14 +250,6 @@ def _insert(domain: BasicSet, kind: isl.dim_type, at: int, names: Sequence[str])
     domain = domain.insert_dims(kind, at, len(names))
     for k, name in enumerate(names):
         domain = domain.set_dim_name(kind, at + k, name)
-    return domain
-
-
-def _forget(domain: BasicSet, kind: isl.dim_type, names: Sequence[str]) -> BasicSet:
-    """Let dimensions take any value, in their places."""
-    for name in names:
-        at = _at(domain, kind, name)
-        domain = _insert(domain.project_out(kind, at, 1), kind, at, (name,))
     return domain
 
 

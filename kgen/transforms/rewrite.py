@@ -13,7 +13,7 @@ from constantdict import constantdict
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.analysis.domains import Relation, intersect_domains, replace_dims
+from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname, SubstitutionRule
 from kgen.ir.domain import BasicSet, dim_names, param_names
@@ -315,19 +315,27 @@ def _rules_of(
 
 
 def replace_in_domains(
-    kernel: LoopKernel, relation: Relation, select: Selection
+    kernel: LoopKernel, change: Replacement, positive: Sequence[AffineRow], select: Selection
 ) -> tuple[BasicSet, ...]:
-    """Return the domains of *kernel* with the inames of *relation* replaced.
+    """Return the domains of *kernel* with inames replaced; the rows *positive* are >= 0.
 
     Raises :class:`TransformError` when the bounds of a loop depend on the old inames, and
     both the chosen instructions and others use it.
     """
     result = []
-    for domain in merge_domains(kernel, relation.old):
-        if relation.old[0] in dim_names(domain):
-            domain = replace_dims(domain, relation, keep_old=bool(select.kept))
-        elif bounds_follow(kernel, domain, relation.old, select):
-            domain = replace_dims(domain, relation)
+    for domain in merge_domains(kernel, change.old):
+        if change.old[0] in dim_names(domain):
+            domain = replace_dims(
+                domain,
+                change.values,
+                change.new,
+                positive=positive,
+                keep_old=bool(select.kept),
+            )
+            if select.kept:
+                domain = drop_dims(domain, [n for n in change.old if n not in select.kept])
+        elif bounds_follow(kernel, domain, change.old, select):
+            domain = replace_dims(domain, change.values, change.new)
         result.append(domain)
     return tuple(result)
 

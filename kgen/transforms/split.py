@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.domains import InameBounds, Relation, bounds_of
+from kgen.analysis.domains import AffineRow, InameBounds, bounds_of
 from kgen.errors import TransformError, message
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.kernel import LoopKernel
@@ -147,18 +147,12 @@ def _split(
     """Make ``old = lower + inner + length*outer``; *limit_outer* bounds the outer loop."""
     outer, inner = names
     lower, length = chunk.lower, chunk.extent
-    positive: list[Mapping[Any, int]] = [{inner: 1}, {inner: -1, 1: length - 1}]
+    positive: list[AffineRow] = [{inner: 1}, {inner: -1, 1: length - 1}]
     if limit_outer is not None:
         positive += [{outer: 1}, {outer: -1, 1: limit_outer - 1}]
-    relation = Relation(
-        old=(old,),
-        new=names,
-        zero=({old: -1, inner: 1, outer: length, 1: lower},),
-        positive=tuple(positive),
-    )
     value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
     change = Replacement({old: value}, names)
-    new_domains = partial(replace_in_domains, kernel, relation)
+    new_domains = partial(replace_in_domains, kernel, change, positive)
     result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
     slab = _read_slabs(kernel, slabs)
     if slab != (0, 0):
@@ -253,21 +247,16 @@ def join_inames(
         raise TransformError(message("there are no two inames to join", kernel=kernel.name))
     taken = UniqueNameGenerator(set(taken_names(kernel)))
     new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(names))
-    row: dict[Any, int] = {new: -1, 1: 0}
     values: dict[str, Expr] = {}
     stride = 1
     for name in reversed(names[1:]):
         bounds = _constant_bounds(kernel, name, f"joining it with '{names[0]}'")
-        row[name] = stride
-        row[1] -= stride * bounds.lower
         digit: Expr = p.Variable(new) if stride == 1 else p.FloorDiv(p.Variable(new), stride)
         digit = p.Remainder(digit, bounds.extent)
         values[name] = digit if not bounds.lower else p.Sum((digit, bounds.lower))
         stride *= max(bounds.extent, 1)
-    row[names[0]] = stride
     values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
-    relation = Relation(old=names, new=(new,), zero=(row,))
     change = Replacement({name: values[name] for name in names}, (new,))
-    new_domains = partial(replace_in_domains, kernel, relation)
+    new_domains = partial(replace_in_domains, kernel, change, ())
     result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
     return give_tags(result, {new: [parse_tag(tag)]})

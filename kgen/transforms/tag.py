@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: The tags of one iname: one of them, or several.
-Tags: TypeAlias = TagLike | Iterable[TagLike]
+Tags: TypeAlias = TagLike | Iterable[object]
 TagsByIname: TypeAlias = Mapping[str, Tags] | Iterable[tuple[str, Tags]] | str
 
 # Instances of such loops run in different places, where nothing combines their parts of a sum.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from typing import Any
+
+import pymbolic.primitives as p
 
 from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayBase
@@ -21,11 +24,11 @@ def substitute_everywhere(kernel: LoopKernel, values: Mapping[str, Expr]) -> Loo
     Domains and assumptions are sets, and not changed. Raises :class:`TransformError` for a
     variable that a snippet of C names.
     """
-    mapper = SubstitutionMapper(values)
+    mapper = _FoldingMapper(values)
     rules = {}
     for name, rule in kernel.substitutions.items():
         visible = {key: value for key, value in values.items() if key not in rule.arguments}
-        inner = mapper if len(visible) == len(values) else SubstitutionMapper(visible)
+        inner = mapper if len(visible) == len(values) else _FoldingMapper(visible)
         rules[name] = rule.copy(expression=inner(rule.expression))
     return substitute_in_instructions(kernel, values, _all).copy(
         args=tuple(
@@ -42,7 +45,7 @@ def substitute_in_instructions(
     kernel: LoopKernel, values: Mapping[str, Expr], matches: InstructionTest
 ) -> LoopKernel:
     """Replace variables in the instructions that match."""
-    mapper = SubstitutionMapper(values)
+    mapper = _FoldingMapper(values)
     names = frozenset(values)
 
     def change(insn: InstructionBase) -> InstructionBase:
@@ -52,6 +55,24 @@ def substitute_in_instructions(
         return insn.with_transformed_expressions(mapper)
 
     return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+
+
+class _FoldingMapper(SubstitutionMapper):
+    """Replaces variables; integers that meet become one: ``n - 1`` with 8 for ``n`` is 7."""
+
+    def map_sum(self, expr: p.Sum, *args: Any) -> Expr:
+        return _folded(super().map_sum(expr, *args), sum)
+
+    def map_product(self, expr: p.Product, *args: Any) -> Expr:
+        return _folded(super().map_product(expr, *args), prod)
+
+
+def _folded(expr: Expr, combine: Callable[[Iterable[int]], int]) -> Expr:
+    """Return the value of a sum or product of integers; anything else as it is."""
+    children = getattr(expr, "children", ())
+    if children and all(isinstance(child, int) for child in children):
+        return combine(children)
+    return expr
 
 
 def _all(insn: Any) -> bool:

@@ -1,0 +1,198 @@
+"""Reductions as loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.transforms.helpers import dependencies, instructions, kernel_of, run
+
+F64 = np.float64
+
+
+def realized(
+    text: str | list[str], domain: str, data: list[Any] | None = None, **dtypes: Any
+) -> Any:
+    knl = lp.make_kernel(domain, text, [*(data or []), ...])
+    return lp.realize_reduction(lp.add_and_infer_dtypes(knl, dtypes).default_entrypoint)
+
+
+def test_a_sum_is_set_updated_and_read() -> None:
+    knl = realized("c[i] = sum(k, a[i, k])", "{[i, k]: 0 <= i, k < n}", a=F64)
+    assert instructions(knl) == [
+        "i: acc_k = 0.0",
+        "i,k: acc_k = acc_k + a[i, k]",
+        "i: c[i] = acc_k",
+    ]
+    assert dependencies(knl) == {"insn_k_update": "insn_k_init", "insn": "insn_k_update"}
+    accumulator = knl.temporary_variables["acc_k"]
+    assert (accumulator.dtype.numpy_dtype, accumulator.shape) == (np.dtype(F64), ())
+    assert accumulator.address_space == lp.AddressSpace.PRIVATE
+
+
+def test_dependencies_go_to_the_accumulator() -> None:
+    text = ["b[i] = i {id=b}", "c[i] = sum(k, b[k]) {id=c, dep=b}"]
+    knl = realized(text, "{[i, k]: 0 <= i, k < n}", [lp.GlobalArg("b", F64, shape="n")])
+    assert dependencies(knl) == {"c_k_init": "b", "c_k_update": "b,c_k_init", "c": "b,c_k_update"}
+
+
+def test_sums_of_one_instruction_share_a_loop() -> None:
+    knl = realized("c[i] = sum(k, a[i, k]) + sum(k, b[k])", "{[i, k]: 0 <= i, k < n}", a=F64, b=F64)
+    assert instructions(knl)[1::2][:2] == [
+        "i,k: acc_k = acc_k + a[i, k]",
+        "i,k: acc_k_0 = acc_k_0 + b[k]",
+    ]
+
+
+def test_sums_of_two_instructions_do_not() -> None:
+    # The second sum needs the finished first one: no single loop can compute both.
+    text = ["s = sum(k, a[k]) {id=s}", "c = sum(k, a[k]/s) {id=c}"]
+    knl = realized(text, "{[k]: 0 <= k < n}", [lp.TemporaryVariable("s", F64)], a=F64)
+    assert instructions(knl)[4] == "k_0: acc_k_0 = acc_k_0 + a[k_0] / s"
+    assert str(knl.domains[1]) == "[n] -> { [k_0] : 0 <= k_0 < n }"
+
+
+def test_a_loop_of_that_name_stays_to_others() -> None:
+    text = ["b[k] = 2*a[k]", "c = sum(k, a[k])"]
+    knl = realized(text, "{[k]: 0 <= k < n}", a=F64)
+    assert instructions(knl)[2] == "k_0: acc_k = acc_k + a[k_0]"
+
+
+def test_simultaneous_reductions_share_a_loop() -> None:
+    text = ["c = simul_reduce(sum, k, a[k])", "d = simul_reduce(max, k, a[k])"]
+    knl = realized(text, "{[k]: 0 <= k < n}", a=F64)
+    assert set(knl.inames) == {"k"}
+
+
+def test_nested_sums() -> None:
+    knl = realized(
+        "c[i] = sum(k, a[i, k]*sum(l, b[l]))",
+        "{[i, k, l]: 0 <= i, k < n and 0 <= l <= k}",
+        a=F64,
+        b=F64,
+    )
+    assert instructions(knl) == [
+        "i: acc_k = 0.0",
+        "i,k: acc_l = 0.0",
+        "i,k,l: acc_l = acc_l + b[l]",
+        "i,k: acc_k = acc_k + a[i, k]*acc_l",
+        "i: c[i] = acc_k",
+    ]
+    assert dependencies(knl)["insn_k_update"] == "insn_k_init,insn_l_update"
+
+
+def test_bounds_of_an_inner_sum_follow_the_copy_around_it() -> None:
+    text = ["c = sum(k, sum(l, a[k, l])) {id=c}", "d = sum(k, sum(l, a[l, k])) {id=d}"]
+    knl = realized(text, "{[k, l]: 0 <= k < n and 0 <= l <= k}", a=F64)
+    assert instructions(knl)[7] == "k_0,l_0: acc_l_0 = acc_l_0 + a[l_0, k_0]"
+    assert str(knl.domains[2]) == "[n, k_0] -> { [l_0] : 0 <= l_0 <= k_0 }"
+    a = np.random.default_rng(1).random((5, 5))
+    unit = lp.make_kernel("{[k, l]: 0 <= k < n and 0 <= l <= k}", text)
+    results = run(unit, a=a)
+    np.testing.assert_allclose(results["c"], np.tril(a).sum())
+    np.testing.assert_allclose(results["d"], np.tril(a.T).sum())
+
+
+def test_a_sum_inside_of_a_sum_over_the_same_variable() -> None:
+    knl = realized("c = sum(k, a[k]*reduce(sum, k, a[k]))", "{[k]: 0 <= k < n}", a=F64)
+    assert instructions(knl)[2] == "k,k_0: acc_k_0 = acc_k_0 + a[k_0]"
+
+
+def test_several_inames_give_one_accumulator() -> None:
+    knl = realized("c = sum((k, l), a[k, l])", "{[k, l]: 0 <= k, l < n}", a=F64)
+    assert instructions(knl)[1] == "k,l: acc_k_l = acc_k_l + a[k, l]"
+    assert kernel_of(knl).instructions[1].id == "insn_k_l_update"
+
+
+def test_predicates_go_to_the_accumulator() -> None:
+    knl = realized("c[i] = sum(k, a[i, k]) {if=i > 3}", "{[i, k]: 0 <= i, k < n}", a=F64)
+    assert {str(*insn.sorted_predicates) for insn in knl.instructions} == {"i > 3"}
+
+
+def test_a_branch_is_computed_where_it_is_taken() -> None:
+    text = "c[i] = if(i > 0, sum(k, a[i - 1, k]), 0)"
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < n}", text, [lp.GlobalArg("a", F64, "n, n"), ...])
+    typed = lp.add_and_infer_dtypes(knl, {}).default_entrypoint
+    lines = lp.realize_reduction(typed).instructions
+    assert [str(*insn.sorted_predicates) for insn in lines] == ["i > 0", "i > 0", ""]
+    a = np.random.default_rng(2).random((4, 4))
+    np.testing.assert_allclose(run(knl, a=a)["c"], [0, *a.sum(axis=1)[:3]])
+
+
+def test_a_branch_waits_for_a_condition_that_is_a_sum() -> None:
+    text = "c = if(sum(k, a[k]) > 1, sum(k, b[k]), 0)"
+    knl = realized(text, "{[k]: 0 <= k < n}", a=F64, b=F64)
+    assert dependencies(knl)["insn_k_init_0"] == "insn_k_update"
+    assert [str(*insn.sorted_predicates) for insn in knl.instructions] == (
+        ["", "", "acc_k > 1", "acc_k > 1", ""]
+    )
+    assert instructions(knl)[3] == "k_0: acc_k_0 = acc_k_0 + b[k_0]"
+
+
+def test_a_condition_of_an_instruction_that_is_a_sum() -> None:
+    knl = realized("c[i] = 1 {if=sum(k, a[k]) > 2}", "{[i, k]: 0 <= i, k < n}", a=F64)
+    assert [str(*insn.sorted_predicates) for insn in knl.instructions] == ["", "", "acc_k > 2"]
+    assert dependencies(knl)["insn"] == "insn_k_update"
+
+
+def test_argmin_updates_value_and_index_together() -> None:
+    text = "c[i], d[i] = argmin(k, a[i, k], k) {id=m}\ne[i] = c[i] {dep=m}"
+    knl = lp.make_kernel(
+        "{[i, k]: 0 <= i, k < n}", text, [lp.GlobalArg("c", shape="n", is_input=False), ...]
+    )
+    a = np.random.default_rng(3).integers(0, 4, (6, 6)).astype(F64)
+    results = run(knl, a=a)
+    np.testing.assert_array_equal(results["c"], a.min(axis=1))
+    np.testing.assert_array_equal(results["d"], a.argmin(axis=1))
+    np.testing.assert_array_equal(results["e"], a.min(axis=1))
+    typed = lp.add_and_infer_dtypes(knl, {"a": F64}).default_entrypoint
+    found = lp.realize_reduction(typed)
+    stores = [insn.id for insn in found.instructions if insn.id in ("m", "m_0")]
+    assert stores == ["m", "m_0"]
+    last = next(insn for insn in found.instructions if insn.assignee_var_names() == ("e",))
+    assert {"m", "m_0"} <= last.depends_on
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [("sum", np.sum), ("product", np.prod), ("max", np.max), ("min", np.min)],
+)
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
+def test_operations_on_types(operation: str, expected: Any, dtype: Any) -> None:
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < n}", f"c[i] = {operation}(k, a[i, k])")
+    a = np.random.default_rng(4).integers(-3, 4, (5, 5)).astype(dtype)
+    found = run(knl, a=a)["c"]
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected(a, axis=1))
+
+
+def test_a_parallel_reduction_is_refused() -> None:
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 8}", "c[i] = sum(k, a[i, k])")
+    knl = lp.add_and_infer_dtypes(lp.tag_inames(knl, "k:l.0"), {"a": F64})
+    with pytest.raises(lp.TransformError, match=r"over iname 'k' cannot run as 'l\.0'") as info:
+        lp.realize_reduction(knl)
+    assert "not available yet" in str(info.value)
+
+
+def test_two_values_are_not_one() -> None:
+    knl = lp.make_kernel("{[k]: 0 <= k < n}", "c, d = argmin(k, a[k], k) {id=m}")
+    knl = lp.add_and_infer_dtypes(knl, {"a": F64})
+    bad = knl.default_entrypoint.id_to_insn["m"]
+    several = bad.copy(assignees=bad.assignees[:1], temp_var_types=(None,))
+    broken = knl.default_entrypoint.copy(instructions=(several,))
+    with pytest.raises(lp.TransformError, match="has 2 values and is assigned to 1 places"):
+        lp.realize_reduction(broken)
+
+
+def test_chosen_instructions_and_their_outermost_reductions_only() -> None:
+    text = ["c = sum(k, a[k]*sum(l, a[l])) {id=c}", "d = sum(k, a[k]) {id=d}"]
+    knl = lp.make_kernel("{[k, l]: 0 <= k, l < n}", text)
+    typed = lp.add_and_infer_dtypes(knl, {"a": F64}).default_entrypoint
+    assert instructions(lp.realize_reduction(typed, insn_id_filter="c"))[1:] == [
+        "k: acc_k = acc_k + a[k]*reduce(sum, [l], a[l])",
+        ": c = acc_k",
+        ": d = reduce(sum, [k], a[k])",
+    ]

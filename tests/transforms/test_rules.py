@@ -1,0 +1,91 @@
+"""Expanding substitution rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.transforms.helpers import instructions, kernel_of
+
+
+def nested() -> lp.TranslationUnit:
+    text = ["f(x) := 2*x", "g(x, y) := f(x) + f(y)", "a[i] = g(b[i], i)", "c[i] = f(3)"]
+    return lp.make_kernel("{[i]: 0 <= i < n}", text)
+
+
+def test_all_rules_are_expanded() -> None:
+    knl = lp.expand_subst(nested())
+    assert instructions(knl) == ["i: a[i] = 2*b[i] + 2*i", "i: c[i] = 2*3"]
+    assert not kernel_of(knl).substitutions
+    assert lp.expand_subst(knl) is knl
+
+
+def test_within_an_instruction() -> None:
+    knl = lp.expand_subst(nested(), within="writes:a")
+    assert instructions(knl) == ["i: a[i] = 2*b[i] + 2*i", "i: c[i] = f(3)"]
+    assert set(kernel_of(knl).substitutions) == {"f"}
+
+
+def test_within_a_stack_of_rules() -> None:
+    knl = lp.expand_subst(nested(), within="writes:a > id:g $")
+    assert instructions(knl)[0] == "i: a[i] = f(b[i]) + f(i)"
+
+
+def test_uses_are_told_apart_by_tags() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", ["f(x) := 2*x", "a[i] = f$now(i) + f(i)"])
+    assert instructions(lp.expand_subst(knl, within="... > tag:now")) == ["i: a[i] = 2*i + f(i)"]
+
+
+def test_rules_in_a_circle_are_refused_with_the_circle() -> None:
+    text = ["f(x) := g(x)", "g(x) := h(x)", "h(x) := f(x)", "a[i] = 0"]
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}", ["f(x) := x", "g(x) := x", "h(x) := x", "a[i] = f(i)"]
+    )
+    rules = {
+        name: kernel_of(knl).substitutions[name].copy(expression=lp.symbolic.parse(line[8:]))
+        for name, line in zip("fgh", text, strict=False)
+    }
+    with pytest.raises(lp.TransformError, match="use each other in a circle") as info:
+        lp.expand_subst(kernel_of(knl).copy(substitutions=rules))
+    assert "f -> g -> h -> f" in str(info.value)
+
+
+def test_a_wrong_number_of_arguments_is_refused() -> None:
+    knl = kernel_of(lp.make_kernel("{[i]: 0 <= i < n}", ["f(x) := 2*x", "a[i] = f(i) {id=one}"]))
+    rule = knl.substitutions["f"].copy(arguments=("x", "y"))
+    with pytest.raises(lp.TransformError, match="takes 2 arguments, not 1") as info:
+        lp.expand_subst(knl.copy(substitutions={"f": rule}))
+    assert "instruction 'one'" in str(info.value)
+
+
+def test_a_hundred_levels_of_rules() -> None:
+    text = ["f0(x) := x", *(f"f{k + 1}(x) := f{k}(x) + {k}" for k in range(100)), "a[i] = f100(i)"]
+    knl = lp.expand_subst(lp.make_kernel("{[i]: 0 <= i < n}", text))
+    assert not kernel_of(knl).substitutions
+
+
+def test_rules_are_found_by_name() -> None:
+    assert lp.find_rules_matching(nested(), "*") == ["f", "g"]
+    assert lp.find_one_rule_matching(nested(), "g*") == "g"
+    with pytest.raises(lp.TransformError, match="2 rules fit"):
+        lp.find_one_rule_matching(nested(), "?")
+    with pytest.raises(lp.TransformError, match="no rule 'h'"):
+        lp.find_one_rule_matching(nested(), "h")
+
+
+def test_conditions_and_subscripts_are_expanded() -> None:
+    text = ["f(x) := 2*x", "a[f(i)] = 1 {if=f(i) > 3}"]
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", text, [lp.GlobalArg("a", shape="2*n"), ...])
+    expanded = kernel_of(lp.expand_subst(knl))
+    assert instructions(expanded) == ["i: a[2*i] = 1"]
+    assert str(*expanded.instructions[0].predicates) == "2*i > 3"
+
+
+def test_reductions_in_rules() -> None:
+    text = ["f(x) := sum(k, b[k]*x)", "a[i] = f(i) + f(2)"]
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < n}", text)
+    knl = lp.set_options(knl.copy(target=lp.ExecutableCTarget()), return_dict=True)
+    b = np.random.default_rng(0).random(5)
+    _, found = knl(b=b)
+    np.testing.assert_allclose(found["a"], b.sum() * (np.arange(5) + 2))

@@ -1,0 +1,117 @@
+"""Tags and priorities of loops."""
+
+from __future__ import annotations
+
+import pytest
+from pytools.tag import Tag
+
+import kgen as lp
+from kgen.ir.tags import GroupInameTag, LocalInameTag, UnrollTag
+from tests.transforms.helpers import kernel_of
+
+
+class Marker(Tag):
+    """A tag of a user's own."""
+
+
+def matrix() -> lp.TranslationUnit:
+    return lp.make_kernel("{[i, j, k]: 0 <= i, j, k < 8}", "c[i, j] = sum(k, a[i, k]*b[k, j])")
+
+
+def tags(program: lp.TranslationUnit) -> dict[str, str]:
+    inames = kernel_of(program).inames
+    return {n: ",".join(sorted(map(str, i.tags))) for n, i in inames.items() if i.tags}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"i": "g.0", "j": "l.0"},
+        [("i", "g.0"), ("j", "l.0")],
+        "i:g.0, j:l.0",
+        {"i": GroupInameTag(0), "j": [LocalInameTag(0)]},
+    ],
+)
+def test_tags_are_read_from_text_pairs_and_maps(given: object) -> None:
+    assert tags(lp.tag_inames(matrix(), given)) == {"i": "g.0", "j": "l.0"}  # type: ignore[arg-type]
+
+
+def test_patterns_tag_all_inames_that_fit() -> None:
+    knl = lp.split_iname(matrix(), "i", 4, outer_tag="g.0")
+    assert tags(lp.tag_inames(knl, {"?_inner": "unr"})) == {"i_inner": "unr", "i_outer": "g.0"}
+    assert lp.tag_inames(knl, {"nothing*": "unr"}) is knl
+
+
+def test_a_users_own_tags_stand_beside_the_implementation() -> None:
+    knl = lp.tag_inames(matrix(), {"i": ["unr", Marker()]})
+    assert kernel_of(knl).inames["i"].tags == {UnrollTag(), Marker()}
+
+
+def test_an_iname_has_one_implementation() -> None:
+    knl = lp.tag_inames(matrix(), "i:g.0")
+    assert lp.tag_inames(knl, "i:g.0") is knl
+    with pytest.raises(lp.TransformError, match=r"iname 'i' is implemented as 'g\.0' already"):
+        lp.tag_inames(knl, "i:unr")
+    assert tags(lp.tag_inames(knl, "i:unr", force=True)) == {"i": "unr"}
+    assert tags(lp.tag_inames(knl, {"i": "for"}, force=True)) == {}
+
+
+def test_forced_sequential_is_final() -> None:
+    knl = lp.tag_inames(matrix(), "i:forceseq")
+    with pytest.raises(lp.TransformError, match="'forceseq' is final"):
+        lp.tag_inames(knl, "i:g.0", force=True)
+
+
+def test_two_loops_of_an_instruction_on_one_axis_are_refused() -> None:
+    with pytest.raises(lp.TransformError, match=r"both on the hardware axis 'l\.0'") as info:
+        lp.tag_inames(matrix(), "i:l.0, j:l.0")
+    assert "find_unused_axis_tag(kernel, 'l', 'id:insn')" in str(info.value)
+
+
+def test_loops_of_different_instructions_share_an_axis() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", ["a[i] = 0", "b[j] = 1"])
+    assert tags(lp.tag_inames(knl, "i:l.0, j:l.0")) == {"i": "l.0", "j": "l.0"}
+
+
+@pytest.mark.parametrize("tag", ["g.0", "ilp", "vec"])
+def test_a_reduction_cannot_run_apart(tag: str) -> None:
+    with pytest.raises(lp.TransformError, match=f"reduces over iname 'k', .* cannot be '{tag}"):
+        lp.tag_inames(matrix(), {"k": tag})
+
+
+def test_a_reduction_may_be_unrolled() -> None:
+    assert tags(lp.tag_inames(matrix(), "k:unr")) == {"k": "unr"}
+
+
+def test_a_wrong_name_is_refused_or_passed_over() -> None:
+    with pytest.raises(lp.TransformError, match="no iname 'ii'"):
+        lp.tag_inames(matrix(), "ii:unr")
+    assert tags(lp.tag_inames(matrix(), "ii:unr,i:unr", ignore_nonexistent=True)) == {"i": "unr"}
+
+
+def test_an_unknown_tag_lists_those_there_are() -> None:
+    with pytest.raises(lp.KgenError, match=r"'x\.0' is not an iname tag"):
+        lp.tag_inames(matrix(), "i:x.0")
+    with pytest.raises(lp.TransformError, match="gives an iname no tag"):
+        lp.tag_inames(matrix(), "i")
+
+
+def test_tags_of_a_type_are_removed() -> None:
+    knl = lp.tag_inames(matrix(), {"i": ["g.0", Marker()]})
+    assert kernel_of(lp.untag_inames(knl, "i", GroupInameTag)).inames["i"].tags == {Marker()}
+
+
+def test_the_first_free_axis_is_found() -> None:
+    knl = lp.tag_inames(matrix(), "i:g.0, j:g.2")
+    assert lp.find_unused_axis_tag(knl, "g") == GroupInameTag(1)
+    assert lp.find_unused_axis_tag(knl, LocalInameTag) == LocalInameTag(0)
+    with pytest.raises(lp.TransformError, match="'q' is not a kind of hardware axis"):
+        lp.find_unused_axis_tag(knl, "q")
+
+
+def test_priorities_add_up() -> None:
+    knl = lp.prioritize_loops(lp.prioritize_loops(matrix(), "j,i"), ["i", "k"])
+    assert kernel_of(knl).loop_priority == (("j", "i"), ("i", "k"))
+    assert lp.prioritize_loops(knl, "j,i") is knl
+    with pytest.raises(lp.TransformError, match="no iname 'l'"):
+        lp.prioritize_loops(knl, "l,i")
