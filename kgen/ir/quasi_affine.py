@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper import Mapper
 
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.affine import move_to_sides
 from kgen.ir.domain import PwAff, Set
 from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
 
@@ -196,3 +197,30 @@ def _is_negative(term: Expr) -> bool:
 
 def _times(coefficient: int, expr: Expr) -> Expr:
     return expr if coefficient == 1 else p.Product((coefficient, expr))
+
+
+def conditions_of(domain: Set) -> tuple[Expr, ...]:
+    """Write a set as conditions on its parameters and dimensions, all of which hold in it.
+
+    ``{ : n >= 1 and n mod 4 = 0 }`` gives ``n >= 1`` and ``n % 4 == 0``.
+    """
+    pieces = domain.coalesce().compute_divs().get_basic_sets()
+    if not pieces:
+        return (p.Comparison(1, "==", 0),)
+    if len(pieces) == 1:
+        return _conditions_of_piece(pieces[0])
+    return (
+        p.LogicalOr(tuple(p.LogicalAnd(_conditions_of_piece(piece)) for piece in pieces)),
+    )
+
+
+def _conditions_of_piece(piece: isl.BasicSet) -> tuple[Expr, ...]:
+    result: list[Expr] = []
+    for constraint in piece.get_constraints():
+        if constraint.is_div_constraint():
+            continue
+        value = aff_to_expr(constraint.get_aff())
+        condition = move_to_sides(value, "==" if constraint.is_equality() else ">=", 0)
+        if not isinstance(condition, bool):
+            result.append(condition)
+    return tuple(dict.fromkeys(sorted(result, key=to_text)))

@@ -103,6 +103,7 @@ class Contract:
     arguments: tuple[ArgumentInfo, ...]
     typed_by_call: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
+    conditions: tuple[Expr, ...] = ()
 
     @classmethod
     def of(
@@ -120,6 +121,7 @@ class Contract:
             arguments=module.arguments,
             typed_by_call=frozenset(typed_by_call),
             parameters=frozenset((*domain_parameters, *variable_names(*exprs))),
+            conditions=module.conditions,
         )
 
     # -- the arguments by kind ----------------------------------------------------------
@@ -266,10 +268,22 @@ class Contract:
             elif self.is_required_array(arg):
                 self._explain_missing_array(arg)
         sizes = self._explain_values(given)
+        self._explain_conditions(sizes)
         for arg in self.arrays:
             if arg.name in given:
                 self._explain_layout(arg, given[arg.name], sizes)
         return sizes
+
+    def _explain_conditions(self, sizes: Mapping[str, Any]) -> None:
+        """Refuse sizes that break an assumption of the kernel."""
+        for condition in self.conditions:
+            if not evaluate(condition, dict(sizes)):
+                shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
+                self.refuse(
+                    f"{shown} breaks the assumption '{to_text(condition)}'",
+                    because="the code was generated for sizes that keep to it",
+                    hint="make the kernel with weaker assumptions",
+                )
 
     def _explain_names(self, given: Mapping[str, Any]) -> None:
         known = [arg.name for arg in self.passed]

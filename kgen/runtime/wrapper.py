@@ -308,6 +308,9 @@ class WrapperBuilder:
     def check_inputs(self) -> list[ast.stmt]:
         """Refuse arrays of a wrong layout among those that a caller must pass."""
         body: list[ast.stmt] = []
+        if self.contract.conditions and not self.options.skip_arg_checks:
+            kept = all_of(from_expr(condition) for condition in self.contract.conditions)
+            body.append(if_(negate(kept), self.refuse()))
         for arg in self.contract.arrays:
             misfit = self.misfit(arg) if self.contract.is_required_array(arg) else None
             if misfit is not None:

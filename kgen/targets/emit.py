@@ -22,15 +22,16 @@ from kgen.ast.nodes import (
 )
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import conditions_of
 from kgen.ir.types import INT64, AddressSpace, NumpyType
 from kgen.targets.access import is_pointer
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.declarations import declare_at_top, needs_braces, place
 from kgen.targets.module import ArgumentInfo, Launch, Module
-from kgen.targets.preamble import Need, Preamble, Rank
+from kgen.targets.preamble import Preamble
 from kgen.targets.signature import declare_function, host_driver, parameters_of
 from kgen.targets.statements import declare_and_assign, statements_of
 
@@ -50,8 +51,6 @@ def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Mo
         )
     _refuse_reserved_words(kernel, target)
     preamble = Preamble()
-    for key, text in sorted(kernel.preambles):
-        preamble.add(Need(Rank.USER, key, text.strip("\n")))
     writer = ExpressionWriter(kernel, target, preamble)
     bodies: list[cgen.Generable] = []
     heads: list[cgen.FunctionDeclaration] = []
@@ -59,6 +58,7 @@ def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Mo
         block = cgen.Block(_FunctionEmitter(writer, function).statements())
         heads.append(declare_function(writer, function))
         bodies += [cgen.Line(), cgen.FunctionBody(heads[-1], block)]
+    preamble.add_user_code(kernel)
     top = list(preamble.generate())
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
@@ -71,6 +71,17 @@ def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Mo
         header="\n".join(f"{head}" for head in (heads if host is None else [host.head])),
         arguments=tuple(_argument_infos(writer)),
         launches=launches if host is None else (host.launch,),
+        conditions=_conditions(kernel),
+    )
+
+
+def _conditions(kernel: LoopKernel) -> tuple[Expr, ...]:
+    """Return the assumptions on value arguments, which a caller must keep to."""
+    values = {arg.name for arg in kernel.args if isinstance(arg, ValueArg)}
+    return tuple(
+        condition
+        for condition in conditions_of(kernel.assumptions)
+        if values.issuperset(variable_names(condition))
     )
 
 
@@ -247,7 +258,7 @@ class _FunctionEmitter:
         declared = self.placement.first.get(self.runs)
         self.runs += 1
         if declared is not None:
-            out.append(declare_and_assign(self.writer, insn, *declared))
+            out.extend(declare_and_assign(self.writer, insn, *declared))
         else:
             out.extend(statements_of(self.writer, insn))
 

@@ -50,6 +50,7 @@ class Module:
     """Generated code with all that is needed to run it.
 
     ``arguments`` are in the caller's order; ``launches`` run one after the other.
+    ``conditions`` on the value arguments are what the code was generated for.
     """
 
     name: str
@@ -59,3 +60,4 @@ class Module:
     arguments: tuple[ArgumentInfo, ...]
     launches: tuple[Launch, ...]
     build_options: tuple[str, ...] = ()
+    conditions: tuple[Expr, ...] = ()

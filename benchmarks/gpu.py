@@ -1,0 +1,152 @@
+"""Time kernels on an NVIDIA GPU through CUDA, beside a copy of the same run.
+
+Prints GB/s of minimal traffic (each array read or written once) as the median of many launches,
+and the fraction of what a device-to-device copy of 1 GiB reaches in the same run. Results are
+checked against numpy on a sample of rows. Needs pycuda and a device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycuda.autoinit  # noqa: F401  (makes the context that everything below uses)
+import pycuda.driver as drv
+from pycuda import gpuarray
+
+import kgen as lp
+
+F32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A kernel, its inputs, and a check of its result."""
+
+    title: str
+    kernel: lp.TranslationUnit
+    inputs: dict[str, np.ndarray[Any, Any]]
+    output_shape: tuple[int, ...]
+    check: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+
+
+def make(domain: str, text: str, assumptions: str) -> lp.TranslationUnit:
+    return lp.make_kernel(domain, text, target=lp.PyCudaTarget(), assumptions=assumptions)
+
+
+def axpy(size: int) -> Case:
+    knl = make("{[i]: 0<=i<n}", "out[i] = 2*x[i] + y[i]", "n >= 1")
+    knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    rng = np.random.default_rng(1)
+    x, y = (rng.random(size, dtype=np.float32) for _ in range(2))
+    rows = slice(size - 1000, size)
+    return Case(
+        title="z = 2x + y",
+        kernel=knl,
+        inputs={"x": x, "y": y},
+        output_shape=(size,),
+        check=lambda out: out[rows] - (2 * x[rows] + y[rows]),
+    )
+
+
+def transpose(size: int) -> Case:
+    knl = make("{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", "1 <= n <= 40000")
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    a = np.random.default_rng(2).random((size, size), dtype=np.float32)
+    rows = slice(size - 10, size)
+    return Case(
+        title="transpose, 32x32, no tile",
+        kernel=knl,
+        inputs={"a": a},
+        output_shape=(size, size),
+        check=lambda out: out[rows] - a.T[rows],
+    )
+
+
+def laplacian(size: int) -> Case:
+    knl = make(
+        "{[i,j]: 0<=i,j<n}",
+        "out[i,j] = u[i+1,j+1]**2 - 1 - 4*u[i+1,j+1] "
+        "+ u[i+2,j+1] + u[i,j+1] + u[i+1,j+2] + u[i+1,j]",
+        "1 <= n <= 40000",
+    )
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    u = np.random.default_rng(3).random((size + 2, size + 2), dtype=np.float32)
+    rows = slice(size - 10, size)
+
+    def check(out: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        v = u[size - 10 : size + 2].astype(np.float64)
+        mid = v[1:-1, 1:-1]
+        around = v[2:, 1:-1] + v[:-2, 1:-1] + v[1:-1, 2:] + v[1:-1, :-2]
+        difference: np.ndarray[Any, Any] = out[rows] - (mid**2 - 1 - 4 * mid + around)
+        return difference
+
+    return Case(
+        title="5-point Laplacian + u^2 - 1, 8x32",
+        kernel=knl,
+        inputs={"u": u},
+        output_shape=(size, size),
+        check=check,
+    )
+
+
+def seconds(launch: Callable[[], Any], rounds: int) -> float:
+    """Return the median of the times of single launches, by device events."""
+    for _ in range(3):
+        launch()
+    times = []
+    for _ in range(rounds):
+        start, stop = drv.Event(), drv.Event()
+        start.record()
+        launch()
+        stop.record()
+        stop.synchronize()
+        times.append(start.time_till(stop) * 1e-3)
+    return statistics.median(times)
+
+
+def copy_bandwidth(rounds: int) -> float:
+    count = 1 << 30
+    source, target = drv.mem_alloc(count), drv.mem_alloc(count)
+    drv.memset_d32(source, 0x3F9D70A4, count // 4)
+    return 2 * count / seconds(lambda: drv.memcpy_dtod_async(target, source, count), rounds)
+
+
+def run(case: Case, rounds: int) -> float:
+    """Return bytes per second of minimal traffic; checks the result."""
+    executor = case.kernel.executor()
+    arrays = {name: gpuarray.to_gpu(value) for name, value in case.inputs.items()}
+    out = gpuarray.GPUArray(case.output_shape, F32)
+    out.fill(np.float32(np.nan))
+    duration = seconds(lambda: executor(**arrays, out=out), rounds)
+    worst = float(np.abs(case.check(out.get())).max())
+    if not worst < 1e-4:
+        raise SystemExit(f"{case.title}: wrong by {worst}")
+    return (sum(a.nbytes for a in arrays.values()) + out.nbytes) / duration
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    limit = copy_bandwidth(options.rounds)
+    print(f"{drv.Context.get_device().name()}: copy {limit / 1e9:.0f} GB/s")
+    figures = {"copy": limit}
+    for case in (axpy(1 << 28), transpose(8192), laplacian(8192)):
+        rate = figures[case.title] = run(case, options.rounds)
+        print(f"{case.title:36} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
