@@ -66,6 +66,8 @@ class CFamilyTarget(Target):
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {}
     #: What must stand before the code that calls a function of the language's library.
     math_needs: ClassVar[tuple[Need, ...]] = ()
+    #: What must stand before the code that calls ``printf``.
+    print_needs: ClassVar[tuple[Need, ...]] = ()
     #: The words before the declaration of an array, and of a table of constants.
     local_qualifier: ClassVar[str] = ""
     global_qualifier: ClassVar[str] = ""

@@ -63,6 +63,7 @@ class CTarget(CFamilyTarget):
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "CMPLXF", "complex128": "CMPLX"}
     )
+    print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
 

@@ -16,6 +16,7 @@ from kgen.ir.types import NumpyType
 from kgen.targets.cindex import parenthesized
 from kgen.targets.complex import stem
 from kgen.targets.helpers import HELPERS, helper_name, helper_need
+from kgen.targets.preamble import SeenFunction
 
 if TYPE_CHECKING:
     from kgen.targets.cexpr import ExpressionWriter
@@ -89,6 +90,8 @@ class CallWriter:
         if pattern is None:
             return self.helper(name, texts, dtype)
         spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
+        seen = SeenFunction(name, spelled, (dtype,) * len(texts))
+        self.writer.preamble.seen_functions.add(seen)
         return parenthesized(f"{spelled}({', '.join(texts)})", _precedence_of(spelled), prec)
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:

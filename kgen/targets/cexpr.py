@@ -95,6 +95,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def type_name(self, dtype: NumpyType) -> str:
         """Return the name of a type, whose headers the code then needs."""
+        self.preamble.seen_dtypes.add(dtype)
         self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
         return self.target.type_name(dtype)
 

@@ -73,6 +73,7 @@ class CudaTarget(CFamilyTarget):
         "global": "__syncthreads()",
     }
     streaming_store: ClassVar[str | None] = "__stcs"
+    print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.CLASS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(

@@ -14,6 +14,8 @@ from kgen.targets.base import CFamilyTarget
 
 __all__ = ["literal"]
 
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+
 
 def literal(target: CFamilyTarget, value: Any, dtype: NumpyType) -> tuple[str, int]:
     """Write *value* as a constant of *dtype*: the text and its precedence.
@@ -61,12 +63,13 @@ def _real(value: float, dtype: NumpyType) -> tuple[str, int]:
         return ("NAN", PREC_CALL) if is_single else ("(double) NAN", PREC_UNARY)
     if math.isinf(value):
         text = sign + ("INFINITY" if is_single else "HUGE_VAL")
-    else:
-        with np.errstate(over="ignore"):
-            text = str(np.float32(value)) + "f" if is_single else repr(value)
-    if "inf" in text:
+    elif not is_single:
+        text = repr(value)
+    elif abs(value) > _LARGEST_SINGLE:
         raise CodegenError(
             f"the constant {value} is too large for float32\n"
             "  hint: make it numpy.float64(...), or declare the result float64"
         )
+    else:
+        text = str(np.float32(value)) + "f"
     return text, PREC_UNARY if sign else PREC_CALL

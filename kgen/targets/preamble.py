@@ -8,6 +8,9 @@ from enum import IntEnum
 
 import cgen
 
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import NumpyType
+
 
 class Rank(IntEnum):
     """The order of the sections of a preamble."""
@@ -35,19 +38,45 @@ def include(name: str) -> Need:
     return Need(Rank.INCLUDE, name, f"#include <{name}>")
 
 
+@dataclass(frozen=True)
+class SeenFunction:
+    """A function that the code calls: its name in expressions and in the code."""
+
+    name: str
+    c_name: str
+    arg_dtypes: tuple[NumpyType, ...]
+
+
+@dataclass(frozen=True)
+class PreambleInfo:
+    """What a preamble generator is told: a function from this to pairs ``(key, text)``."""
+
+    kernel: LoopKernel
+    seen_dtypes: frozenset[NumpyType]
+    seen_functions: frozenset[SeenFunction]
+
+
 class Preamble:
     """Collects needs, each once, and writes them in an order that does not depend on when."""
 
     def __init__(self) -> None:
         self._needs: dict[tuple[Rank, str], str] = {}
+        self.seen_dtypes: set[NumpyType] = set()
+        self.seen_functions: set[SeenFunction] = set()
 
     def add(self, *needs: Need) -> None:
         """Ask for *needs*."""
         for need in needs:
             self._needs.setdefault((need.rank, need.key), need.text)
 
-    def __contains__(self, key: tuple[Rank, str]) -> bool:
-        return key in self._needs
+    def add_user_code(self, kernel: LoopKernel) -> None:
+        """Add the preambles of *kernel*, and those that its generators make of what was seen."""
+        info = PreambleInfo(kernel, frozenset(self.seen_dtypes), frozenset(self.seen_functions))
+        pairs = [*kernel.preambles]
+        for generator in kernel.preamble_generators:
+            pairs.extend(generator(info))
+        for key, text in pairs:
+            self.add(Need(Rank.USER, str(key), text.strip("\n")))
 
     def generate(self) -> Iterator[cgen.Generable]:
         """Return the lines, a blank one between sections and around helpers."""

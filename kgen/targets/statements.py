@@ -25,6 +25,7 @@ from kgen.targets.base import ComplexStyle
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.cindex import signed_terms
 from kgen.targets.conversions import converted_by_c
+from kgen.targets.trace import trace
 
 __all__ = ["declare_and_assign", "statements_of"]
 
@@ -36,7 +37,7 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
     """Write *insn* with the values of loop variables that *writer* has been told."""
     match insn:
         case Assignment():
-            return [_assign(writer, insn)]
+            return [_assign(writer, insn), *trace(writer, insn)]
         case CInstruction():
             return [_snippet(writer, insn)]
         case NoOpInstruction():
@@ -54,7 +55,7 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
 
 def declare_and_assign(
     writer: ExpressionWriter, insn: InstructionBase, name: str, is_only: bool
-) -> cgen.Generable:
+) -> list[cgen.Generable]:
     """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
     assert isinstance(insn, Assignment)
     _refuse_atomic(writer, insn)
@@ -62,7 +63,8 @@ def declare_and_assign(
     declaration: cgen.Declarator = cgen.Value(writer.type_name(dtype), name)
     if is_only:
         declaration = cgen.Const(declaration)
-    return cgen.Initializer(declaration, writer.assigned(insn.expression, dtype))
+    value = writer.assigned(insn.expression, dtype)
+    return [cgen.Initializer(declaration, value), *trace(writer, insn)]
 
 
 def _assign(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:

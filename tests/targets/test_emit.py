@@ -24,6 +24,7 @@ from kgen.targets.emit import emit_module
 from kgen.targets.generate import prepare
 from kgen.targets.module import Module
 from kgen.targets.opencl import OpenCLTarget
+from kgen.targets.preamble import PreambleInfo
 from tests.targets.support import body_of
 
 F4 = np.float32
@@ -342,6 +343,18 @@ def test_atomic_accesses_are_an_error() -> None:
         emit(knl, run("s"))
 
 
+def test_traces_print_what_was_assigned() -> None:
+    knl = kernel("out[i] = a[i] {id=s}", options={"trace_assignment_values": True})
+    source = emit(knl, loop(run("s"))).device_source
+    assert source.startswith("#include <stdio.h>\n")
+    assert 'printf("k.s: i=%ld out[i]=%.9g\\n", (long) i, out[i]);' in source
+    z = lp.GlobalArg("z", np.complex64, shape="n")
+    knl = kernel("z[i] = a[i] {id=s}", z, options={"trace_assignment_values": True})
+    assert "creal" in emit(knl, run("s"), arguments=("a", "z", "n")).device_source
+    knl = kernel("out[i] = a[i] {id=s}", options={"trace_assignments": True})
+    assert 'printf("k.s: i=%ld\\n", (long) i);' in emit(knl, run("s")).device_source
+
+
 # -- signatures -------------------------------------------------------------------------------
 
 
@@ -395,6 +408,17 @@ def test_preambles_come_first_and_in_order() -> None:
     knl = kernel(COPY, preambles=[("20_b", "int two;"), ("10_a", "#define ONE 1")])
     source = emit(knl, run("copy")).device_source
     assert source.startswith("#define ONE 1\nint two;\n\nvoid k(")
+
+
+def test_preamble_generators_are_told_what_the_code_uses() -> None:
+    def generate(info: PreambleInfo) -> Any:
+        names = sorted(function.c_name for function in info.seen_functions)
+        types = sorted(str(dtype.dtype) for dtype in info.seen_dtypes)
+        yield "1", f"// {info.kernel.name}: {names} {types}"
+
+    knl = kernel("out[i] = sin(a[i]) {id=s}", preamble_generators=[generate])
+    source = emit(knl, run("s")).device_source
+    assert "// k: ['sinf'] ['float32', 'int32']\n" in source
 
 
 def test_words_of_the_language_are_no_names() -> None:
