@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import os
 import platform
-import shlex
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -17,7 +13,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from kgen.errors import CompilationError, message
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import ExecutorBase, remember
@@ -33,10 +28,11 @@ from kgen.runtime.pyast import (
     name,
 )
 from kgen.runtime.strided import empty_strided
+from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.module import ArgumentInfo, Module
 
-__all__ = ["CExecutor", "executor_for", "find_compiler"]
+__all__ = ["CExecutor", "executor_for", "load_library"]
 
 #: ``-fno-math-errno`` lets the compiler use vector instructions for sqrt and the like.
 FLAGS: Final = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared")
@@ -64,29 +60,6 @@ class CExecutor(ExecutorBase):
 # -- compiling --------------------------------------------------------------------------------
 
 
-def find_compiler() -> tuple[str, ...]:
-    """Return the command of the host's C compiler: that of ``$CC``, else ``cc``, ``gcc``..."""
-    chosen = os.environ.get("CC")
-    for command in (chosen,) if chosen else ("cc", "gcc", "clang"):
-        words = shlex.split(command)
-        path = shutil.which(words[0]) if words else None
-        if path is not None:
-            return (path, *words[1:])
-    raise CompilationError(
-        message(
-            f"there is no C compiler: no {chosen or 'cc, gcc or clang'} on the PATH",
-            hint="install one, or set the environment variable CC to its command",
-        )
-    )
-
-
-@lru_cache(maxsize=8)
-def _identity(command: tuple[str, ...]) -> str:
-    """Return the compiler's version."""
-    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return result.stdout
-
-
 @lru_cache(maxsize=1)
 def _host() -> str:
     """Describe the processor: code for the native one runs on no lesser one."""
@@ -102,9 +75,9 @@ def load_library(
     disk: DiskCache, source: str, extra_flags: tuple[str, ...], kernel: str
 ) -> ctypes.CDLL:
     """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
-    command = find_compiler()
-    flags = (*FLAGS, *extra_flags)
-    key = content_key("c", source, _identity(command), _host(), *command, *flags)
+    compiler = find_c_compiler()
+    command = (*compiler, *FLAGS, *extra_flags)
+    key = content_key("c", source, compiler_version(compiler), _host(), *command)
     path = disk.find(key)
     if path is not None:
         try:
@@ -112,34 +85,14 @@ def load_library(
         except OSError:  # removed since, or a file system that allows no execution
             pass
     with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-        library = _compile(command, flags, source, Path(folder), kernel)
+        library = Path(folder, "kernel.so")
+        code = Path(folder, "kernel.c")
+        compile_source(command, source, code, library, libraries=LIBRARIES, kernel=kernel)
         path = disk.store(key, library.read_bytes())
         try:
             return ctypes.CDLL(str(path or library))
         except OSError:
             return ctypes.CDLL(str(library))
-
-
-def _compile(
-    command: tuple[str, ...], flags: tuple[str, ...], source: str, folder: Path, kernel: str
-) -> Path:
-    code, library = folder / "kernel.c", folder / "kernel.so"
-    code.write_text(source)
-    words = [*command, *flags, "-o", str(library), str(code), *LIBRARIES]
-    result = subprocess.run(words, capture_output=True, text=True, check=False)
-    if result.returncode:
-        kept = Path(tempfile.mkdtemp(prefix="kgen-failed-")) / "kernel.c"
-        kept.write_text(source)
-        output = (result.stderr or result.stdout).strip().replace(str(code), str(kept))
-        raise CompilationError(
-            message(
-                f"the C compiler refuses the generated code ({kept})",
-                kernel=kernel,
-                because=output,
-                hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",
-            )
-        )
-    return library
 
 
 # -- calling ----------------------------------------------------------------------------------
@@ -203,7 +156,7 @@ class CWrapperBuilder(WrapperBuilder):
         if not arrays:
             return []
         address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
-        slow = self.known("address", partial(find_address, self.contract.refuse))
+        slow = self.known("address", partial(find_address, self.checker.refuse))
         quick_way: list[ast.stmt] = []
         slow_way: list[ast.stmt] = []
         for arg in arrays:
@@ -231,7 +184,7 @@ class CWrapperBuilder(WrapperBuilder):
             for address in addresses[1:]:
                 joined = ast.BinOp(joined, ast.BitOr(), address)
             tests.append(ast.BinOp(joined, ast.BitAnd(), const(mask)))
-        refuse = self.known("refuse_unaligned", partial(_refuse_unaligned, self.contract.refuse))
+        refuse = self.known("refuse_unaligned", partial(_refuse_unaligned, self.checker.refuse))
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
         return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
 

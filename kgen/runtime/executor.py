@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -13,18 +14,19 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from kgen.errors import InvocationError, TypeInferenceFailure, message, near_names
+from kgen.errors import CodegenError, InvocationError, TypeInferenceFailure, message, near_names
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import to_kgen_type
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.highlight import highlight
+from kgen.runtime.refusals import CallChecker
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.generate import generate_module
-from kgen.targets.module import Module
+from kgen.targets.module import Launch, Module
 
-__all__ = ["Entry", "ExecutorBase", "remember"]
+__all__ = ["Entry", "ExecutorBase", "refuse_group_size", "remember"]
 
 Dtypes = dict[str, np.dtype[Any]]
 _Key = frozenset[tuple[str, np.dtype[Any]]]
@@ -177,7 +179,7 @@ class ExecutorBase:
                 if _suits(contract, outputs):
                     return self._entry(inputs)
         entry = self._entry({**inputs, **outputs})
-        entry.contract.check_types({**inputs, **outputs})
+        CallChecker(entry.contract).check_types({**inputs, **outputs})
         return entry
 
     def _entry(self, dtypes: Dtypes) -> Entry:
@@ -260,7 +262,7 @@ class ExecutorBase:
     ) -> None:
         """Refuse what is wrong with a call that failed, if anything is."""
         self._check_call(args, kwargs)
-        contract.check({n: v for n, v in kwargs.items() if n not in self.optional})
+        CallChecker(contract).check({n: v for n, v in kwargs.items() if n not in self.optional})
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
         """Refuse a number for an array, an array for a number, and swapped bytes."""
@@ -297,6 +299,20 @@ def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Ex
         for old in list(memo)[:-N_REMEMBERED]:
             del memo[old]
     return executor
+
+
+def refuse_group_size(launch: Launch, limit: int) -> None:
+    """Refuse work-groups that the device has no room for."""
+    if math.prod(launch.locals) > limit:
+        raise CodegenError(
+            message(
+                f"work-groups of {math.prod(launch.locals)} work-items {launch.locals} are too "
+                "large for the device",
+                kernel=launch.function,
+                because=f"it runs at most {limit} work-items of this kernel in a group",
+                hint="split the loops that have the tags l.0, l.1, l.2 into smaller pieces",
+            )
+        )
 
 
 def _write(where: Any, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from kgen.runtime.pyast import (
     to_text,
     tuple_,
 )
+from kgen.runtime.refusals import CallChecker
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
 __all__ = ["WrapperBuilder"]
@@ -54,8 +55,8 @@ class WrapperBuilder:
     """
 
     #: Parameters of the wrapper before the kernel's, and optional ones beside them.
-    positional: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+    positional: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class WrapperBuilder:
     ) -> None:
         self.module = module
         self.contract = contract
+        self.checker = CallChecker(contract)
         self.options = options
         self.untyped = frozenset(untyped)
         self.names: dict[str, Any] = {}
@@ -133,7 +135,7 @@ class WrapperBuilder:
 
     def refuse(self) -> list[ast.stmt]:
         """Return the statement that finds out why the call is refused, and raises that."""
-        explain = self.contract.explain
+        explain = self.checker.explain
         function = self.known("refuse", lambda **given: explain(given))
         # 'return', so that the reader and the compiler see that nothing follows
         return [return_(call(function, **{a.name: name(a.name) for a in self.contract.passed}))]

@@ -1,0 +1,295 @@
+"""CUDA: kernels from disk, calls with device arrays and numpy arrays. The user of pycuda."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pycuda.driver as drv
+from pycuda.gpuarray import GPUArray
+
+from kgen.errors import InvocationError, message
+from kgen.ir.expr import Expr
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.arguments import Contract
+from kgen.runtime.cache import DiskCache, content_key
+from kgen.runtime.executor import ExecutorBase, refuse_group_size, remember
+from kgen.runtime.pyast import (
+    PREFIX,
+    all_of,
+    any_of,
+    assign,
+    attribute,
+    builtin,
+    call,
+    const,
+    do,
+    from_expr,
+    if_,
+    name,
+    negate,
+    return_,
+    tuple_,
+)
+from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
+from kgen.runtime.toolchain import compile_source, compiler_version, find_nvcc
+from kgen.runtime.transfer import Transfers, call_through_host
+from kgen.runtime.wrapper import WrapperBuilder
+from kgen.targets.module import ArgumentInfo, Launch, Module
+
+__all__ = ["CudaExecutor", "compile_cubin", "executor_for"]
+
+FLAGS: Final = ("-O3",)
+EVENT: Final = PREFIX + "event"
+_POINTER_SIZE: Final = 8
+
+
+def executor_for(
+    memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
+) -> CudaExecutor:
+    """Return what runs *entrypoint* in the CUDA context that is current."""
+    context = drv.Context.get_current()
+    if context is None:
+        raise InvocationError(
+            message(
+                "a CUDA kernel runs in the current context, and there is none",
+                kernel=entrypoint,
+                hint="import pycuda.autoinit",
+            )
+        )
+    return remember(memo, (entrypoint, context), lambda: CudaExecutor(unit, entrypoint, context))
+
+
+class CudaExecutor(ExecutorBase):
+    """Runs a kernel in a CUDA context: ``evt, (out,) = knl(a=x)``.
+
+    * ``stream``: a :class:`pycuda.driver.Stream`; ``None`` is the default stream
+    * ``allocator``: called with a number of bytes; makes the memory of outputs that are not
+      passed, and of temporaries
+    * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
+      arrays were passed. A numpy array that is passed for an output is filled and returned,
+      unless ``out_host=False`` asks for the device's array instead
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("allocator", "stream", "out_host")
+
+    def __init__(self, unit: TranslationUnit, entrypoint: str, context: Any, **more: Any) -> None:
+        super().__init__(unit, entrypoint, **more)
+        self.context = context
+
+    def compile(self, module: Module, source: str) -> Any:
+        major, minor = drv.Context.get_device().compute_capability()
+        flags = (f"-arch=sm_{major}{minor}", *module.build_options)
+        flags += self.kernel.options.build_options
+        cubin = compile_cubin(self.caches.disk, source, flags, self.entrypoint)
+        program = drv.module_from_buffer(cubin)
+        for launch in module.launches:
+            function = program.get_function(launch.function)
+            limit = function.get_attribute(drv.function_attribute.MAX_THREADS_PER_BLOCK)
+            refuse_group_size(launch, limit)
+        return program
+
+    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
+        return partial(CudaWrapperBuilder, compiled)
+
+    def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        super()._check_call(args, kwargs)
+        if drv.Context.get_current() != self.context:
+            self._refuse(
+                "the current context is another one than the executor's",
+                hint="make the context current in which executor() was called",
+            )
+
+
+def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: str) -> bytes:
+    """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
+    command = find_nvcc()
+    words = (*command, *FLAGS, *flags, "-cubin")
+    key = content_key("cuda", source, compiler_version(command), *words)
+    cubin = disk.load(key)
+    if cubin is None:
+        with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
+            product = Path(folder, "kernel.cubin")
+            compile_source(words, source, Path(folder, "kernel.cu"), product, kernel=kernel)
+            cubin = product.read_bytes()
+        disk.store(key, cubin)
+    return cubin
+
+
+class CudaWrapperBuilder(WrapperBuilder):
+    """Builds wrappers that launch kernels on device arrays."""
+
+    positional = CudaExecutor.positional
+    optional = CudaExecutor.optional
+
+    def __init__(self, program: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.program = program
+
+    def run(self) -> list[ast.stmt]:
+        body = [
+            *self.go_through_host(),
+            *self.make_outputs(),
+            *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
+        ]
+        for number, launch in enumerate(self.module.launches):
+            body += self.launch(number, launch)
+        made = call(self.known("Event", drv.Event))
+        recorded = call(attribute(made, "record"), name("stream"))
+        return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
+
+    def go_through_host(self) -> list[ast.stmt]:
+        """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
+        device_array = self.known("GPUArray", GPUArray)
+        tests: list[ast.expr] = [name("out_host")]
+        for arg in self.contract.arrays:
+            is_other = negate(call(builtin("isinstance"), name(arg.name), device_array))
+            if not self.contract.is_required_array(arg):
+                is_other = all_of([self.is_given(arg.name), is_other])
+            tests.append(is_other)
+        slow_way = partial(
+            _call_through_host, self.other_function, self.contract, self.options.no_numpy
+        )
+        arguments = {text: name(text) for text in self.optional}
+        arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
+        called = call(self.known("through_host", slow_way), **arguments)
+        return [if_(any_of(tests), [return_(called)])]
+
+    def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        function = self.known("new_array", new_array)
+        layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
+        return call(function, name("allocator"), *layout)
+
+    def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the expression that makes the memory of a temporary."""
+        function = self.known("new_memory", new_memory)
+        layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
+        return call(function, name("allocator"), *layout)
+
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        """Launch a function; an empty grid, which CUDA refuses, is not launched."""
+        function = self.program.get_function(launch.function)
+        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        function.prepare(parameter_formats(types))
+        groups: tuple[Expr, ...] = (*launch.groups, 1, 1, 1)[:3]
+        launched = call(
+            self.known(f"launch{number}", function.prepared_async_call),
+            tuple_(map(from_expr, groups)),
+            self.known(f"block{number}", (*launch.locals, 1, 1, 1)[:3]),
+            name("stream"),
+            *(e for text in launch.parameters for e in self.parts_of(text)),
+        )
+        is_launched = self.is_launched(launch)
+        return [do(launched) if is_launched is None else if_(is_launched, [do(launched)])]
+
+    def parts_of(self, text: str) -> list[ast.expr]:
+        """Return what is passed for one parameter: two numbers for a complex one."""
+        dtype = self.contract.parameter_dtype(text)
+        parameter = self.pass_parameter(text)
+        if dtype is not None and dtype.kind == "c":
+            return [attribute(parameter, "real"), attribute(parameter, "imag")]
+        return [parameter]
+
+    def pass_array(self, arg: ArgumentInfo) -> ast.expr:
+        array = name(arg.name)
+        memory = array if arg.is_temporary else attribute(array, "gpudata")
+        return ast.BoolOp(ast.Or(), [memory, const(0)])  # an empty array has no memory
+
+
+def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:
+    """Return the formats of parameters, of which ``None`` is an array, each well aligned.
+
+    A complex number is two real ones, aligned to both.
+    """
+    formats: list[str] = []
+    position = 0
+    for dtype in types:
+        size = _POINTER_SIZE if dtype is None else dtype.itemsize
+        gap = -position % size
+        if gap:
+            formats.append(f"{gap}x")
+        if dtype is None:
+            formats.append("P")
+        else:
+            formats.append({"F": "ff", "D": "dd"}.get(dtype.char, dtype.char))
+        position += gap + size
+    return formats
+
+
+# -- device memory ----------------------------------------------------------------------------
+
+
+def new_memory(
+    allocator: Any, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> Any:
+    """Return memory for an array of the given layout, or ``None`` if it is empty."""
+    n_bytes = extent_in_bytes(shape, strides, itemsize)
+    return (allocator or drv.mem_alloc)(n_bytes) if n_bytes else None
+
+
+def new_array(
+    allocator: Any, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
+    """Return a device array of the given layout, its content undefined."""
+    memory = new_memory(allocator, shape, strides, dtype.itemsize)
+    return GPUArray(shape, dtype, allocator or drv.mem_alloc, gpudata=memory, strides=strides)
+
+
+def upload(allocator: Any, array: np.ndarray[Any, Any]) -> Any:
+    """Copy a numpy array to the device, with its strides."""
+    flat, first = memory_of(array)
+    memory = new_memory(allocator, flat.shape, (1,), 1)
+    if memory is not None:
+        drv.memcpy_htod(memory, flat)
+    start = memory if first == 0 else int(memory) + first
+    return GPUArray(
+        array.shape,
+        array.dtype,
+        allocator or drv.mem_alloc,
+        base=memory,
+        gpudata=start,
+        strides=array.strides,
+    )
+
+
+def download(array: Any, target: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """Copy a device array to *target*, by default a new numpy array."""
+    flat, view, first = copy_layout(array.shape, array.strides, array.dtype)
+    if flat.size:
+        drv.memcpy_dtoh(flat, int(array.gpudata) - first)
+    if target is None:
+        return view
+    target[...] = view
+    return target
+
+
+def _call_through_host(
+    invoke: Callable[..., Any],
+    contract: Contract,
+    no_numpy: bool,
+    /,
+    *,
+    allocator: Any,
+    stream: Any,
+    out_host: bool | None,
+    **arguments: Any,
+) -> Any:
+    transfers = Transfers(
+        array_class=GPUArray,
+        upload=partial(upload, allocator),
+        download=download,
+        wait=drv.Event.synchronize,
+    )
+    return call_through_host(
+        transfers,
+        contract,
+        lambda given: invoke(allocator=allocator, stream=stream, out_host=False, **given),
+        arguments,
+        out_host=out_host,
+        no_numpy=no_numpy,
+    )

@@ -1,0 +1,85 @@
+"""Calls of kernels in OpenCL queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pyopencl as cl
+
+from kgen.errors import InvocationError, message
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.executor import ExecutorBase, remember
+from kgen.runtime.opencl.program import check_group_size, load_program
+from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
+from kgen.runtime.wrapper import WrapperBuilder
+from kgen.targets.module import Module
+
+__all__ = ["OpenCLExecutor", "executor_for"]
+
+
+def executor_for(
+    memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
+) -> OpenCLExecutor:
+    """Return what runs *entrypoint* in the context of a queue, or in the context that is given."""
+    if len(args) != 1 or not isinstance(args[0], cl.CommandQueue | cl.Context):
+        raise InvocationError(
+            message(
+                "an OpenCL kernel runs in a queue",
+                kernel=entrypoint,
+                hint="knl(queue, ...), or knl.executor(queue_or_context)(queue, ...)",
+            )
+        )
+    context = args[0].context if isinstance(args[0], cl.CommandQueue) else args[0]
+    return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))
+
+
+class OpenCLExecutor(ExecutorBase):
+    """Runs a kernel in an OpenCL context: ``evt, (out,) = knl(queue, a=x)``.
+
+    * ``wait_for``: events that the kernel waits for. Those of arrays are always among them,
+      unless the option ``cl_exec_manage_array_events`` is off
+    * ``allocator``: called with a number of bytes; makes the memory of outputs that are not
+      passed, and of temporaries
+    * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
+      arrays were passed. A numpy array that is passed for an output is filled and returned,
+      unless ``out_host=False`` asks for the device's array instead
+    """
+
+    positional = OpenCLWrapperBuilder.positional
+    optional = OpenCLWrapperBuilder.optional
+
+    def __init__(
+        self, unit: TranslationUnit, entrypoint: str, context: cl.Context, **more: Any
+    ) -> None:
+        super().__init__(unit, entrypoint, **more)
+        self.context = context
+
+    def leading_arguments(self) -> tuple[Any, ...]:
+        """Return a new queue of the executor's context."""
+        return (cl.CommandQueue(self.context),)
+
+    def compile(self, module: Module, source: str) -> cl.Program:
+        flags = (*module.build_options, *self.kernel.options.build_options)
+        program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
+        for launch in module.launches:
+            check_group_size(self.context, program, launch)
+        return program
+
+    def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
+        return partial(OpenCLWrapperBuilder, compiled)
+
+    def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        super()._check_call(args, kwargs)
+        (queue,) = args
+        if not isinstance(queue, cl.CommandQueue):
+            self._refuse(
+                f"an OpenCL kernel runs in a queue, not in a {type(queue).__name__}",
+                hint="executor(queue, ...)",
+            )
+        if queue.context != self.context:
+            self._refuse(
+                "the queue is of another context than the executor",
+                hint="knl.executor(queue) makes one for the queue's context",
+            )

@@ -1,0 +1,60 @@
+"""The kernels of an OpenCL program for one launch at a time, and the events settled before it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import pyopencl as cl
+
+__all__ = ["Launcher"]
+
+#: How many events a launcher remembers that its queue has put before the next launch.
+N_SETTLED: Final = 16
+
+
+class Launcher:
+    """The kernels of a program, for one launch at a time, and what they were launched with.
+
+    A call takes one from a list and puts it back after the launch: cheaper than a lock. Of
+    calls at once, each has its own; of one that fails, the launcher is not put back.
+
+    It remembers events that its queue has put before whatever is enqueued next. The commands
+    of an in-order queue run one after the other. So an event that an earlier one has waited
+    for, or is, need not be waited for again, which costs more than the launch. Wrappers keep
+    what belongs to one array or one function in attributes of their own.
+    """
+
+    def __init__(self, **own: Any) -> None:
+        self.__dict__.update(own)
+        #: the queue of the last launch, if it is in-order; else nothing is settled
+        self.queue: cl.CommandQueue | None = None
+        #: the event of the last launch, alone
+        self.last: list[cl.Event] = []
+        #: the events of some launches before
+        self.recent: deque[cl.Event] = deque(maxlen=N_SETTLED)
+        #: some that launches have waited for, by identity
+        self.waited_for: dict[int, cl.Event] = {}
+
+    def has_settled(self, events: list[cl.Event]) -> bool:
+        """Tell whether the queue has put all *events* before the next launch."""
+        for event in events:
+            if id(event) not in self.waited_for:
+                for known in self.recent:
+                    if known is event:
+                        break
+                else:
+                    return False
+        return True
+
+    def wait(self, queue: cl.CommandQueue, events: list[cl.Event]) -> list[cl.Event]:
+        """Return *events*; they are settled after the launch that waits for them in *queue*."""
+        if queue is not self.queue:
+            out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+            self.queue = None if queue.properties & out_of_order else queue
+            self.recent.clear()
+            self.waited_for.clear()
+        elif len(self.waited_for) > N_SETTLED:
+            self.waited_for.clear()
+        self.waited_for.update((id(event), event) for event in events)
+        return events

@@ -1,0 +1,75 @@
+"""OpenCL programs: built for the devices of a context, their binaries kept on disk."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pyopencl as cl
+
+from kgen.errors import CompilationError, message
+from kgen.runtime.cache import DiskCache, content_key
+from kgen.runtime.executor import refuse_group_size
+from kgen.runtime.toolchain import keep_source
+from kgen.targets.module import Launch
+
+__all__ = ["check_group_size", "load_program"]
+
+
+def load_program(
+    disk: DiskCache, context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
+) -> cl.Program:
+    """Return the built *source* for all devices of a context, from *disk* if it is there."""
+    devices = context.devices
+    keys = [content_key("opencl", source, *_identity(device), *flags) for device in devices]
+    found = [disk.load(key) for key in keys]
+    binaries = [binary for binary in found if binary is not None]
+    program: cl.Program
+    if len(binaries) == len(devices):
+        try:
+            program = cl.Program(context, devices, binaries).build(list(flags))
+            return program
+        except cl.Error:  # a driver that rejects what it made itself: build anew
+            pass
+    try:
+        program = cl.Program(context, source).build(list(flags))
+    except cl.RuntimeError as error:
+        kept = keep_source(source, "kernel.cl")
+        raise CompilationError(
+            message(
+                f"the OpenCL compiler refuses the generated code ({kept})",
+                kernel=kernel,
+                because=str(error),
+            )
+        ) from None
+    built = dict(
+        zip(
+            cast("list[cl.Device]", program.get_info(cl.program_info.DEVICES)),
+            cast("list[bytes]", program.get_info(cl.program_info.BINARIES)),
+            strict=True,
+        )
+    )
+    for key, device in zip(keys, devices, strict=True):
+        if built.get(device):
+            disk.store(key, built[device])
+    return program
+
+
+def _identity(device: cl.Device) -> tuple[str, ...]:
+    """Describe what code for a device depends on."""
+    platform = device.platform
+    return (
+        platform.name,
+        platform.version,
+        device.vendor,
+        device.name,
+        device.version,
+        device.driver_version,
+    )
+
+
+def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -> None:
+    """Refuse work-groups that no device of the context has room for."""
+    kernel = cl.Kernel(program, launch.function)
+    query = cl.kernel_work_group_info.WORK_GROUP_SIZE
+    limits = [kernel.get_work_group_info(query, device) for device in context.devices]
+    refuse_group_size(launch, max(cast("list[int]", limits)))

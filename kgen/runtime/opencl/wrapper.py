@@ -1,0 +1,288 @@
+"""The wrappers of OpenCL kernels: device arrays, their events, launches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import pyopencl as cl
+import pyopencl.array as cla
+
+from kgen.ir.expr import Expr, variable_names
+from kgen.runtime.arguments import Contract
+from kgen.runtime.opencl.launcher import Launcher
+from kgen.runtime.opencl.memory import download, new_array, new_memory, upload
+from kgen.runtime.pyast import (
+    PREFIX,
+    all_of,
+    any_of,
+    assign,
+    attribute,
+    builtin,
+    call,
+    compare,
+    const,
+    do,
+    from_expr,
+    if_,
+    name,
+    negate,
+    return_,
+    tuple_,
+)
+from kgen.runtime.transfer import Transfers, call_through_host
+from kgen.runtime.wrapper import NONE, WrapperBuilder
+from kgen.targets.module import ArgumentInfo, Launch
+
+__all__ = ["OpenCLWrapperBuilder"]
+
+EVENT: Final = PREFIX + "event"
+LAUNCHER: Final = PREFIX + "launcher"
+
+
+class OpenCLWrapperBuilder(WrapperBuilder):
+    """Builds wrappers that launch kernels on device arrays."""
+
+    positional: ClassVar[tuple[str, ...]] = ("queue",)
+    optional: ClassVar[tuple[str, ...]] = ("allocator", "wait_for", "out_host")
+
+    def __init__(self, program: cl.Program, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.program = program
+        self.manages_events = self.options.cl_exec_manage_array_events
+        #: what a launcher has for the arrays and functions of this kernel
+        self.kept: dict[str, Any] = {}
+
+    def run(self) -> list[ast.stmt]:
+        free = self.known("free", [])
+        body = [
+            *self.go_through_host(),
+            *self.make_outputs(),
+            *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
+            self.take_launcher(free),
+            *self.choose_events(),
+        ]
+        for number, launch in enumerate(self.module.launches):
+            body += self.launch(number, launch)
+        return [
+            *body,
+            *self.record_events(),
+            do(call(attribute(free, "append"), name(LAUNCHER))),
+            self.make_result(name(EVENT)),
+        ]
+
+    def take_launcher(self, free: ast.expr) -> ast.stmt:
+        """Take a launcher that no other call has, or make one."""
+        taken = assign(LAUNCHER, call(attribute(free, "pop")))
+        made = assign(LAUNCHER, call(self.known("make_launcher", self.make_launcher)))
+        return ast.Try([taken], [ast.ExceptHandler(builtin("IndexError"), None, [made])], [], [])
+
+    def make_launcher(self) -> Launcher:
+        """Return new kernels, and nothing known of what they were launched with."""
+        kernels: dict[str, Any] = {}
+        for number, launch in enumerate(self.module.launches):
+            kernel = cl.Kernel(self.program, launch.function)
+            types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+            kernel.set_scalar_arg_dtypes(types)
+            kernels[f"kernel{number}"] = kernel
+            kernels[f"set_args{number}"] = kernel.set_args
+            kernels[f"set_arg{number}"] = kernel.set_arg
+        return Launcher(**kernels, **self.kept)
+
+    def keep(self, text: str) -> ast.Attribute:
+        """Return an attribute of the launcher that is ``None`` in a new one."""
+        self.kept[text] = None
+        return ast.Attribute(name(LAUNCHER), text, ast.Store())
+
+    # -- numpy arrays -----------------------------------------------------------------------
+
+    def go_through_host(self) -> list[ast.stmt]:
+        """Leave calls with numpy arrays, or for numpy arrays, to the slow way.
+
+        Only device arrays have an offset; to ask for it is a quicker test than for the class.
+        It must be one that the kernel's code can do with.
+        """
+        slow_way = partial(
+            _call_through_host, self.other_function, self.contract, self.options.no_numpy
+        )
+        arguments = {text: name(text) for text in self.optional}
+        arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
+        called = call(self.known("through_host", slow_way), name("queue"), **arguments)
+        leave = [return_(called)]
+        body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
+        tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
+        if tests:
+            no_device_array = ast.ExceptHandler(builtin("AttributeError"), None, leave)
+            body.append(ast.Try([if_(any_of(tests), self.refuse())], [no_device_array], [], []))
+        return body
+
+    def has_unfit_offset(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the test that an array begins where the kernel's code does not look for it."""
+        offset = attribute(name(arg.name), "offset")
+        if arg.offset is not None:
+            offset = ast.BinOp(offset, ast.Mod(), const(arg.dtype.itemsize))
+        if self.contract.is_required_array(arg):
+            return offset
+        return all_of([self.is_given(arg.name), offset])
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        function = self.known("new_array", new_array)
+        layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
+        return call(function, name("queue"), name("allocator"), *layout)
+
+    def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the expression that makes the memory of a temporary."""
+        function = self.known("new_memory", new_memory)
+        layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
+        return call(function, name("queue"), name("allocator"), *layout)
+
+    def pass_array(self, arg: ArgumentInfo) -> ast.expr:
+        array = name(arg.name)
+        return array if arg.is_temporary else attribute(array, "base_data")
+
+    def pass_offset(self, arg: ArgumentInfo) -> ast.expr:
+        if arg.is_temporary:
+            return const(0)
+        offset = attribute(name(arg.name), "offset")
+        return ast.BinOp(offset, ast.FloorDiv(), const(arg.dtype.itemsize))
+
+    # -- events -----------------------------------------------------------------------------
+
+    def choose_events(self) -> list[ast.stmt]:
+        """Let the launch wait for what the arrays wait for and the queue has not settled."""
+        if not self.manages_events:
+            return []
+        launcher = name(LAUNCHER)
+        settled = [compare(name("queue"), "is", attribute(launcher, "queue"))]
+        body: list[ast.stmt] = []
+        gathered: list[ast.stmt] = []
+        parts: list[ast.expr] = [ast.BoolOp(ast.Or(), [name("wait_for"), tuple_([])])]
+        for arg in self.contract.arrays:
+            events = attribute(name(arg.name), "events")
+            if arg.is_output:
+                kept = attribute(launcher, "last")
+                body.append(assign(_n_events(arg), call(builtin("len"), events)))
+                parts.append(events)
+            else:
+                kept = attribute(launcher, f"events_{arg.name}")
+                copied = ast.Subscript(events, ast.Slice(), ast.Load())
+                gathered.append(ast.Assign([self.keep(f"events_{arg.name}")], copied))
+                parts.append(kept)
+            others = call(attribute(launcher, "has_settled"), events)
+            settled.append(any_of([negate(events), compare(events, "==", kept), others]))
+        all_events = ast.List([ast.Starred(part, ast.Load()) for part in parts], ast.Load())
+        waited = assign("wait_for", call(attribute(launcher, "wait"), name("queue"), all_events))
+        return [*body, if_(negate(all_of(settled)), [*gathered, waited])]
+
+    def record_events(self) -> list[ast.stmt]:
+        """Make the written arrays wait for this launch, and note that it is before the next.
+
+        What the arrays waited for before is part of that now; without taking it off their
+        lists these would grow, until pyopencl waits on the host for the oldest.
+        """
+        if not self.manages_events:
+            return []
+        launcher = name(LAUNCHER)
+        replaced: list[ast.expr] = [ast.Attribute(launcher, "last", ast.Store())]
+        for arg in self.contract.outputs:
+            waited_for = ast.Slice(None, name(_n_events(arg)))
+            events = attribute(name(arg.name), "events")
+            replaced.append(ast.Subscript(events, waited_for, ast.Store()))
+        noted = call(attribute(attribute(launcher, "recent"), "append"), name(EVENT))
+        return [ast.Assign(replaced, ast.List([name(EVENT)], ast.Load())), do(noted)]
+
+    # -- launches ---------------------------------------------------------------------------
+
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        """Set the parameters of a function and enqueue it, after the one before.
+
+        An empty grid is not enqueued, which OpenCL refuses; but there is an event of it.
+        """
+        wait_for: ast.expr = name("wait_for")
+        if number:
+            wait_for = ast.List([name(EVENT)], ast.Load())
+        local = launch.locals or (1,)
+        local = (*local, *(1 for _ in launch.groups[len(local) :]))
+        size = attribute(name(LAUNCHER), f"size{number}")
+        enqueued = call(
+            self.known("enqueue", cl.enqueue_nd_range_kernel),
+            name("queue"),
+            attribute(name(LAUNCHER), f"kernel{number}"),
+            size,
+            self.known(f"local{number}", local),
+            NONE,
+            wait_for,
+        )
+        enqueue = assign(EVENT, enqueued)
+        if self.is_launched(launch) is not None:
+            marker = call(self.known("marker", cl.enqueue_marker), name("queue"), wait_for)
+            is_empty = compare(size, "is", NONE)
+            enqueue = if_(is_empty, [assign(EVENT, marker)], [enqueue])
+        return [*self.set_parameters(number, launch, local), enqueue]
+
+    def set_parameters(self, number: int, launch: Launch, local: tuple[int, ...]) -> list[ast.stmt]:
+        """Set all parameters and the grid, or only arrays where the integers are as last time."""
+        groups: tuple[Expr, ...] = (*launch.groups, *(1 for _ in local[len(launch.groups) :]))
+        size = tuple_(from_expr(g * n) for g, n in zip(groups, local, strict=True))
+        is_launched = self.is_launched(launch)
+        if is_launched is not None:
+            size = ast.IfExp(is_launched, size, NONE)
+        launcher = name(LAUNCHER)
+        passed = [self.pass_parameter(text) for text in launch.parameters]
+        set_all: list[ast.stmt] = [
+            do(call(attribute(launcher, f"set_args{number}"), *passed)),
+            ast.Assign([self.keep(f"size{number}")], size),
+        ]
+        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        if any(dtype is not None and dtype.kind not in "biu" for dtype in types):
+            return set_all  # 0.0 and -0.0 are equal, but not the same
+        integers = [e for e, dtype in zip(passed, types, strict=True) if dtype is not None]
+        sizes = [text for text in variable_names(*groups) if text not in launch.parameters]
+        integers += map(name, sizes)
+        set_arrays: list[ast.stmt] = [
+            do(call(attribute(launcher, f"set_arg{number}"), const(position), parameter))
+            for position, (parameter, dtype) in enumerate(zip(passed, types, strict=True))
+            if dtype is None
+        ]
+        key = integers[0] if len(integers) == 1 else tuple_(integers)
+        noted = ast.Assign([self.keep(f"integers{number}")], key)
+        unchanged = compare(key, "==", attribute(launcher, f"integers{number}"))
+        return [if_(unchanged, set_arrays or [ast.Pass()], [*set_all, noted])]
+
+
+def _n_events(arg: ArgumentInfo) -> str:
+    return f"{PREFIX}n_events_{arg.name}"
+
+
+def _call_through_host(
+    invoke: Callable[..., Any],
+    contract: Contract,
+    no_numpy: bool,
+    queue: cl.CommandQueue,
+    /,
+    *,
+    allocator: Any,
+    wait_for: Any,
+    out_host: bool | None,
+    **arguments: Any,
+) -> Any:
+    transfers = Transfers(
+        array_class=cla.Array,
+        upload=partial(upload, queue, allocator),
+        download=partial(download, queue),
+        wait=cl.Event.wait,
+    )
+    return call_through_host(
+        transfers,
+        contract,
+        lambda given: invoke(
+            queue, allocator=allocator, wait_for=wait_for, out_host=False, **given
+        ),
+        arguments,
+        out_host=out_host,
+        no_numpy=no_numpy,
+    )

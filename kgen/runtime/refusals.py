@@ -1,0 +1,248 @@
+"""Why a call is refused: each check of the arguments, with a message that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.errors import InvocationError, message, near_names
+from kgen.ir.expr import Expr, is_constant, to_text, variable_names
+from kgen.runtime.arguments import Contract, SizeStep, strides_fit
+from kgen.targets.module import ArgumentInfo
+
+__all__ = ["CallChecker"]
+
+
+class CallChecker:
+    """Checks arguments against a contract, and raises the error that says what is wrong.
+
+    The quick checks of a wrapper only find that something is; this looks for it.
+    """
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+
+    def refuse(self, what: str, *, because: str | None = None, hint: str | None = None) -> NoReturn:
+        """Raise the error of a call."""
+        raise InvocationError(
+            message(what, kernel=self.contract.kernel, because=because, hint=hint)
+        )
+
+    def explain(self, given: Mapping[str, Any]) -> NoReturn:
+        """Raise the error that says what is wrong with the arguments *given*."""
+        sizes = self.check(given)
+        self.refuse("the arguments do not fit the kernel", because=f"sizes are {sizes}")
+
+    def check_types(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        """Refuse types that the kernel was not generated for, though it was asked to be."""
+        for name, dtype in dtypes.items():
+            if self.contract.by_name[name].dtype != dtype:
+                self.refuse(
+                    f"argument '{name}' is {self.contract.by_name[name].dtype}, not {dtype}"
+                )
+
+    def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse arguments that do not fit, saying why; return the sizes of those that do."""
+        given = {name: value for name, value in given.items() if value is not None}
+        self._explain_names(given)
+        for arg in self.contract.arrays:
+            if arg.name in given:
+                self._explain_type(arg, given[arg.name])
+            elif self.contract.is_required_array(arg):
+                self._explain_missing_array(arg)
+        sizes = self._explain_values(given)
+        self._explain_conditions(sizes)
+        for arg in self.contract.arrays:
+            if arg.name in given:
+                self._explain_layout(arg, given[arg.name], sizes)
+        return sizes
+
+    def _explain_conditions(self, sizes: Mapping[str, Any]) -> None:
+        """Refuse sizes that break an assumption of the kernel."""
+        for condition in self.contract.conditions:
+            if not evaluate(condition, dict(sizes)):
+                shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
+                self.refuse(
+                    f"{shown} breaks the assumption '{to_text(condition)}'",
+                    because="the code was generated for sizes that keep to it",
+                    hint="make the kernel with weaker assumptions",
+                )
+
+    def _explain_names(self, given: Mapping[str, Any]) -> None:
+        known = [arg.name for arg in self.contract.passed]
+        for name in given:
+            if name not in known:
+                self.refuse(f"there is no argument '{name}'", hint=near_names(name, known))
+
+    def _explain_missing_array(self, arg: ArgumentInfo) -> NoReturn:
+        if not arg.is_input:
+            self.refuse(
+                f"array argument '{arg.name}' is missing",
+                because="its extent is not known, so that it cannot be allocated",
+                hint=f"pass it, or declare its shape: GlobalArg('{arg.name}', shape=...)",
+            )
+        self.refuse(
+            f"array argument '{arg.name}' is missing",
+            because="the kernel reads it",
+            hint=f"pass it, or declare it with is_input=False if all of '{arg.name}' that is "
+            "read was written before"
+            if arg.is_output
+            else f"pass {arg.name}=...",
+        )
+
+    def _explain_type(self, arg: ArgumentInfo, array: Any) -> None:
+        if not (hasattr(array, "dtype") and hasattr(array, "strides")):
+            self.refuse(
+                f"argument '{arg.name}' is an array, and {type(array).__name__} is none",
+                hint="pass a numpy array, or an array of the device",
+            )
+        if array.dtype != arg.dtype:
+            self.refuse(
+                f"argument '{arg.name}' has elements of type {array.dtype}, not {arg.dtype}",
+                hint=f"pass {arg.name}.astype(numpy.{arg.dtype.name}), or declare another type",
+            )
+
+    def _explain_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all sizes, or refuse one."""
+        known: dict[str, Any] = {}
+        for arg in self.contract.values:
+            if arg.name in given:
+                known[arg.name] = self._explain_number(arg, given[arg.name])
+        for step in self.contract.size_steps:
+            if step.name not in known:
+                value = self._find_size(step, given, known)
+                if value is not None:
+                    known[step.name] = value
+        for arg in self.contract.values:
+            if arg.name not in known:
+                self._explain_missing_value(arg)
+            self._explain_range(arg, known[arg.name])
+        return known
+
+    def _explain_number(self, arg: ArgumentInfo, value: Any) -> Any:
+        """Return *value* as a number of the type of *arg*, or refuse it."""
+        kinds = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}[arg.dtype.kind]
+        wanted = {"f": "a real number", "c": "a number"}.get(arg.dtype.kind, "an integer")
+        try:
+            number = np.asarray(value)
+        except ValueError:
+            number = np.empty(0, object)
+        if number.shape != () or number.dtype.kind not in kinds + "O":
+            self.refuse(f"argument '{arg.name}' is {wanted}, and {value!r} is none")
+        if number.dtype.kind == "O" and not isinstance(value, int):
+            self.refuse(f"argument '{arg.name}' is {wanted}, not a {type(value).__name__}")
+        return int(value) if arg.dtype.kind in "biu" else value
+
+    def _find_size(
+        self, step: SizeStep, given: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> int | None:
+        for source in step.sources:
+            if source.array not in given or not known.keys() >= set(source.needs):
+                continue
+            array, arg = given[source.array], self.contract.by_name[source.array]
+            entries = getattr(array, source.attribute)
+            if source.axis >= len(entries):
+                self._explain_axes(arg, array)
+            unit = arg.dtype.itemsize if source.attribute == "strides" else 1
+            factor = evaluate(source.factor, known)
+            if factor:
+                rest = evaluate(source.rest, known)
+                return int((entries[source.axis] // unit - rest) // factor)
+        return None
+
+    def _explain_missing_value(self, arg: ArgumentInfo) -> NoReturn:
+        steps = [step for step in self.contract.size_steps if step.name == arg.name]
+        arrays = dict.fromkeys(source.array for step in steps for source in step.sources)
+        shown = ", ".join(f"'{name}'" for name in arrays)
+        self.refuse(
+            f"argument '{arg.name}' is missing",
+            because=f"it follows from the sizes of {shown}, which do not tell it in this call"
+            if arrays
+            else "it does not follow from the size of an array",
+            hint=f"pass {arg.name}=...",
+        )
+
+    def _explain_range(self, arg: ArgumentInfo, value: Any) -> None:
+        limits = self.contract.range_of(arg)
+        if limits is None or limits[0] <= value <= limits[1]:
+            return
+        wide = arg.name in self.contract.parameters and arg.dtype.itemsize == 4
+        self.refuse(
+            f"argument '{arg.name}' is {value}; it must be in [{limits[0]}, {limits[1]}]",
+            because=f"its type is {arg.dtype}",
+            hint="make the kernel with index_dtype=np.int64"
+            if wide
+            else f"declare it with a wider type: ValueArg('{arg.name}', ...)",
+        )
+
+    def _explain_axes(self, arg: ArgumentInfo, array: Any) -> NoReturn:
+        shape = arg.shape or arg.strides or ()
+        self.refuse(
+            f"argument '{arg.name}' has {len(array.shape)} axes, not {len(shape)}",
+            because=f"its shape in the kernel is {_tuple_text(arg.shape or ())}" if shape else None,
+        )
+
+    def _explain_layout(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> None:
+        shape = tuple(array.shape)
+        if arg.shape is not None:
+            if len(shape) != len(arg.shape):
+                self._explain_axes(arg, array)
+            wanted = tuple(evaluate(extent, sizes) for extent in arg.shape)
+            if shape != wanted:
+                self.refuse(
+                    f"argument '{arg.name}' has shape {shape}, not {wanted}",
+                    because=f"its shape in the kernel is {_tuple_text(arg.shape)}"
+                    + _sizes_text(arg.shape, sizes),
+                )
+        if arg.strides is not None:
+            if len(shape) != len(arg.strides):
+                self._explain_axes(arg, array)
+            unit = arg.dtype.itemsize
+            wanted = tuple(unit * evaluate(stride, sizes) for stride in arg.strides)
+            if not strides_fit(shape, array.strides, wanted):
+                self.refuse(
+                    f"argument '{arg.name}' has strides of {array.strides} bytes, not {wanted}",
+                    because=f"the kernel's code is for strides of {_tuple_text(arg.strides)} "
+                    f"elements{_sizes_text(arg.strides, sizes)}",
+                    hint=_layout_hint(arg),
+                )
+        self._explain_offset(arg, array)
+
+    def _explain_offset(self, arg: ArgumentInfo, array: Any) -> None:
+        offset = getattr(array, "offset", 0)
+        if offset and arg.offset is None:
+            self.refuse(
+                f"argument '{arg.name}' begins {offset} bytes into its buffer",
+                because="the kernel's code is for arrays that begin where their buffers do",
+                hint="pass a copy, or default_offset=kgen.auto to make_kernel",
+            )
+        if offset % arg.dtype.itemsize:
+            self.refuse(
+                f"argument '{arg.name}' begins {offset} bytes into its buffer",
+                because=f"that is no multiple of its elements' {arg.dtype.itemsize} bytes",
+                hint="pass a copy",
+            )
+
+
+def _layout_hint(arg: ArgumentInfo) -> str:
+    strides = arg.strides or ()
+    if len(strides) > 1 and is_constant(strides[0]) and strides[0] == 1:
+        mend = f"pass numpy.asfortranarray({arg.name})"
+    else:
+        mend = f"make it contiguous: numpy.ascontiguousarray({arg.name})"
+    names = ", ".join(f"s{axis}" for axis in range(len(strides)))
+    return f"{mend}; or let it have any: GlobalArg('{arg.name}', strides='{names}', ...)"
+
+
+def _tuple_text(exprs: tuple[Expr, ...]) -> str:
+    texts = [to_text(expr) for expr in exprs]
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _sizes_text(exprs: tuple[Expr, ...], sizes: Mapping[str, Any]) -> str:
+    names = [name for name in variable_names(*exprs) if name in sizes]
+    shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
+    return f", with {shown}" if shown else ""

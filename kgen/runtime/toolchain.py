@@ -1,0 +1,88 @@
+"""Compilers that are run as programs: finding them, their versions, their error messages."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from kgen.errors import CompilationError, message
+
+__all__ = ["compile_source", "compiler_version", "find_c_compiler", "find_nvcc", "keep_source"]
+
+
+def find_c_compiler() -> tuple[str, ...]:
+    """Return the command of the host's C compiler: that of ``$CC``, else ``cc``, ``gcc``..."""
+    return _find("C compiler", "CC", ("cc", "gcc", "clang"), ())
+
+
+def find_nvcc() -> tuple[str, ...]:
+    """Return the command of CUDA's compiler: that of ``$NVCC``, or where one is installed."""
+    roots = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_ROOT", "CUDA_PATH")]
+    folders = [Path(root, "bin") for root in (*roots, "/usr/local/cuda") if root]
+    wheels = Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin")
+    return _find("CUDA compiler", "NVCC", ("nvcc",), (*folders, *sorted(wheels)))
+
+
+def _find(
+    what: str, variable: str, commands: Sequence[str], folders: Iterable[Path]
+) -> tuple[str, ...]:
+    chosen = os.environ.get(variable)
+    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *map(str, folders)])
+    for command in (chosen,) if chosen else commands:
+        words = shlex.split(command)
+        path = shutil.which(words[0], path=search) if words else None
+        if path is not None:
+            return (path, *words[1:])
+    raise CompilationError(
+        message(
+            f"there is no {what}: no {chosen or ', '.join(commands)} on the PATH",
+            hint=f"install one, or set the environment variable {variable} to its command",
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def compiler_version(command: tuple[str, ...]) -> str:
+    """Return what the compiler says of itself."""
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return result.stdout
+
+
+def compile_source(
+    command: Sequence[str],
+    source: str,
+    code: Path,
+    product: Path,
+    *,
+    libraries: Sequence[str] = (),
+    kernel: str,
+) -> None:
+    """Write *source* to the file *code* and compile it to *product*; refuse code with errors."""
+    code.write_text(source)
+    words = [*command, "-o", str(product), str(code), *libraries]
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    if result.returncode:
+        kept = keep_source(source, code.name)
+        output = (result.stderr or result.stdout).strip()
+        raise CompilationError(
+            message(
+                f"the compiler refuses the generated code ({kept})",
+                kernel=kernel,
+                because=output.replace(str(code), str(kept)),
+                hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",
+            )
+        )
+
+
+def keep_source(source: str, name: str) -> Path:
+    """Write code that does not compile where a user can look at it."""
+    kept = Path(tempfile.mkdtemp(prefix="kgen-failed-"), name)
+    kept.write_text(source)
+    return kept
