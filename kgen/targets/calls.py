@@ -9,12 +9,13 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC_UNARY
 
 from kgen.errors import CodegenError, message, near_names
-from kgen.ir.expr import Expr, to_text
+from kgen.ir.expr import Expr, is_constant, to_text
 from kgen.ir.functions import Function
 from kgen.ir.promotion import Literal, adapt, common, settle
-from kgen.ir.types import NumpyType
+from kgen.ir.types import INT32, NumpyType
 from kgen.targets.cindex import parenthesized
 from kgen.targets.complex import stem
+from kgen.targets.conversions import is_narrow
 from kgen.targets.helpers import HELPERS, helper_name, helper_need
 from kgen.targets.preamble import SeenFunction
 
@@ -76,11 +77,27 @@ class CallWriter:
 
     def extremum(self, name: str, operands: Sequence[Expr], dtype: NumpyType) -> str:
         """Write the smallest or largest of any number of operands."""
-        texts = [self.writer.converted(operand, dtype, PREC_NONE) for operand in operands]
+        texts = [self._exact(operand, dtype) for operand in operands]
         result = texts[0]
         for text in texts[1:]:
             result = self.named(name, (result, text), dtype)
         return result
+
+    def _exact(self, operand: Expr, dtype: NumpyType) -> str:
+        """Write an argument that has the type *dtype* in the text, for overloaded functions.
+
+        Integers adapt to what is around them in C: constants, and what is computed as an int.
+        """
+        is_element = isinstance(operand, p.Variable | p.Subscript)
+        text = self.writer.converted(operand, dtype, PREC_NONE)
+        if not dtype.is_integral() or dtype == INT32 or is_element:
+            return text
+        if not (is_constant(operand) or is_narrow(dtype)):
+            return text
+        own = self.writer.own_type(operand, dtype)
+        if own != dtype and not is_constant(operand):
+            return text  # that is a cast
+        return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, own)}"
 
     def named(
         self, name: str, texts: Sequence[str], dtype: NumpyType, prec: int = PREC_CALL

@@ -112,6 +112,19 @@ CASES = [
         "max(a[i], 0)*min(b[i], 1)", lambda i, a, b: np.maximum(a, 0) * np.minimum(b, 1), a=f4, b=f4
     ),
     case("max(a[i], b[i])", lambda i, a, b: np.maximum(a, b), a=i8, b=i4),
+    case(
+        "min(a[i], 2) + max(a[i] + b[i], 3)",
+        lambda i, a, b: np.minimum(a, 2) + np.maximum(a + b, u1(3)),
+        a=u1,
+        b=u1,
+    ),
+    case(
+        "min(a[i], 2) + max(b[i], i)",
+        lambda i, a, b: np.minimum(a, 2) + np.maximum(b, i),
+        a=i8,
+        b=u4,
+    ),
+    case("max(a[i], b[i], 2)", lambda i, a, b: np.maximum(np.maximum(a, b), 2), a=i2, b=u1),
     case("abs(a[i]) + abs(b[i])", lambda i, a, b: abs(a) + abs(b), a=i4, b=f8),
     case("abs(a[i]) - 1", lambda i, a: a - 1.0, a=u4),
     case("sin(i) + exp(a[i] / 4)", lambda i, a: np.sin(i) + np.exp(a / 4), a=f4),
