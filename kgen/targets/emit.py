@@ -210,9 +210,12 @@ class _FunctionEmitter:
         loop = cgen.For(
             cgen.Line(start), cgen.Line(condition), cgen.Line(step), self._body(node.body)
         )
-        if node.comment is None:
+        comment = node.comment
+        if comment is None and self.kernel.options.annotate_inames:
+            comment = f"loop over '{node.iname}'"
+        if comment is None:
             return loop
-        return cgen.Collection([cgen.LineComment(node.comment), loop])
+        return cgen.Collection([cgen.LineComment(comment), loop])
 
     def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""

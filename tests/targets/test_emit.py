@@ -99,6 +99,11 @@ def test_loops() -> None:
     ]
 
 
+def test_loops_are_annotated_if_options_ask_for_it() -> None:
+    knl = kernel(COPY, options={"annotate_inames": True})
+    assert lines(knl, loop(run("copy")))[0] == "// loop over 'i'"
+
+
 def test_long_loops() -> None:
     module = emit(kernel(COPY), loop(run("copy"), dtype=INT64))
     assert "#include <stdint.h>" in module.device_source

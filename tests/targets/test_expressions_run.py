@@ -94,3 +94,20 @@ def test_opencl(
 def test_cuda(nvcc: str, tmp_path: Path) -> None:
     source = merge_sources(module.device_source for module in modules(CudaTarget()))
     compile_cuda(source, tmp_path, nvcc)
+
+
+def test_cuda_values(cuda_context: Any) -> None:
+    compiler = pytest.importorskip("pycuda.compiler")
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    of_cases = modules(CudaTarget())
+    source = merge_sources(module.device_source for module in of_cases)
+    built = compiler.SourceModule(source, no_extern_c=True)
+    for case, module in zip(CASES, of_cases, strict=True):
+        on_device = {name: gpuarray.to_gpu(values) for name, values in case.arrays().items()}
+        out = gpuarray.to_gpu(output(module))
+        given = {name: values.gpudata for name, values in on_device.items()}
+        given |= {"out": out.gpudata, "n": np.int32(N)}
+        (launch,) = module.launches
+        function = built.get_function(launch.function)
+        function(*(given[name] for name in launch.parameters), grid=(1, 1), block=(1, 1, 1))
+        check(case, out.get())

@@ -178,6 +178,22 @@ def test_cuda(nvcc: str, tmp_path: Path) -> None:
     compile_cuda(merge_sources(sources), tmp_path, nvcc)
 
 
+def test_cuda_values(cuda_context: Any) -> None:
+    compiler = pytest.importorskip("pycuda.compiler")
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    modules = modules_of(CudaTarget())
+    source = merge_sources(module.device_source for module in modules.values())
+    built = compiler.SourceModule(source, no_extern_c=True)
+    for dtype, module in modules.items():
+        host = arguments(dtype) | outputs_of(module)
+        device = {name: gpuarray.to_gpu(values) for name, values in host.items()}
+        data = {name: values.gpudata for name, values in device.items()} | {"n": np.int32(3)}
+        (launch,) = module.launches
+        function = built.get_function(launch.function)
+        function(*(data[name] for name in launch.parameters), grid=(1, 1), block=(1, 1, 1))
+        check_all(dtype, {name: device[name].get() for name in outputs_of(module)})
+
+
 @pytest.mark.parametrize(
     ("expression", "dtype", "target", "expected"),
     [
