@@ -24,7 +24,7 @@ done
 $pip download -q --only-binary=:all: --implementation cp --python-version "$version" \
     $platforms --platform manylinux2014_x86_64 --platform manylinux1_x86_64 \
     --find-links .wheels -d .wheels \
-    cgen constantdict genpy hypothesis islpy mako platformdirs pymbolic pyopencl pytest \
+    cgen constantdict genpy hypothesis islpy mako namedisl platformdirs pymbolic pyopencl pytest \
     pytest-xdist pytools siphash24 syrupy
 rm -f .wheels/numpy-*.whl  # large, and the host has its own
 
