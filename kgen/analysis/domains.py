@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import islpy as isl
 
+from kgen.errors import KernelError
 from kgen.ir.domain import (
     BasicSet,
     Set,
@@ -28,15 +29,19 @@ from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr
 __all__ = [
     "AffineRow",
     "InameBounds",
+    "Inverse",
     "bounds_of",
     "copy_dims",
     "difference",
     "domain_of_copies",
     "drop_dims",
+    "equation_set",
     "fix_dims",
     "intersect_domains",
+    "read_map",
     "rename_params",
     "replace_dims",
+    "solve",
 ]
 
 _SET = isl.dim_type.set
@@ -55,13 +60,13 @@ def replace_dims(
     new: Sequence[str],
     *,
     positive: Sequence[AffineRow] = (),
-    zero: Sequence[AffineRow] = (),
+    valid: Set | None = None,
     keep_old: bool = False,
 ) -> BasicSet:
     """Write *domain* in terms of *new* inames, in the place of the first old one.
 
-    *values* are the old ones in terms of the new; the rows *positive* are >= 0 and *zero*
-    are 0 besides. With *keep_old* the old ones stay before them for whoever still uses
+    *values* are the old ones in terms of the new; the rows *positive* are >= 0 besides, and
+    *valid* holds. With *keep_old* the old ones stay before them for whoever still uses
     them, and the two are independent of each other. Old inames that are parameters (bounds
     that depend on an outer loop) are replaced likewise.
     """
@@ -82,10 +87,11 @@ def replace_dims(
             aff = isl.Aff.var_on_domain(ls, _SET, space.find_dim_by_name(_SET, name))
         affs = affs.set_aff(k, aff)
     image = domain.preimage_multi_aff(affs)
-    for row in zero:
-        image = image.add_constraint(isl.Constraint.eq_from_names(space, dict(row)))
     for row in positive:
         image = image.add_constraint(isl.Constraint.ineq_from_names(space, dict(row)))
+    if valid is not None:
+        named = to_named(image).intersect(to_named(valid))
+        image = as_basic_set(from_named(named, dim_names(image)))
     if not keep_old:
         return image
     positions = [_at(domain, _SET, name) for name in old]
@@ -105,6 +111,63 @@ def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[
             domain = _insert(domain, _SET, domain.dim(_SET), (name,))
     image = replace_dims(domain, values, new)
     return image.move_dims(_PARAM, image.dim(_PARAM), _SET, ndim, len(new))
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """Old inames in terms of new ones: *values*, where *valid* holds for the new ones."""
+
+    values: Mapping[str, Expr]
+    new: tuple[str, ...]
+    valid: Set
+
+
+def equation_set(
+    names: Sequence[str], params: Sequence[str], equations: Iterable[tuple[Expr, Expr]]
+) -> Set:
+    """Return the values of *names* for which all equations hold."""
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(names), params=list(params))
+    result = isl.Set.universe(space)
+    for left, right in equations:
+        result = result.intersect(
+            pw_aff_from_expr(space, left).eq_set(pw_aff_from_expr(space, right))
+        )
+    return result
+
+
+def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
+    """Return the input and output names of an islpy map (or its text), and its pairs as a set."""
+    relation = given if isinstance(given, isl.Map) else isl.Map(str(given))
+    count = relation.dim(isl.dim_type.in_)
+    pairs = relation.move_dims(isl.dim_type.out, 0, isl.dim_type.in_, 0, count).range()
+    if not all(pairs.has_dim_name(_SET, k) for k in range(pairs.dim(_SET))):
+        raise KernelError(
+            f"the map '{relation}' has dimensions without names\n"
+            "  hint: write { [i] -> [z] : z = i + 1 }"
+        )
+    names = dim_names(pairs)
+    return names[:count], names[count:], pairs
+
+
+def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | None:
+    """Find *old* in terms of *new* for the points of *related*, a set over all of them.
+
+    ``{ [i, z] : z = 3 - i }`` gives ``i = 3 - z``. ``None`` where not each point of one is
+    one point of the other, or where that takes several expressions.
+    """
+    named = to_named(related)
+    points = isl.Map.from_domain(from_named(named, (*old, *new)))
+    relation = points.move_dims(isl.dim_type.out, 0, isl.dim_type.in_, 0, len(old))
+    if not (relation.is_single_valued() and relation.is_injective()):
+        return None
+    values: dict[str, Expr] = {}
+    affs = relation.as_pw_multi_aff()
+    for k, name in enumerate(old):
+        pieces = affs.get_pw_aff(k).coalesce().get_pieces()
+        if len(pieces) != 1:
+            return None
+        values[name] = aff_to_expr(pieces[0][1])
+    return Inverse(values, tuple(new), relation.domain())
 
 
 def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, BasicSet | None]:

@@ -16,7 +16,7 @@ from pytools.tag import Tag
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname, SubstitutionRule
-from kgen.ir.domain import BasicSet, dim_names, param_names
+from kgen.ir.domain import BasicSet, Set, dim_names, param_names
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -315,9 +315,16 @@ def _rules_of(
 
 
 def replace_in_domains(
-    kernel: LoopKernel, change: Replacement, positive: Sequence[AffineRow], select: Selection
+    kernel: LoopKernel,
+    change: Replacement,
+    select: Selection,
+    *,
+    positive: Sequence[AffineRow] = (),
+    valid: Set | None = None,
 ) -> tuple[BasicSet, ...]:
-    """Return the domains of *kernel* with inames replaced; the rows *positive* are >= 0.
+    """Return the domains of *kernel* with inames replaced.
+
+    The new ones satisfy *valid* and the rows *positive*, which are >= 0.
 
     Raises :class:`TransformError` when the bounds of a loop depend on the old inames, and
     both the chosen instructions and others use it.
@@ -330,6 +337,7 @@ def replace_in_domains(
                 change.values,
                 change.new,
                 positive=positive,
+                valid=valid,
                 keep_old=bool(select.kept),
             )
             if select.kept:

@@ -152,7 +152,7 @@ def _split(
         positive += [{outer: 1}, {outer: -1, 1: limit_outer - 1}]
     value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
     change = Replacement({old: value}, names)
-    new_domains = partial(replace_in_domains, kernel, change, positive)
+    new_domains = partial(replace_in_domains, kernel, change, positive=positive)
     result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
     slab = _read_slabs(kernel, slabs)
     if slab != (0, 0):
@@ -257,6 +257,6 @@ def join_inames(
         stride *= max(bounds.extent, 1)
     values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
     change = Replacement({name: values[name] for name in names}, (new,))
-    new_domains = partial(replace_in_domains, kernel, change, ())
+    new_domains = partial(replace_in_domains, kernel, change)
     result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
     return give_tags(result, {new: [parse_tag(tag)]})

@@ -12,7 +12,7 @@ from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import TagLike, to_tags
 from kgen.transforms.select import require_iname, split_names, transform
-from kgen.transforms.statements import found
+from kgen.transforms.statements import ancestors, found
 
 __all__ = ["add_barrier", "add_nosync"]
 
@@ -59,7 +59,7 @@ def add_nosync(
     sources, sinks = _selected(kernel, source), _selected(kernel, sink)
     new: dict[str, set[tuple[str, str]]] = {}
     for later in sinks:
-        before = None if force else _ancestors(kernel, later)
+        before = None if force else ancestors(kernel, later)
         for first in sources:
             if first is later:
                 continue
@@ -89,18 +89,6 @@ def _selected(kernel: LoopKernel, given: Any) -> list[InstructionBase]:
     if isinstance(given, str) and given in kernel.id_to_insn:
         return [kernel.id_to_insn[given]]
     return found(kernel, given)
-
-
-def _ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
-    """Return all instructions that run before *insn*, directly or not."""
-    seen: set[str] = set()
-    stack = list(insn.depends_on)
-    while stack:
-        name = stack.pop()
-        if name not in seen:
-            seen.add(name)
-            stack.extend(kernel.id_to_insn[name].depends_on)
-    return frozenset(seen)
 
 
 def _conflict(one: InstructionBase, other: InstructionBase) -> bool:
