@@ -130,6 +130,10 @@ from kgen.targets.opencl import (
     OpenCLTarget,
     PyOpenCLTarget,
 )
+from kgen.transforms.affine import (
+    affine_map_inames,
+    map_domain,
+)
 from kgen.transforms.data import (
     add_dtypes,
     register_preamble_generators,
@@ -150,6 +154,10 @@ from kgen.transforms.inames import (
     remove_inames_from_insn,
     remove_unused_inames,
 )
+from kgen.transforms.make_rules import (
+    assignment_to_subst,
+    extract_subst,
+)
 from kgen.transforms.params import (
     assume,
     fix_parameters,
@@ -159,6 +167,11 @@ from kgen.transforms.privatize import (
 )
 from kgen.transforms.reduction import (
     realize_reduction,
+)
+from kgen.transforms.reduction_nesting import (
+    make_reduction_inames_unique,
+    split_reduction_inward,
+    split_reduction_outward,
 )
 from kgen.transforms.rename import (
     duplicate_inames,
@@ -278,6 +291,8 @@ __all__ = [
     "add_inames_for_unused_hw_axes",
     "add_inames_to_insn",
     "add_nosync",
+    "affine_map_inames",
+    "assignment_to_subst",
     "assume",
     "auto",
     "auto_test_vs_ref",
@@ -285,6 +300,7 @@ __all__ = [
     "clear_in_mem_caches",
     "duplicate_inames",
     "expand_subst",
+    "extract_subst",
     "find_instructions",
     "find_one_rule_matching",
     "find_rules_matching",
@@ -301,6 +317,8 @@ __all__ = [
     "join_inames",
     "make_function",
     "make_kernel",
+    "make_reduction_inames_unique",
+    "map_domain",
     "map_instructions",
     "options",
     "preprocess_kernel",
@@ -327,6 +345,8 @@ __all__ = [
     "set_temporary_address_space",
     "show_dependency_graph",
     "split_iname",
+    "split_reduction_inward",
+    "split_reduction_outward",
     "symbolic",
     "tag_array_axes",
     "tag_inames",
