@@ -11,7 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.range import PARAM_LIMIT
-from kgen.ir.affine import linear_form
+from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, variable_names
 from kgen.targets.module import ArgumentInfo, Module
 
@@ -59,20 +59,33 @@ def solve_for(expr: Expr, name: str) -> tuple[Expr, Expr] | None:
     rest: list[Expr] = []
     form = linear_form(expr)
     for coefficient, atom in form.terms:
+        if name not in variable_names(atom):
+            rest.append(_product([coefficient, atom]))
+            continue
         parts = atom.children if isinstance(atom, p.Product) else (atom,)
-        others = [part for part in parts if part != p.Variable(name)]
-        if name in variable_names(*others) or len(parts) - len(others) > 1:
+        inside = [part for part in parts if name in variable_names(part)]
+        others = [coefficient, *(part for part in parts if name not in variable_names(part))]
+        solved = _solve_atom(inside[0], name) if len(inside) == 1 else None
+        if solved is None:
             return None
-        scaled = (coefficient, *others) if coefficient != 1 or not others else tuple(others)
-        product = scaled[0] if len(scaled) == 1 else p.Product(scaled)
-        (factors if len(others) < len(parts) else rest).append(product)
-    if form.constant or not rest:
-        rest.append(form.constant)
-    return (_sum(factors), _sum(rest)) if factors else None
+        factors.append(_product([*others, solved[0]]))
+        rest.append(_product([*others, solved[1]]))
+    rest.append(form.constant)
+    return (simplify(_sum(factors)), simplify(_sum(rest))) if factors else None
+
+
+def _solve_atom(atom: Expr, name: str) -> tuple[Expr, Expr] | None:
+    if isinstance(atom, p.Variable):
+        return 1, 0
+    return solve_for(atom, name) if isinstance(atom, p.Sum) else None
+
+
+def _product(factors: list[Expr]) -> Expr:
+    return p.Product(tuple(factors))
 
 
 def _sum(terms: list[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
+    return p.Sum(tuple(terms))
 
 
 def strides_fit(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -17,7 +15,6 @@ from kgen.errors import InvocationError, message
 from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
-from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import ExecutorBase, refuse_group_size, remember
 from kgen.runtime.pyast import (
     PREFIX,
@@ -37,14 +34,13 @@ from kgen.runtime.pyast import (
     tuple_,
 )
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
-from kgen.runtime.toolchain import compile_source, compiler_version, find_nvcc
+from kgen.runtime.toolchain import compile_cubin
 from kgen.runtime.transfer import Transfers, call_through_host
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
-__all__ = ["CudaExecutor", "compile_cubin", "executor_for"]
+__all__ = ["CudaExecutor", "executor_for"]
 
-FLAGS: Final = ("-O3",)
 EVENT: Final = PREFIX + "event"
 _POINTER_SIZE: Final = 8
 
@@ -104,21 +100,6 @@ class CudaExecutor(ExecutorBase):
                 "the current context is another one than the executor's",
                 hint="make the context current in which executor() was called",
             )
-
-
-def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: str) -> bytes:
-    """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
-    command = find_nvcc()
-    words = (*command, *FLAGS, *flags, "-cubin")
-    key = content_key("cuda", source, compiler_version(command), *words)
-    cubin = disk.load(key)
-    if cubin is None:
-        with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-            product = Path(folder, "kernel.cubin")
-            compile_source(words, source, Path(folder, "kernel.cu"), product, kernel=kernel)
-            cubin = product.read_bytes()
-        disk.store(key, cubin)
-    return cubin
 
 
 class CudaWrapperBuilder(WrapperBuilder):

@@ -143,7 +143,11 @@ class ExecutorBase:
         self._check_call(args, kwargs)
         inputs, outputs = self._types_of(kwargs)
         with self._lock:
-            entry = self._entry_for(inputs, outputs)
+            try:
+                entry = self._entry_for(inputs, outputs)
+            except TypeInferenceFailure as failure:
+                self._blame_numbers(kwargs, failure)
+                raise
             self._call_with(entry.invoke)
         for name, dtype in inputs.items():
             if not entry.contract.by_name[name].is_array:
@@ -283,6 +287,22 @@ class ExecutorBase:
                 hint=f"pass {arg.name}.astype({arg.name}.dtype.newbyteorder('='))",
             )
 
+    def _blame_numbers(self, given: Mapping[str, Any], failure: TypeInferenceFailure) -> None:
+        """Refuse a number that has no type of its own, where inference needed one."""
+        for name, arg in self._untyped.items():
+            number = given.get(name)
+            is_blamed = isinstance(arg, ValueArg) and f"'{name}'" in str(failure)
+            if is_blamed and number is not None and not hasattr(number, "dtype"):
+                kind = "complex64" if isinstance(number, complex) else "float64"
+                raise InvocationError(
+                    message(
+                        f"argument '{name}' is {number!r}, which does not say its type",
+                        kernel=self.entrypoint,
+                        hint=f"pass numpy.{kind}({number!r}) or of another such type, or "
+                        f"declare it: ValueArg('{name}', numpy.{kind})",
+                    )
+                ) from failure
+
     def _refuse(self, what: str, *, hint: str) -> NoReturn:
         raise InvocationError(message(what, kernel=self.entrypoint, hint=hint))
 
@@ -290,8 +310,8 @@ class ExecutorBase:
 def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Executor:
     """Return the executor that *memo* has for *key*, made now if it is new.
 
-    The memo is a program's; it keeps as many executors as are used in turn, so that contexts
-    and devices that are done with are let go.
+    The memo is a program's. It keeps the newest executors only, so that contexts and devices
+    that are done with are let go.
     """
     executor: Executor | None = memo.get(key)
     if executor is None:

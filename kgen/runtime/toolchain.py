@@ -11,10 +11,21 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from kgen.errors import CompilationError, message
+from kgen.runtime.cache import DiskCache, content_key
 
-__all__ = ["compile_source", "compiler_version", "find_c_compiler", "find_nvcc", "keep_source"]
+__all__ = [
+    "compile_cubin",
+    "compile_source",
+    "compiler_version",
+    "find_c_compiler",
+    "find_nvcc",
+    "keep_source",
+]
+
+NVCC_FLAGS: Final = ("-O3",)
 
 
 def find_c_compiler() -> tuple[str, ...]:
@@ -79,6 +90,21 @@ def compile_source(
                 hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",
             )
         )
+
+
+def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: str) -> bytes:
+    """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
+    command = find_nvcc()
+    words = (*command, *NVCC_FLAGS, *flags, "-cubin")
+    key = content_key("cuda", source, compiler_version(command), *words)
+    cubin = disk.load(key)
+    if cubin is None:
+        with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
+            product = Path(folder, "kernel.cubin")
+            compile_source(words, source, Path(folder, "kernel.cu"), product, kernel=kernel)
+            cubin = product.read_bytes()
+        disk.store(key, cubin)
+    return cubin
 
 
 def keep_source(source: str, name: str) -> Path:

@@ -1,0 +1,57 @@
+"""What all executors share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.errors import InvocationError
+from kgen.runtime.c import CExecutor
+from kgen.runtime.executor import N_REMEMBERED, remember
+
+
+def make_twice(**options: Any) -> Any:
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    return lp.set_options(knl, **options)
+
+
+def test_code_for_types() -> None:
+    executor = make_twice().executor()
+    assert "double const" in executor.get_code(arg_to_dtype={"a": np.float64})
+    assert "float const" in executor.get_code("kgen_kernel", {"a": np.float32})
+    with pytest.raises(InvocationError, match="runs 'kgen_kernel', not 'other'"):
+        executor.get_code("other", {"a": np.float32})
+
+
+def test_colours_where_they_are_allowed() -> None:
+    types = {"a": np.float32}
+    plain = make_twice(allow_terminal_colors=False).executor()
+    assert plain.get_highlighted_code(arg_to_dtype=types) == plain.get_code(arg_to_dtype=types)
+    coloured = make_twice().executor().get_highlighted_code(arg_to_dtype=types)
+    assert "\033[34mfor\033[0m" in coloured
+
+
+def test_number_without_a_type_names_the_mend() -> None:
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = x*a[i]", target=lp.ExecutableCTarget())
+    a = np.ones(3, np.float32)
+    with pytest.raises(InvocationError, match=r"'x' is 2\.5(.|\n)*numpy.float"):
+        knl(a=a, x=2.5)
+    assert knl(a=a, x=np.float32(2.5))[1][0].dtype == np.float32
+    with pytest.raises(InvocationError, match=r"'x' is 2\.5"):
+        knl(a=a, x=2.5)
+
+
+def test_programs_remember_what_they_use() -> None:
+    memo: dict[Any, Any] = {}
+    knl = make_twice()
+    executors = [
+        remember(memo, number, lambda: CExecutor(knl, "kgen_kernel"))
+        for number in (0, 1, 0, *range(2, N_REMEMBERED + 1), 1, 0)
+    ]
+    assert list(memo) == [*range(2, N_REMEMBERED + 1), 0]
+    assert executors[2] is executors[0]
+    assert executors[-2] is executors[1]
+    assert executors[-1] is not executors[0]

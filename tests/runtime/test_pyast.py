@@ -1,0 +1,54 @@
+"""Python syntax trees: expressions as pymbolic means them, functions from trees."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+import pytest
+from pymbolic import parse
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.runtime.pyast import assign, const, define, from_expr, name, return_, to_function, to_text
+
+N, M = p.Variable("n"), p.Variable("m")
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        parse("2*n - 3*m + 1"),
+        parse("(n + 15) // 16 * 16"),
+        parse("(n - m) % 7"),
+        parse("n**2"),
+        p.Max((N, M, 3)),
+        p.Min((N, 2 * M)),
+        p.If(p.Comparison(N, "<", M), N + 1, M),
+        p.If(p.LogicalOr((p.Comparison(N, ">=", 3), p.Comparison(M, "==", 2))), 1, 0),
+        p.If(p.LogicalNot(p.LogicalAnd((p.Comparison(N, "!=", M), p.Comparison(N, ">", 2)))), 1, 0),
+        np.int64(3) * N,
+        4,
+    ],
+)
+def test_expressions_mean_the_same(expr: Any) -> None:
+    function = to_function(
+        define("f", ["n", "m"], [], ("more", "unknown"), [return_(from_expr(expr))]), {}
+    )
+    for n in range(-3, 20, 4):
+        for m in range(-2, 6):
+            assert function(n, m) == evaluate(expr, {"n": n, "m": m})
+
+
+def test_arguments_may_have_names_of_builtins() -> None:
+    body = [return_(from_expr(p.Max((p.Variable("max"), p.Variable("len")))))]
+    assert to_function(define("f", ["max", "len"], [], ("more", "unknown"), body), {})(3, 5) == 5
+
+
+def test_text_is_the_function() -> None:
+    tree = define("f", ["a"], ["b"], ("more", "rest"), [assign("a", const(3)), return_(name("b"))])
+    text = "def f(a=None, *more, b=None, **rest):\n    a = 3\n    return b"
+    assert to_text(tree) == text
+    assert ast.dump(ast.parse(text).body[0]) == ast.dump(ast.parse(to_text(tree)).body[0])
+    assert to_function(tree, {})(1, b=7) == 7
