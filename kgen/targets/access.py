@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import pymbolic.primitives as p
 
@@ -26,6 +27,8 @@ from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.cindex import IntegerWriter
 
 __all__ = ["AccessWriter", "is_pointer", "offset_names"]
+
+_Key: TypeAlias = tuple[int, frozenset[str]]
 
 
 def is_pointer(array: ArrayBase) -> bool:
@@ -58,10 +61,10 @@ class AccessWriter:
         self.signs = signs
         self.offsets = offset_names(kernel)
         integers.long_names.update(self.offsets.values())
-        #: By id of the access, which is kept alive: its index, and its text where no loop
-        #: variable has a value of its own.
-        self._indices: dict[int, tuple[Expr, Expr]] = {}
-        self._texts: dict[int, str] = {}
+        #: By id of the access, which is kept alive, and the loops around it: its index, and its
+        #: text where no loop variable has a value of its own.
+        self._indices: dict[_Key, tuple[Expr, Expr]] = {}
+        self._texts: dict[_Key, str] = {}
         self._is_wide: dict[str, bool] = {}
         #: Of the statement at hand: arrays are often accessed alike.
         self._values: Mapping[str, Expr] = {}
@@ -75,9 +78,10 @@ class AccessWriter:
     ) -> str:
         """Write an access inside the loops *inames*, whose variables have *values*."""
         if not values:
-            text = self._texts.get(id(access))
+            text = self._texts.get((id(access), inames))
             if text is None:
-                text = self._texts[id(access)] = self._element(access, inames, values)
+                text = self._element(access, inames, values)
+                self._texts[id(access), inames] = text
             return text
         return self._element(access, inames, values)
 
@@ -88,12 +92,12 @@ class AccessWriter:
         values: Mapping[str, Expr],
     ) -> str:
         name = _name_of(access)
-        known = self._indices.get(id(access))
+        known = self._indices.get((id(access), inames))
         if known is None:
             index = self._linear_index(access)
             if _has_division(index):
                 index = _ProvenDivisions(self.signs, inames)(index)
-            known = self._indices[id(access)] = (access, index)
+            known = self._indices[id(access), inames] = (access, index)
         return f"{name}[{self._index_text(known[1], values, self._wide(name))}]"
 
     def _index_text(self, index: Expr, values: Mapping[str, Expr], wide: bool) -> str:

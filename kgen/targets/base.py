@@ -91,6 +91,8 @@ class CFamilyTarget(Target):
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}
     #: Words that no variable of a kernel may have as its name.
     reserved_words: ClassVar[frozenset[str]] = frozenset()
+    #: More such words, where the code includes a header.
+    words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {}
 
     def type_name(self, dtype: KgenType) -> str:
         """Return the language's name of an element type, or refuse.

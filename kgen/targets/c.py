@@ -25,7 +25,7 @@ _COMPLEX = (include("complex.h"),)
 _WORDS = """
     auto break case char const continue default do double else enum extern float for goto if
     inline int long register restrict return short signed sizeof static struct switch typedef
-    union unsigned void volatile while bool true false complex I main
+    union unsigned void volatile while main
 """
 
 
@@ -66,6 +66,10 @@ class CTarget(CFamilyTarget):
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+    words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {
+        "complex.h": frozenset({"I", "complex"}),
+        "stdbool.h": frozenset({"bool", "false", "true"}),
+    }
 
 
 @dataclass(frozen=True)

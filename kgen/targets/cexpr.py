@@ -78,7 +78,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.typer = ExpressionTyper(kernel)
         self.signs = Signs(kernel)
         ranges = Ranges.of(kernel)
-        self.integers = IntegerWriter(target, self.signs, ranges, preamble, self._plain)
+        self.integers = IntegerWriter(target, self.signs, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.signs)
         self.calls = CallWriter(self)
         self.chains = ChainWriter(self)

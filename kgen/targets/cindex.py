@@ -87,12 +87,14 @@ class IntegerWriter:
         ranges: Ranges,
         preamble: Preamble,
         fallback: Fallback,
+        type_of: Callable[[Expr], NumpyType],
     ) -> None:
         self.target = target
         self.signs = signs
         self.ranges = ranges
         self.preamble = preamble
         self.fallback = fallback
+        self.type_of = type_of
         self.long_names: set[str] = set()
         self._texts: dict[str, str] = {}
 
@@ -213,12 +215,16 @@ class IntegerWriter:
     def _is_long(self, expr: Expr) -> bool:
         match expr:
             case p.Variable():
-                return expr.name in self.long_names
+                return expr.name in self.long_names or self.type_of(expr).itemsize > 4
+            case int() | np.integer():
+                return not -(2**31) <= expr < 2**31
+            case GroupHardwareAxisIndex() | LocalHardwareAxisIndex():
+                return False
             case p.Sum() | p.Product() | p.Min() | p.Max():
                 return any(self._is_long(child) for child in expr.children)
             case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
                 return self._is_long(expr.numerator) or self._is_long(expr.denominator)
-        return False
+        return self.type_of(expr).itemsize > 4
 
     def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
         self.preamble.add(*self.target.group_needs)

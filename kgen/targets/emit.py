@@ -31,7 +31,7 @@ from kgen.targets.base import CFamilyTarget
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.declarations import declare_at_top, needs_braces, place
 from kgen.targets.module import ArgumentInfo, Launch, Module
-from kgen.targets.preamble import Preamble
+from kgen.targets.preamble import Preamble, Rank
 from kgen.targets.signature import declare_function, host_driver, parameters_of
 from kgen.targets.statements import declare_and_assign, statements_of
 
@@ -58,6 +58,7 @@ def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Mo
         block = cgen.Block(_FunctionEmitter(writer, function).statements())
         heads.append(declare_function(writer, function))
         bodies += [cgen.Line(), cgen.FunctionBody(heads[-1], block)]
+    _refuse_hidden_names(kernel, target, preamble)
     preamble.add_user_code(kernel)
     top = list(preamble.generate())
     launches = tuple(
@@ -91,6 +92,23 @@ def _refuse_reserved_words(kernel: LoopKernel, target: CFamilyTarget) -> None:
         raise CodegenError(
             message(
                 f"'{taken[0]}' is a word of {target.language} and cannot be a name",
+                kernel=kernel.name,
+                hint=f"rename_argument, rename_iname, or write another name for '{taken[0]}'",
+            )
+        )
+
+
+def _refuse_hidden_names(kernel: LoopKernel, target: CFamilyTarget, preamble: Preamble) -> None:
+    """Refuse names that hide a function that the code calls, or that a header takes."""
+    called = {function.c_name for function in preamble.seen_functions}
+    for header, words in target.words_of_headers.items():
+        if (Rank.INCLUDE, header) in preamble:
+            called |= words
+    taken = sorted(kernel.all_variable_names() & called)
+    if taken:
+        raise CodegenError(
+            message(
+                f"'{taken[0]}' means something else in the {target.language} code of the kernel",
                 kernel=kernel.name,
                 hint=f"rename_argument, rename_iname, or write another name for '{taken[0]}'",
             )

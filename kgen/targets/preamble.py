@@ -69,6 +69,9 @@ class Preamble:
         for need in needs:
             self._needs.setdefault((need.rank, need.key), need.text)
 
+    def __contains__(self, key: tuple[Rank, str]) -> bool:
+        return key in self._needs
+
     def add_user_code(self, kernel: LoopKernel) -> None:
         """Add the preambles of *kernel*, and those that its generators make of what was seen."""
         info = PreambleInfo(kernel, frozenset(self.seen_dtypes), frozenset(self.seen_functions))

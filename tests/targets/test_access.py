@@ -18,7 +18,7 @@ from tests.targets.support import body_of
 
 
 def source(
-    instruction: str,
+    instruction: Any,
     *args: Any,
     domain: str = "{ [i, j]: 0 <= i, j < n }",
     target: CFamilyTarget | None = None,
@@ -108,6 +108,29 @@ def test_data_dependent_subscripts() -> None:
     where = lp.GlobalArg("where", np.int32, shape="n")
     text = source("out[i] = a[where[i] + 1]", array("m"), where, domain="{ [i]: 0 <= i < n }")
     assert "out[i] = a[where[i] + 1];" in text
+
+
+def test_long_numbers_stay_long_in_divisions() -> None:
+    where = lp.GlobalArg("where", np.int64, shape="n")
+    options: dict[str, Any] = {"domain": "{ [i]: 0 <= i < n }"}
+    text = source("out[i] = a[where[i] % 4]", array(4), where, **options)
+    assert "out[i] = a[kgen_mod_int64(where[i], 4)];" in text
+    shift = lp.ValueArg("shift", np.int64)
+    text = source("out[i] = a[(i + shift) % 4]", array(4), shift, **options)
+    assert "out[i] = a[kgen_mod_int64(i + shift, 4)];" in text
+
+
+def test_divisions_are_proved_for_each_instruction() -> None:
+    text = source(
+        ["out[i] = a[(n - 1 - i) // 2]", "best = a[(n - 1 - m) // 2]"],
+        array("n"),
+        lp.GlobalArg("best", np.float32, shape=()),
+        lp.ValueArg("m", np.int32),
+        domain="{ [i]: 0 <= i < n }",
+        options={"enforce_array_accesses_within_bounds": "no_check"},
+    )
+    assert "out[i] = a[(n - i + 1) / 2 - 1];" in text
+    assert "best[0] = a[kgen_floor_div_int32(n - m + 1, 2) - 1];" in text
 
 
 def test_the_values_of_unrolled_loops_are_merged() -> None:
