@@ -136,7 +136,8 @@ def test_numbers_of_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_temporaries_and_several_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
-    extern "C" __global__ void f0(int const *a, int n, int *t) { t[blockIdx.x] = a[blockIdx.x] + 1; }
+    extern "C" __global__ void f0(int const *a, int n, int *t)
+    { t[blockIdx.x] = a[blockIdx.x] + 1; }
     extern "C" __global__ void f1(int const *t, int n, int *out)
     { out[blockIdx.x] = t[n - 1 - blockIdx.x]; }
     """
