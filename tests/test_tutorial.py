@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import kgen as lp
+
 DOCS = Path(__file__).parent.parent / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PROMPTS = (">>>", "...")
@@ -96,6 +98,14 @@ def test_page_shows_what_happens(
 @pytest.mark.parametrize("name", ["errors.md", "language.md", "transformations.md", "tutorial.md"])
 def test_page_has_examples(name: str) -> None:
     assert len(PAGES[name]) > 5
+
+
+def test_every_transformation_is_described() -> None:
+    text = (DOCS / "transformations.md").read_text()
+    public = [name for name in dir(lp) if callable(getattr(lp, name))]
+    ours = [n for n in public if getattr(lp, n).__module__.startswith("kgen.transforms.")]
+    assert len(ours) > 30
+    assert [name for name in ours if f"`{name}" not in text and f"### {name}" not in text] == []
 
 
 PAGE = """Text.
