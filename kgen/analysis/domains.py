@@ -18,6 +18,7 @@ from kgen.ir.domain import (
     dim_min,
     dim_names,
     from_named,
+    keep_dims,
     param_names,
     sample_point,
     static_value,
@@ -223,9 +224,8 @@ def intersect_domains(domains: Sequence[BasicSet]) -> BasicSet:
 
 def drop_dims(domain: BasicSet, names: Iterable[str]) -> BasicSet:
     """Project dimensions out; what they imply for the others stays."""
-    for name in names:
-        domain = domain.project_out(_SET, _at(domain, _SET, name), 1)
-    return domain
+    dropped = set(names)
+    return keep_dims(domain, [name for name in dim_names(domain) if name not in dropped])
 
 
 def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:

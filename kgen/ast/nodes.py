@@ -67,7 +67,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a group wait; *memory* is ``local`` or ``global``."""
+    """All work-items of a group wait; *memory* is ``local``, ``global`` or both."""
 
     memory: str
     reason: str

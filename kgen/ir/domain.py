@@ -111,7 +111,12 @@ def rename_dims(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:
 
 
 def restrict(domain: BasicSet, keep: Iterable[str]) -> Set:
-    """Project *domain* onto the dimensions *keep*, as a named set.
+    """Project *domain* onto the dimensions *keep*, as a named set; see :func:`keep_dims`."""
+    return to_named(keep_dims(domain, keep))
+
+
+def keep_dims(domain: BasicSet, keep: Iterable[str]) -> BasicSet:
+    """Project *domain* onto the dimensions *keep*.
 
     Only constraints that are connected to *keep* through shared dimensions take part, and
     those on parameters alone: whether a loop elsewhere is empty is no concern of a
@@ -121,15 +126,14 @@ def restrict(domain: BasicSet, keep: Iterable[str]) -> Set:
     wanted = set(keep)
     kept = [k for k, name in enumerate(names) if name in wanted]
     if len(kept) == len(names):
-        return to_named(domain)
+        return domain
     if domain.dim(_DIV):  # quotients tie dimensions together as other dimensions do
         domain = domain.lift().flatten()
     rest = sorted({*range(domain.dim(_SET))}.difference(kept))
-    result = isl.Set.from_basic_set(_connected(domain, kept))
-    runs = _runs(rest)
-    for first, count in reversed(runs):
+    result = _connected(domain, kept)
+    for first, count in reversed(_runs(rest)):
         result = result.project_out(_SET, first, count)
-    return to_named(result)
+    return result
 
 
 def _runs(positions: list[int]) -> list[tuple[int, int]]:

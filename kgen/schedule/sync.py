@@ -69,8 +69,12 @@ class _Inserter:
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
             needs += self._spans(accesses, len(parts), outer, loop)
-        present = [k for k, part in enumerate(parts) if isinstance(part.node, Barrier)]
-        needs = [need for need in needs if not any(need.holds(k) for k in present)]
+        present = [(k, p.node) for k, p in enumerate(parts) if isinstance(p.node, Barrier)]
+        needs = [
+            need
+            for need in needs
+            if not any(need.holds(k) and need.memory in barrier.memory for k, barrier in present)
+        ]
         return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
 
     def _accesses(self, nodes: Seq[Node]) -> dict[str, list[tuple[int, Access]]]:

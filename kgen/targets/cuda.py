@@ -71,6 +71,7 @@ class CudaTarget(CFamilyTarget):
     barriers: ClassVar[Mapping[str, str]] = {
         "local": "__syncthreads()",
         "global": "__syncthreads()",
+        "local and global": "__syncthreads()",
     }
     streaming_store: ClassVar[str | None] = "__stcs"
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)

@@ -79,6 +79,7 @@ class OpenCLTarget(CFamilyTarget):
     barriers: ClassVar[Mapping[str, str]] = {
         "local": "barrier(CLK_LOCAL_MEM_FENCE)",
         "global": "barrier(CLK_GLOBAL_MEM_FENCE)",
+        "local and global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
     }
     functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS

@@ -101,3 +101,20 @@ def test_the_fewest_boundaries_are_chosen(seed: int) -> None:
     chosen = choose_boundaries(spans, count)
     assert all(any(span.holds(b) for b in chosen) for span in spans)
     assert len(chosen) == _brute_force(spans, count)
+
+
+def test_a_barrier_for_both_memories_fences_both() -> None:
+    knl = lp.make_kernel(
+        "{ [g, i, j]: 0 <= g < n and 0 <= i, j < 16 }",
+        """
+        <> t[i] = a[g, i] {id=fill}
+        b[g, i] = i {id=put}
+        c[g, j] = t[15 - j] + b[g, 15 - j] {dep=fill:put}
+        """,
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.add_dtypes(knl, {"a": "float32", "b": "int32"})
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    text = lp.generate_code_v2(knl).device_code()
+    assert "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)" in text

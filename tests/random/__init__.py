@@ -1,0 +1,1 @@
+"""Random kernels with random transformations, and what they are held against."""

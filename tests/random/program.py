@@ -1,0 +1,191 @@
+"""A kernel and its transformations as data: made, changed, minimized, and printed as Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import kgen as lp
+
+__all__ = ["ArrayDecl", "Linear", "Program", "Step", "minimize"]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``n*N + m*M + c`` with sizes N and M that are not negative."""
+
+    n: int = 0
+    m: int = 0
+    c: int = 0
+
+    def __add__(self, other: Linear | int) -> Linear:
+        more = Linear(c=other) if isinstance(other, int) else other
+        return Linear(self.n + more.n, self.m + more.m, self.c + more.c)
+
+    def __str__(self) -> str:
+        names = [name for name, factor in (("n", self.n), ("m", self.m)) for _ in range(factor)]
+        text = " + ".join([*names, str(self.c)] if self.c or not names else names)
+        return text.replace("+ -", "- ")
+
+    def largest(self, other: Linear) -> Linear:
+        """Return what is at least as large as both, for all sizes."""
+        return Linear(max(self.n, other.n), max(self.m, other.m), max(self.c, other.c))
+
+
+@dataclass(frozen=True)
+class ArrayDecl:
+    """The declaration of an array; ``values`` are what its elements may be before a run."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+    space: str = "global"
+    is_inferred: bool = False
+    values: range = range(-4, 5)
+
+    def make(self) -> lp.GlobalArg | lp.TemporaryVariable:
+        """Declare it to kgen."""
+        if self.space == "global":
+            shape: Any = lp.auto if self.is_inferred else self.shape
+            return lp.GlobalArg(self.name, self.dtype, shape=shape)
+        space = getattr(lp.AddressSpace, self.space.upper())
+        return lp.TemporaryVariable(self.name, self.dtype, shape=self.shape, address_space=space)
+
+    def __str__(self) -> str:
+        start = f"{self.name!r}, {self.dtype!r}, shape="
+        if self.space == "global":
+            return f"lp.GlobalArg({start}{'lp.auto' if self.is_inferred else self.shape})"
+        space = f"lp.AddressSpace.{self.space.upper()}"
+        return f"lp.TemporaryVariable({start}{self.shape}, address_space={space})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One transformation, by name."""
+
+    function: str
+    args: tuple[Any, ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, unit: lp.TranslationUnit) -> lp.TranslationUnit:
+        function = getattr(lp, self.function)
+        result: lp.TranslationUnit = function(unit, *self.args, **dict(self.options))
+        return result
+
+    def __str__(self) -> str:
+        parts = ["knl", *map(repr, self.args), *(f"{k}={v!r}" for k, v in self.options)]
+        return f"knl = lp.{self.function}({', '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel and its transformations, as a user would write them; prints as such."""
+
+    domains: tuple[str, ...]
+    lines: tuple[str, ...]
+    arrays: tuple[ArrayDecl, ...]
+    assumptions: str = ""
+    #: those to be declared; others are known from domains and shapes
+    parameters: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    #: what was tried and not accepted
+    refused: tuple[Step, ...] = ()
+    #: how many loops of variable length are nested
+    depth: int = 1
+
+    def make(self, name: str = "kernel", target: Any = None) -> lp.TranslationUnit:
+        """Make the kernel as it is written, before its transformations."""
+        return lp.make_kernel(
+            list(self.domains),
+            "\n".join(self.lines),
+            [
+                *(array.make() for array in self.arrays),
+                *(lp.ValueArg(parameter, "int32") for parameter in self.parameters),
+                "...",
+            ],
+            name=name,
+            assumptions=self.assumptions,
+            target=lp.CTarget() if target is None else target,
+        )
+
+    def transform(self, unit: lp.TranslationUnit) -> lp.TranslationUnit:
+        """Apply the transformations that were accepted."""
+        for step in self.steps:
+            unit = step(unit)
+        return unit
+
+    def declared(self) -> Program:
+        """Return this with the shapes of all arrays given, none to be inferred."""
+        given = (dataclasses.replace(array, is_inferred=False) for array in self.arrays)
+        return dataclasses.replace(self, arrays=tuple(given))
+
+    def parameter_sets(self, unit: lp.TranslationUnit) -> list[dict[str, int]]:
+        """Return sizes to run it for: those that its assumptions allow, and small."""
+        sizes = {
+            1: ((0, 2), (1, 0), (4, 3), (13, 8), (12, 12)),
+            2: ((0, 1), (1, 2), (4, 6), (6, 4), (7, 7)),
+        }.get(self.depth, ((0, 1), (2, 3), (4, 4), (5, 4)))
+        kernel = unit.default_entrypoint
+        names = sorted(kernel.all_params() | {"n", "m"}.intersection(kernel.arg_dict))
+        fixed = {k: v for s in self.steps if s.function == "fix_parameters" for k, v in s.options}
+        assumed = [self.assumptions, *(s.args[0] for s in self.steps if s.function == "assume")]
+        found: list[dict[str, int]] = []
+        for n, m in sizes:
+            values = {"n": n, "m": m, **fixed}
+            chosen = {name: values[name] for name in sorted({*names, *fixed})}
+            if chosen not in found and all(_holds(text, values) for text in assumed):
+                found.append(chosen)
+        return found
+
+    def smaller(self) -> list[Program]:
+        """Return what it may be reduced to when it fails: a step or a statement less."""
+        result = [
+            dataclasses.replace(self, steps=(*self.steps[:k], *self.steps[k + 1 :]))
+            for k in range(len(self.steps))
+        ]
+        for k, line in enumerate(self.lines):
+            found = re.search(r"id=(\w+)", line)
+            name = found[1] if found else ""
+            rest = (*self.lines[:k], *self.lines[k + 1 :])
+            if rest and name:
+                kept = tuple(re.sub(rf"(?<=[=*:]){name}(:|(?=[,}}]))", "", text) for text in rest)
+                used = set(re.findall(r"\w+", " ".join(kept)))
+                arrays = tuple(a for a in self.arrays if a.name in used)
+                result.append(dataclasses.replace(self, lines=kept, arrays=arrays))
+        return result
+
+    def __str__(self) -> str:
+        body = "\n".join(f"    {line}" for text in self.lines for line in text.splitlines())
+        sizes = [f"lp.ValueArg({name!r}, 'int32')" for name in self.parameters]
+        data = ",\n     ".join([*map(str, self.arrays), *sizes, '"..."'])
+        head = (
+            f"knl = lp.make_kernel(\n    {list(self.domains)!r},\n"
+            f'    """\n{body}\n    """,\n    [{data}],\n'
+            f"    assumptions={self.assumptions!r}, target=lp.CTarget())"
+        )
+        return "\n".join([head, *map(str, self.steps)])
+
+
+def minimize(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """Drop steps and statements as long as what is left *fails*."""
+    for smaller in program.smaller():
+        if fails(smaller):
+            return minimize(smaller, fails)
+    return program
+
+
+def _holds(assumptions: str, values: dict[str, int]) -> bool:
+    """Evaluate assumptions of the forms that random kernels have."""
+    for text in filter(None, assumptions.split(" and ")):
+        match re.fullmatch(r"(\w) (>=|mod) (\w+)( = 0)?", text.strip()):
+            case None:
+                raise ValueError(f"'{text}' is of no known form")
+            case found:
+                left, sign, right = values[found[1]], found[2], found[3]
+                bound = values[right] if right in values else int(right)
+                if left % bound if sign == "mod" else left < bound:
+                    return False
+    return True
