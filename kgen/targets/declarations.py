@@ -40,10 +40,19 @@ class Placement:
 
 def needs_braces(children: tuple[Node, ...], at: int) -> bool:
     """Tell whether child number *at* of a block defines a name that ends before the block."""
-    child = children[at]
-    while isinstance(child, Comment):
-        child = child.body
-    return isinstance(child, Let) and at < len(children) - 1
+    return at < len(children) - 1 and _leaves_name(children[at])
+
+
+def _leaves_name(node: Node) -> bool:
+    """Tell whether the statements of *node* define a name to the end of the braces around."""
+    match node:
+        case Let():
+            return True
+        case Comment():
+            return _leaves_name(node.body)
+        case Block():
+            return bool(node.children) and _leaves_name(node.children[-1])
+    return False
 
 
 def place(kernel: LoopKernel, function: DeviceFunction) -> Placement:

@@ -199,7 +199,7 @@ class _FunctionEmitter:
             case Run():
                 self._run(node, out)
             case For():
-                out.append(self._for(node))
+                out.extend(self._for(node))
             case If():
                 out.append(self._if(node))
             case Let():
@@ -219,7 +219,7 @@ class _FunctionEmitter:
         """Tell the writer that variables have no values: bounds and conditions of the tree."""
         self.writer.enter(frozenset(), {})
 
-    def _for(self, node: For) -> cgen.Generable:
+    def _for(self, node: For) -> list[cgen.Generable]:
         self._outside()
         first = self._value(node.first, node.dtype)
         start = f"{self.writer.type_name(node.dtype)} {node.iname} = {first}"
@@ -231,9 +231,7 @@ class _FunctionEmitter:
         comment = node.comment
         if comment is None and self.kernel.options.annotate_inames:
             comment = f"loop over '{node.iname}'"
-        if comment is None:
-            return loop
-        return cgen.Collection([cgen.LineComment(comment), loop])
+        return [loop] if comment is None else [cgen.LineComment(comment), loop]
 
     def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""

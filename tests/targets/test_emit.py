@@ -102,6 +102,14 @@ def test_loops() -> None:
 def test_loops_are_annotated_if_options_ask_for_it() -> None:
     knl = kernel(COPY, options={"annotate_inames": True})
     assert lines(knl, loop(run("copy")))[0] == "// loop over 'i'"
+    assert lines(knl, If(parse("n > 3"), loop(run("copy")))) == [
+        "if (n > 3)",
+        "{",
+        "  // loop over 'i'",
+        "  for (int i = 0; i < n; ++i)",
+        "    out[i] = a[i];",
+        "}",
+    ]
 
 
 def test_long_loops() -> None:
@@ -135,6 +143,7 @@ def test_names_end_with_the_block_that_defines_them() -> None:
         "out[i] = a[i];",
     ]
     assert lines(kernel(COPY), Comment("last", first))[0] == "// last"
+    assert lines(kernel(COPY), Block((Block((run("copy", i=0), first)), first)))[0] == "{"
 
 
 def test_values_of_loop_variables() -> None:
