@@ -1,0 +1,187 @@
+"""IR values as JSON and back: for caches that must not run code when they are read."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+from constantdict import constantdict
+
+from kgen.errors import KgenError
+from kgen.ir.domain import BasicSet, Set
+from kgen.ir.reductions import REDUCTIONS, ReductionOperation
+
+__all__ = ["CodecError", "decode", "encode"]
+
+#: The key of a JSON object that says what it stands for.
+_KIND: Final = "kind"
+
+
+class CodecError(KgenError):
+    """A value that has no JSON form, or JSON of a program that this one does not know."""
+
+
+def encode(value: Any) -> str:
+    """Write *value* as JSON: dataclasses, expressions, isl sets, containers, numpy data.
+
+    Equal values give equal texts, in every process. Raises :class:`CodecError` for others.
+    """
+    try:
+        return json.dumps(_pack(value), separators=(",", ":"), allow_nan=False)
+    except (RecursionError, ValueError) as error:
+        raise CodecError(f"this value has no JSON form: {error}") from None
+
+
+def decode(text: str) -> Any:
+    """Read what :func:`encode` wrote.
+
+    Classes and functions are those of modules that are imported already; nothing else is
+    called or imported. Raises :class:`CodecError` where one is missing.
+    """
+    try:
+        return _unpack(json.loads(text))
+    except CodecError:
+        raise
+    except (KgenError, TypeError, ValueError, KeyError, RecursionError) as error:
+        raise CodecError(f"this is no JSON of a value: {error!r}") from None
+
+
+def _pack(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    for kind, pack in _PACKERS:
+        if isinstance(value, kind):
+            return pack(value)
+    if dataclasses.is_dataclass(value):
+        fields = [field for field in dataclasses.fields(value) if field.init and field.compare]
+        packed = {field.name: _pack(getattr(value, field.name)) for field in fields}
+        return {_KIND: "object", "class": _name_of(type(value)), "fields": packed}
+    if callable(value):
+        return {_KIND: "name", "value": _name_of(value)}
+    raise CodecError(f"a {type(value).__name__} has no JSON form")
+
+
+def _pack_dtype(value: np.dtype[Any]) -> Any:
+    if value.fields is not None or value.hasobject:
+        raise CodecError(f"the type {value} has no JSON form")
+    return {_KIND: "dtype", "value": value.str}
+
+
+def _pack_array(value: np.ndarray[Any, Any]) -> Any:
+    content = _bytes(np.ascontiguousarray(value).tobytes())
+    shape = list(value.shape)
+    return {_KIND: "array", "type": _pack_dtype(value.dtype), "shape": shape, "value": content}
+
+
+def _pack_map(value: Mapping[Any, Any]) -> Any:
+    items = [[_pack(key), _pack(item)] for key, item in value.items()]
+    return {_KIND: type(value).__name__, "items": sorted(items, key=json.dumps)}
+
+
+def _pack_set(value: Iterable[Any]) -> Any:
+    items = sorted((_pack(item) for item in value), key=json.dumps)
+    return {_KIND: type(value).__name__, "items": items}
+
+
+def _pack_reduction(value: ReductionOperation) -> Any:
+    if REDUCTIONS.get(value.name) is not value:
+        raise CodecError(f"the reduction {value.name} is none of kgen's own")
+    return {_KIND: "reduction", "name": value.name}
+
+
+#: By type, the first that fits: numpy's float64 is a float, an enumeration may be an int.
+_PACKERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
+    (Enum, lambda v: {_KIND: "enum", "class": _name_of(type(v)), "name": v.name}),
+    (np.generic, lambda v: {_KIND: "number", "type": v.dtype.str, "value": _bytes(v.tobytes())}),
+    (int, int),
+    (float, lambda v: {_KIND: "float", "value": v.hex()}),
+    (complex, lambda v: {_KIND: "complex", "value": [v.real.hex(), v.imag.hex()]}),
+    (bytes, lambda v: {_KIND: "bytes", "value": _bytes(v)}),
+    (np.dtype, _pack_dtype),
+    (np.ndarray, _pack_array),
+    (list, lambda v: [_pack(item) for item in v]),
+    (tuple, lambda v: {_KIND: "tuple", "items": [_pack(item) for item in v]}),
+    (frozenset, _pack_set),
+    (set, _pack_set),
+    (constantdict, _pack_map),
+    (dict, _pack_map),
+    (type, lambda v: {_KIND: "name", "value": _name_of(v)}),
+    (ReductionOperation, _pack_reduction),
+    (BasicSet, lambda v: {_KIND: "BasicSet", "text": str(v)}),
+    (Set, lambda v: {_KIND: "Set", "text": str(v)}),
+)
+
+
+def _unpack(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_unpack(item) for item in data]
+    return _UNPACKERS[data[_KIND]](data) if isinstance(data, dict) else data
+
+
+def _unpack_number(data: Mapping[str, Any]) -> Any:
+    return np.frombuffer(base64.b64decode(data["value"]), data["type"])[0]
+
+
+def _unpack_array(data: Mapping[str, Any]) -> Any:
+    content = np.frombuffer(base64.b64decode(data["value"]), _unpack(data["type"]))
+    return content.reshape(data["shape"]).copy()
+
+
+def _unpack_map(data: Mapping[str, Any]) -> dict[Any, Any]:
+    return {_unpack(key): _unpack(item) for key, item in data["items"]}
+
+
+def _unpack_object(data: Mapping[str, Any]) -> Any:
+    of = _named(data["class"])
+    if not (isinstance(of, type) and dataclasses.is_dataclass(of)):
+        raise CodecError(f"{data['class']} is no dataclass")
+    return of(**{name: _unpack(value) for name, value in data["fields"].items()})
+
+
+_UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
+    "enum": lambda d: _named(d["class"])[d["name"]],
+    "number": _unpack_number,
+    "float": lambda d: float.fromhex(d["value"]),
+    "complex": lambda d: complex(*map(float.fromhex, d["value"])),
+    "bytes": lambda d: base64.b64decode(d["value"]),
+    "dtype": lambda d: np.dtype(d["value"]),
+    "array": _unpack_array,
+    "tuple": lambda d: tuple(map(_unpack, d["items"])),
+    "frozenset": lambda d: frozenset(map(_unpack, d["items"])),
+    "set": lambda d: set(map(_unpack, d["items"])),
+    "constantdict": lambda d: constantdict(_unpack_map(d)),
+    "dict": _unpack_map,
+    "name": lambda d: _named(d["value"]),
+    "reduction": lambda d: REDUCTIONS[d["name"]],
+    "BasicSet": lambda d: BasicSet(d["text"]),
+    "Set": lambda d: Set(d["text"]),
+    "object": _unpack_object,
+}
+
+
+def _bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _name_of(value: Any) -> str:
+    """Return ``module:name`` of a class or function that can be found by it."""
+    name = f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
+    if _named(name) is not value:
+        raise CodecError(f"{value!r} cannot be found by its name")
+    return name
+
+
+def _named(name: str) -> Any:
+    module_name, _, path = name.partition(":")
+    found: Any = sys.modules.get(module_name)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise CodecError(f"there is no {name} in this program")
+    return found

@@ -1,0 +1,88 @@
+"""Results of functions, such as long transformations, kept on disk."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from kgen.errors import KgenError
+from kgen.ir.codec import CodecError, decode, encode
+from kgen.runtime.cache import DiskCache, content_key, process_caches
+
+__all__ = ["memoize_on_disk"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> Callable[P, R]:
+    """Keep the results of *function* in the disk cache, and take them from there.
+
+    ::
+
+        @memoize_on_disk
+        def transform(knl, tile):
+            return split_iname(knl, "i", tile)
+
+    The function's result must follow from its arguments and its own source, and from kgen.
+    Kernels, expressions, numbers, texts, arrays and containers of these are kept; where an
+    argument or a result is something else, the function is called, as if without this.
+    """
+    source = _source_of(function)
+
+    @functools.wraps(function)
+    def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
+        used = process_caches.disk if disk is None else disk
+        if source is None or not used.enabled:
+            return function(*args, **kwargs)
+        try:
+            key = content_key("memoize", _own_identity(), source, encode((args, kwargs)))
+        except CodecError:
+            return function(*args, **kwargs)
+        content = used.load(key)
+        if content is not None:
+            try:
+                found: R = decode(content.decode())
+                return found
+            except CodecError:  # from a program with other classes
+                pass
+        result = function(*args, **kwargs)
+        text = _faithful_text(result)
+        if text is not None:
+            used.store(key, text.encode())
+        return result
+
+    return memoized
+
+
+def _faithful_text(value: Any) -> str | None:
+    """Return the JSON of *value* if an equal value comes back from it."""
+    try:
+        text = encode(value)
+        return text if encode(decode(text)) == text else None
+    except KgenError:
+        return None
+
+
+def _source_of(function: Callable[..., Any]) -> str | None:
+    """Return what a function does, as text; ``None`` if it uses variables around it."""
+    if inspect.getclosurevars(function).nonlocals:
+        return None
+    try:
+        text = inspect.getsource(function)
+    except OSError:  # typed into a prompt
+        return None
+    return f"{function.__module__}:{function.__qualname__}\n{text}"
+
+
+@functools.lru_cache(maxsize=1)
+def _own_identity() -> str:
+    """Describe the files of kgen, whose change may change what transformations do."""
+    package = Path(__file__).parent.parent
+    files = sorted(package.rglob("*.py"))
+    return "\n".join(
+        f"{file.relative_to(package)} {content_key(file.read_bytes())}" for file in files
+    )
