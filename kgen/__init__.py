@@ -106,6 +106,9 @@ from kgen.runtime.cache import (
 from kgen.runtime.executor import (
     ExecutorBase,
 )
+from kgen.runtime.memoize import (
+    memoize_on_disk,
+)
 from kgen.targets.base import (
     CFamilyTarget,
 )
@@ -320,6 +323,7 @@ __all__ = [
     "make_reduction_inames_unique",
     "map_domain",
     "map_instructions",
+    "memoize_on_disk",
     "options",
     "preprocess_kernel",
     "prioritize_loops",
