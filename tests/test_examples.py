@@ -18,10 +18,11 @@ LISTED = (EXAMPLES / "README.md").read_text()
 def run_example(name: str, *arguments: str, **environment: str) -> str:
     """Run an example as a user does; return what it prints."""
     command = [sys.executable, str(EXAMPLES / name), *arguments]
+    path = [str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         command,
         cwd=EXAMPLES.parent,
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), **environment},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment},
         capture_output=True,
         text=True,
         check=False,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from typing import Any
 
 import islpy as isl
@@ -493,23 +491,6 @@ def test_c_code_declares_what_it_reads_and_writes() -> None:
     kernel = make([code])
     assert loops(kernel) == {"insn": "i"}
     assert flow(kernel) == {"b": "out", "x": "value"}
-
-
-# -- size -----------------------------------------------------------------------------
-
-
-def test_time_grows_with_the_number_of_instructions_only() -> None:
-    def seconds(count: int, seed: int) -> float:
-        names = [f"x{seed}_{k}" for k in range(count + 1)]
-        pairs = itertools.pairwise(names)
-        text = "\n".join(f"{after}[i] = 2*{before}[i] + 1" for before, after in pairs)
-        start = time.perf_counter()
-        make(text, "{ [i]: 0 <= i < n }")
-        return time.perf_counter() - start
-
-    small = min(seconds(200, seed) for seed in range(3))
-    large = min(seconds(1600, seed) for seed in range(3, 5))
-    assert large < 8 * small * 2.5
 
 
 def test_barriers_and_c_code_print_with_their_options() -> None:
