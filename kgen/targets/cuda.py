@@ -14,7 +14,7 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
-from kgen.targets.preamble import Need, include
+from kgen.targets.preamble import Need, Rank, include
 
 __all__ = ["CudaTarget", "PyCudaTarget"]
 
@@ -66,8 +66,14 @@ class CudaTarget(CFamilyTarget):
     local_qualifier: ClassVar[str] = "__shared__"
     table_qualifier: ClassVar[str] = "static __constant__"
     helper_qualifier: ClassVar[str] = "static __device__ inline"
-    group_index: ClassVar[tuple[str, ...]] = tuple(f"(int) blockIdx.{axis}" for axis in "xyz")
-    local_index: ClassVar[tuple[str, ...]] = tuple(f"(int) threadIdx.{axis}" for axis in "xyz")
+    group_index: ClassVar[tuple[str, ...]] = ("gid(x)", "gid(y)", "gid(z)")
+    local_index: ClassVar[tuple[str, ...]] = ("lid(x)", "lid(y)", "lid(z)")
+    group_needs: ClassVar[tuple[Need, ...]] = (
+        Need(Rank.MACRO, "lid gid 1", "#define gid(AXIS) ((int) blockIdx.AXIS)"),
+    )
+    local_needs: ClassVar[tuple[Need, ...]] = (
+        Need(Rank.MACRO, "lid gid 0", "#define lid(AXIS) ((int) threadIdx.AXIS)"),
+    )
     barriers: ClassVar[Mapping[str, str]] = {
         "local": "__syncthreads()",
         "global": "__syncthreads()",

@@ -168,11 +168,13 @@ def test_hardware_axes() -> None:
     )
     on_cuda = emit(kernel(COPY, target=CudaTarget()), run("copy", i=i), locals=(128, 2))
     assert on_cuda.device_source == (
+        "#define lid(AXIS) ((int) threadIdx.AXIS)\n"
+        "#define gid(AXIS) ((int) blockIdx.AXIS)\n"
+        "\n"
         'extern "C" __global__ void __launch_bounds__(256) k('
         "float const *__restrict__ a, float *__restrict__ out, int const n)\n"
         "{\n"
-        "  out[128 * (int) blockIdx.x + (int) threadIdx.x] = "
-        "a[128 * (int) blockIdx.x + (int) threadIdx.x];\n"
+        "  out[128 * gid(x) + lid(x)] = a[128 * gid(x) + lid(x)];\n"
         "}"
     )
     assert "extern" not in emit(kernel(COPY, target=CudaTarget(False)), run("copy")).device_source
