@@ -102,7 +102,7 @@ def seconds(launch: Callable[[], Any], rounds: int) -> float:
     """Return the median of the times of single launches, by device events."""
     for _ in range(3):
         launch()
-    times = []
+    times: list[float] = []
     for _ in range(rounds):
         start, stop = drv.Event(), drv.Event()
         start.record()
@@ -117,7 +117,8 @@ def copy_bandwidth(rounds: int) -> float:
     count = 1 << 30
     source, target = drv.mem_alloc(count), drv.mem_alloc(count)
     drv.memset_d32(source, 0x3F9D70A4, count // 4)
-    return 2 * count / seconds(lambda: drv.memcpy_dtod_async(target, source, count), rounds)
+    duration = seconds(lambda: drv.memcpy_dtod_async(target, source, count), rounds)
+    return 2 * count / duration
 
 
 def run(case: Case, rounds: int) -> float:
@@ -130,7 +131,7 @@ def run(case: Case, rounds: int) -> float:
     worst = float(np.abs(case.check(out.get())).max())
     if not worst < 1e-4:
         raise SystemExit(f"{case.title}: wrong by {worst}")
-    return (sum(a.nbytes for a in arrays.values()) + out.nbytes) / duration
+    return float(sum(a.nbytes for a in (*arrays.values(), out))) / duration
 
 
 def main() -> None:

@@ -178,7 +178,7 @@ def warn(
     silenced: Iterable[str] = (),
 ) -> None:
     """Emit a warning that names its *silencer*, unless *silenced* holds that."""
-    if silencer in silenced or silencer.split("(")[0] in silenced:
+    if silencer in silenced or silencer.split("(", maxsplit=1)[0] in silenced:
         return
     warnings.warn(
         f"{text} (add '{silencer}' to silenced_warnings of the kernel to disable)",

@@ -26,13 +26,8 @@ def canonical(value: Any) -> str:
             return repr(value)
         case Enum():
             return f"{type(value).__name__}.{value.name}"
-        case np.dtype():
-            return f"dtype({value.str})"
-        case np.ndarray():
-            content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-            return f"array({value.dtype.str},{value.shape},{content})"
-        case np.generic():
-            return f"{value.dtype.str}({value!r})"
+        case np.dtype() | np.ndarray() | np.generic():
+            return _canonical_numpy(value)
         case tuple() | list():
             return "(" + ",".join(map(canonical, value)) + ")"
         case frozenset() | set():
@@ -50,3 +45,12 @@ def canonical(value: Any) -> str:
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
     return f"{type(value).__qualname__}({value})"
+
+
+def _canonical_numpy(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return f"dtype({value.str})"
+    if isinstance(value, np.generic):
+        return f"{value.dtype.str}({value!r})"
+    content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+    return f"array({value.dtype.str},{value.shape},{content})"

@@ -16,8 +16,10 @@ from kgen.ir.domain import BasicSet, Set, as_basic_set
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
 _ISL_WORDS = frozenset(
-    ("and", "or", "not", "exists", "mod", "floor", "ceil", "floord", "ceild", "min", "max")
-    + ("implies", "true", "false", "True", "False")
+    (
+        *("and", "or", "not", "exists", "implies", "true", "false", "True", "False"),
+        *("mod", "floor", "ceil", "floord", "ceild", "min", "max"),
+    )
 )
 
 

@@ -25,14 +25,14 @@ def get_dot_dependency_graph(
     iname_cluster: bool = True,
     use_insn_id: bool = False,
 ) -> str:
-    """Return the dependencies of a kernel as a graph in dot, graphviz's language.
+    r"""Return the dependencies of a kernel as a graph in dot, graphviz's language.
 
     Arrows go from what comes first to what waits for it. *iname_cluster* puts the
     instructions inside the same loops into a frame; *use_insn_id* labels with ids instead
     of instructions.
 
     >>> import kgen as lp
-    >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\\nb[i] = t {id=put}")
+    >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\nb[i] = t {id=put}")
     >>> "get -> put" in lp.get_dot_dependency_graph(knl, use_insn_id=True)
     True
     """

@@ -51,11 +51,15 @@ def _numpy(dtype: KgenType) -> np.dtype[Any]:
 
 def _largest(dtype: KgenType) -> Expr:
     kind = _numpy(dtype)
+    if kind.kind == "b":
+        return kind.type(True)
     return kind.type(np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).max)
 
 
 def _smallest(dtype: KgenType) -> Expr:
     kind = _numpy(dtype)
+    if kind.kind == "b":
+        return kind.type(False)
     return kind.type(-np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).min)
 
 
@@ -127,7 +131,9 @@ REDUCTIONS: dict[str, ReductionOperation] = {
             lambda a, b: (p.Variable("min")(a[0], b[0]),),
             _same,
         ),
-        ReductionOperation("any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool),
+        ReductionOperation(
+            "any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool
+        ),
         ReductionOperation(
             "all", 1, lambda d: (1,), lambda a, b: (p.LogicalAnd((a[0], b[0])),), _bool
         ),
@@ -153,5 +159,6 @@ def parse_reduction_op(name: str) -> ReductionOperation:
     """
     op = REDUCTIONS.get(name)
     if op is None:
-        raise KgenError(f"'{name}' is not a reduction operation\n  hint: {near_names(name, REDUCTIONS)}")
+        hint = near_names(name, REDUCTIONS)
+        raise KgenError(f"'{name}' is not a reduction operation\n  hint: {hint}")
     return op

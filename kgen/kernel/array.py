@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from kgen.ir.data import (
+    ArrayBase,
+)
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
@@ -9,9 +12,6 @@ from kgen.ir.layout import (
     SeparateArrayArrayDimTag,
     VectorArrayDimTag,
     parse_array_dim_tags,
-)
-from kgen.ir.data import (
-    ArrayBase,
 )
 
 __all__ = [

@@ -11,6 +11,15 @@ from kgen.ir.data import (
     TemporaryVariable,
     ValueArg,
 )
+from kgen.ir.instruction import (
+    Assignment,
+    BarrierInstruction,
+    CallInstruction,
+    CInstruction,
+    InstructionBase,
+    MultiAssignmentBase,
+    NoOpInstruction,
+)
 from kgen.ir.tags import (
     AutoFitLocalInameTag,
     AxisTag,
@@ -19,28 +28,19 @@ from kgen.ir.tags import (
     GroupInameTag,
     HardwareConcurrentTag,
     IlpBaseTag,
-    InOrderSequentialSequentialTag,
     InameImplementationTag,
+    InOrderSequentialSequentialTag,
     LocalInameTag,
     LocalInameTagBase,
     LoopedIlpTag,
-    UnrollTag,
     UnrolledIlpTag,
+    UnrollTag,
     VectorizeTag,
     parse_tag,
 )
 from kgen.ir.types import (
     AddressSpace,
     auto,
-)
-from kgen.ir.instruction import (
-    Assignment,
-    BarrierInstruction,
-    CInstruction,
-    CallInstruction,
-    InstructionBase,
-    MultiAssignmentBase,
-    NoOpInstruction,
 )
 
 __all__ = [

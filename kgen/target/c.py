@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kgen.targets.base import (
+    CFamilyTarget,
+)
 from kgen.targets.c import (
     CTarget,
     CWithGNULibcTarget,
     ExecutableCTarget,
     ExecutableCWithGNULibcTarget,
-)
-from kgen.targets.base import (
-    CFamilyTarget,
 )
 
 __all__ = [
