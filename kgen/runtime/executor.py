@@ -66,7 +66,8 @@ class ExecutorBase:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make the class of the new executor, and it."""
-        return super().__new__(type(cls.__name__, (cls,), {"__doc__": cls.__doc__}))
+        own = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+        return super().__new__(type(cls.__name__, (cls,), own))
 
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, *, caches: ProcessCaches = process_caches

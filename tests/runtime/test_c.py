@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgen.errors import CompilationError, InvocationError
 from kgen.ir.target import TargetBase
+from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import clear_in_mem_caches
+from kgen.runtime.refusals import CallChecker
 from kgen.targets.module import Launch, Module
 from tests.runtime.handmade import Dtypes, array, module, program, value
 
@@ -437,6 +441,60 @@ def test_cache_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("KGEN_CACHE_DIR", str(tmp_path / "file"))
     made = module("void f(int *out) { out[0] = 6; }", array("out", "i4", "1", "out"))
     assert program(HostTarget(), made, monkeypatch)()[1][0][0] == 6
+
+
+@st.composite
+def arrays(draw: Any) -> np.ndarray[Any, Any]:
+    """Draw an array that fits by chance only: its shape, type and layout."""
+    shape = draw(st.lists(st.integers(0, 3), min_size=1, max_size=2))
+    dtype = draw(st.sampled_from([np.float32, np.float32, np.float64]))
+    array = np.ones(shape, dtype, order=draw(st.sampled_from("CF")))
+    return array[:: draw(st.sampled_from([1, 1, -1]))]
+
+
+@st.composite
+def calls(draw: Any) -> dict[str, Any]:
+    """Draw the arguments of a good call, with one that may be bad instead."""
+    n, m = draw(st.integers(0, 3)), draw(st.integers(1, 3))
+    fitting = {
+        "a": np.ones((n, m), np.float32),
+        "b": np.arange(n + m + 1, dtype=np.float32),
+        "out": draw(st.sampled_from([None, np.zeros((n, m), np.float32)])),
+        "n": draw(st.sampled_from([None, n, np.int64(n)])),
+    }
+    number = st.one_of(st.integers(-1, 4), st.sampled_from([2.0, "2", np.int8(2)]))
+    name = draw(st.sampled_from([None, *fitting]))
+    bad = {name: draw(number if name == "n" else arrays())} if name else {}
+    return {**fitting, **bad}
+
+
+@given(calls())
+def test_quick_checks_and_reasons_agree(arguments: dict[str, Any]) -> None:
+    source = """
+    void f(float const *a, float const *b, int n, int m, float *out)
+    { for (int i = 0; i < n; ++i) for (int j = 0; j < m; ++j) out[i*m + j] = a[i*m + j] + b[n+m]; }
+    """
+    made = module(
+        source,
+        array("a", "f4", "n,m"),
+        array("b", "f4", "n + m + 1"),
+        value("n"),
+        value("m"),
+        array("out", "f4", "n,m", "out"),
+    )
+    reason = None
+    try:
+        CallChecker(Contract.of(made)).check(arguments)
+    except InvocationError as error:
+        reason = str(error)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        knl = program(HostTarget(), made, monkeypatch)
+        if reason is None:
+            a, b = arguments["a"], arguments["b"]
+            np.testing.assert_array_equal(knl(**arguments)[1][0], a + b[-1])
+        else:
+            assert refusal(knl, **arguments) == reason
+            assert "do not fit the kernel" not in reason
 
 
 def test_threads(knl: Any) -> None:

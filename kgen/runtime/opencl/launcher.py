@@ -40,7 +40,7 @@ class Launcher:
         """Tell whether the queue has put all *events* before the next launch."""
         for event in events:
             if id(event) not in self.waited_for:
-                for known in self.recent:
+                for known in reversed(self.recent):
                     if known is event:
                         break
                 else:
