@@ -37,6 +37,14 @@ from kgen.frontend import (
     make_function,
     make_kernel,
 )
+from kgen.ir.atomicity import (
+    AtomicInit,
+    AtomicUpdate,
+    MemoryOrdering,
+    MemoryScope,
+    OrderedAtomic,
+    VarAtomicity,
+)
 from kgen.ir.data import (
     ArrayArg,
     ConstantArg,
@@ -58,20 +66,14 @@ from kgen.ir.graph import (
 )
 from kgen.ir.instruction import (
     Assignment,
-    AtomicInit,
-    AtomicUpdate,
     BarrierInstruction,
     CallInstruction,
     CInstruction,
     InstructionBase,
-    MemoryOrdering,
-    MemoryScope,
     MultiAssignmentBase,
     NoOpInstruction,
-    OrderedAtomic,
     UniqueName,
     UseStreamingStoreTag,
-    VarAtomicity,
 )
 from kgen.ir.kernel import (
     LoopKernel,

@@ -18,9 +18,10 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import EvaluationMapper
 
+from kgen.ir.assignee import assignee_name
 from kgen.ir.domain import BasicSet, dim_names, param_names
 from kgen.ir.expr import Reduction, TypeCast
-from kgen.ir.instruction import Assignment, InstructionBase, assignee_name
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 
 Point = tuple[int, ...]

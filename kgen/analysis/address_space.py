@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kgen.errors import WriteRaceConditionWarning, warn
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.instruction import InstructionBase, assignee_name
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import LocalInameTagBase
 from kgen.ir.types import AddressSpace, auto

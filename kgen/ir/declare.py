@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError, message, near_names
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import (
     ArrayArg,
     ArrayBase,
@@ -21,13 +22,7 @@ from kgen.ir.data import (
 )
 from kgen.ir.dependencies import where
 from kgen.ir.expr import LinearSubscript
-from kgen.ir.instruction import (
-    Assignment,
-    CallInstruction,
-    InstructionBase,
-    assignee_name,
-    index_of,
-)
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.mentions import Mentions
 from kgen.ir.types import auto
 

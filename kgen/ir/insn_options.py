@@ -9,7 +9,8 @@ from typing import Any, Final
 from pytools.tag import Tag
 
 from kgen.errors import near_names
-from kgen.ir.instruction import AtomicInit, AtomicUpdate, UniqueName
+from kgen.ir.atomicity import AtomicInit, AtomicUpdate
+from kgen.ir.instruction import UniqueName
 from kgen.ir.match import read_match
 from kgen.ir.parse import parse_expression
 from kgen.ir.tags import to_tags

@@ -12,9 +12,10 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import KernelError
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.atomicity import AtomicInit, VarAtomicity
 from kgen.ir.expr import (
     Expr,
-    LinearSubscript,
     Reduction,
     SubArrayRef,
     to_text,
@@ -27,23 +28,15 @@ from kgen.ir.types import auto, to_kgen_type
 
 __all__ = [
     "Assignment",
-    "AtomicInit",
-    "AtomicUpdate",
     "BarrierInstruction",
     "CInstruction",
     "CallInstruction",
     "InstructionBase",
-    "MemoryOrdering",
-    "MemoryScope",
     "MultiAssignmentBase",
     "NoOpInstruction",
-    "OrderedAtomic",
     "SourceSpan",
     "UniqueName",
     "UseStreamingStoreTag",
-    "VarAtomicity",
-    "assignee_name",
-    "index_of",
     "make_assignment",
 ]
 
@@ -66,49 +59,6 @@ class SourceSpan:
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text.strip()}"
-
-
-class MemoryOrdering:
-    """The documented memory orders of atomics."""
-
-    RELAXED = 0
-    ACQUIRE = 1
-    RELEASE = 2
-    ACQ_REL = 3
-    SEQ_CST = 4
-
-
-class MemoryScope:
-    """Among whom an atomic is atomic."""
-
-    WORK_ITEM = 0
-    WORK_GROUP = 1
-    WORK_DEVICE = 2
-    ALL_SVM_DEVICES = 3
-    AUTO = auto
-
-
-@dataclass(frozen=True)
-class VarAtomicity:
-    """A variable whose access in an instruction is atomic."""
-
-    var_name: str
-
-
-@dataclass(frozen=True)
-class OrderedAtomic(VarAtomicity):
-    """An atomic access with a memory order and a scope."""
-
-    ordering: int = MemoryOrdering.RELAXED
-    scope: Any = auto
-
-
-class AtomicInit(OrderedAtomic):
-    """``{atomic=init}``: the write initializes atomically accessed storage."""
-
-
-class AtomicUpdate(OrderedAtomic):
-    """``{atomic}``: the read-modify-write is one atomic step."""
 
 
 class UseStreamingStoreTag(Tag):
@@ -546,37 +496,6 @@ def _declaration(kind: Any) -> str:
     if kind is None:
         return ""
     return "<> " if kind is auto else f"<{kind}> "
-
-
-def assignee_name(lhs: Expr) -> str:
-    """Return the name of the variable that *lhs* writes, or refuse."""
-    match lhs:
-        case p.Variable():
-            return lhs.name
-        case p.Subscript() | LinearSubscript():
-            return assignee_name(lhs.aggregate)
-        case SubArrayRef():
-            return assignee_name(lhs.subscript)
-        case p.Lookup():
-            return assignee_name(lhs.aggregate)
-    raise KernelError(
-        f"'{to_text(lhs)}' cannot be assigned to\n"
-        "  hint: the left-hand side is a variable or an array element, such as x or a[i, j]"
-    )
-
-
-def index_of(lhs: Expr) -> tuple[Expr, ...]:
-    """Return the subscript with which *lhs* is written; empty for a scalar."""
-    match lhs:
-        case p.Subscript():
-            return lhs.index_tuple
-        case LinearSubscript():
-            return (lhs.index,)
-        case SubArrayRef():
-            return lhs.subscript.index_tuple
-        case p.Lookup():
-            return index_of(lhs.aggregate)
-    return ()
 
 
 def make_assignment(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kgen.errors import KernelError, message
+from kgen.ir.assignee import index_of
 from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.declare import (
     check_uses,
@@ -17,13 +18,7 @@ from kgen.ir.dependencies import in_sequence, make_ids, resolve_dependencies
 from kgen.ir.domain import BasicSet, as_basic_set, dim_names
 from kgen.ir.domain_text import parse_assumptions, parse_domains
 from kgen.ir.expr import SubArrayRef
-from kgen.ir.instruction import (
-    Assignment,
-    CallInstruction,
-    CInstruction,
-    InstructionBase,
-    index_of,
-)
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import Mentions, mentions_of, resolve_reductions
 from kgen.ir.nesting import find_within_inames

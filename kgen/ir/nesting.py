@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgen.errors import KernelError, message, near_names
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.dependencies import where
 from kgen.ir.expr import variable_names
-from kgen.ir.instruction import InstructionBase, assignee_name, index_of
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.mentions import Mentions
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError, KgenError
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr
 from kgen.ir.insn_options import Fields, merge
@@ -17,7 +18,6 @@ from kgen.ir.instruction import (
     InstructionBase,
     NoOpInstruction,
     SourceSpan,
-    assignee_name,
     make_assignment,
 )
 from kgen.ir.statements import (

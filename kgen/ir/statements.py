@@ -11,10 +11,10 @@ from typing import Any, Final, TypeAlias
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError, KgenError
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, Reduction
 from kgen.ir.insn_options import parse_options
-from kgen.ir.instruction import assignee_name
 from kgen.ir.parse import ExpressionParser, negated, parse_type
 from kgen.ir.tokens import NotParsable
 from kgen.ir.types import auto

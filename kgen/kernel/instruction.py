@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from kgen.ir.instruction import (
-    Assignment,
+from kgen.ir.atomicity import (
     AtomicInit,
     AtomicUpdate,
+    MemoryOrdering,
+    MemoryScope,
+    OrderedAtomic,
+    VarAtomicity,
+)
+from kgen.ir.instruction import (
+    Assignment,
     BarrierInstruction,
     CallInstruction,
     CInstruction,
     InstructionBase,
-    MemoryOrdering,
-    MemoryScope,
     MultiAssignmentBase,
     NoOpInstruction,
-    OrderedAtomic,
     UseStreamingStoreTag,
-    VarAtomicity,
     make_assignment,
 )
 

@@ -10,9 +10,10 @@ from pymbolic.mapper.unifier import UnidirectionalUnifier
 from pytools import UniqueNameGenerator
 
 from kgen.errors import TransformError, message
+from kgen.ir.assignee import index_of
 from kgen.ir.data import ArrayArg, SubstitutionRule
 from kgen.ir.expr import Expr, IdentityMapper, to_text
-from kgen.ir.instruction import Assignment, InstructionBase, index_of
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
 from kgen.ir.parse import parse

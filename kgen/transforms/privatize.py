@@ -10,9 +10,10 @@ import pymbolic.primitives as p
 
 from kgen.analysis.domains import InameBounds, bounds_of
 from kgen.errors import TransformError, message
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, is_zero, to_text
-from kgen.ir.instruction import CInstruction, InstructionBase, assignee_name, index_of
+from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of

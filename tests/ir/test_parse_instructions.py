@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgen.errors import KgenError, KgenSyntaxError
+from kgen.ir.atomicity import AtomicInit, AtomicUpdate
 from kgen.ir.expr import Reduction, SubArrayRef, to_text
 from kgen.ir.instruction import (
     Assignment,
-    AtomicInit,
-    AtomicUpdate,
     BarrierInstruction,
     CallInstruction,
     InstructionBase,

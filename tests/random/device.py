@@ -20,6 +20,7 @@ from kgen.ast.nodes import (
     Run,
     children_of,
 )
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
     GroupHardwareAxisIndex,
@@ -27,7 +28,7 @@ from kgen.ir.expr import (
     TruncQuotient,
     TruncRemainder,
 )
-from kgen.ir.instruction import Assignment, assignee_name
+from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
 from tests.reference import Evaluator, Memory, Point
