@@ -71,6 +71,7 @@ class ReductionLoops:
                     where=f"instruction '{insn_id}'",
                 )
             )
+        self._refuse_bounds_from_inside(reduction, place, insn_id)
         key = (sharers, frozenset(inames))
         if key in self._copied:
             return self._copied[key]
@@ -83,6 +84,21 @@ class ReductionLoops:
         self.copies.update((new, old) for old, new in copies.items())
         self._copy_domains(copies, place)
         return copies
+
+    def _refuse_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
+        """Refuse a reduction over an iname that bounds a loop around it."""
+        outside = self.kernel.with_outer_inames(place.inames) - place.inames
+        for name in reduction.inames:
+            if name in outside:
+                raise TransformError(
+                    message(
+                        f"the bounds of a loop around the reduction over '{name}' depend on "
+                        f"'{name}'",
+                        kernel=self.kernel.name,
+                        where=f"instruction '{insn_id}'",
+                        hint=f"declare '{name}' in a domain of its own: '{{ [{name}]: ... }}'",
+                    )
+                )
 
     def _depends_on_copies(self, inames: tuple[str, ...], place: Place) -> bool:
         """Tell whether the bounds of *inames* may involve a loop that is a copy by now."""

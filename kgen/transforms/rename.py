@@ -20,6 +20,7 @@ from kgen.transforms.rewrite import (
     Replacement,
     Selection,
     bounds_follow,
+    depends_on,
     inames_used,
     replace_inames,
     shared_bounds,
@@ -203,13 +204,13 @@ def _rename_into(
     if new not in kernel.inames or not existing_ok:
         require_new_name(kernel, new)
         return _rename(kernel, {old: new}, matches, {new: tags})
-    both = next((insn for insn in kernel.instructions if insn.within_inames >= {old, new}), None)
-    if both is not None and matches(both):
+    both = [insn for insn in kernel.instructions if inames_used(kernel, insn) >= {old, new}]
+    for insn in filter(matches, both):
         raise TransformError(
             message(
-                f"instruction '{both.id}' is inside of both '{old}' and '{new}'",
+                f"instruction '{insn.id}' uses both '{old}' and '{new}'",
                 kernel=kernel.name,
-                because="one loop cannot take the place of two that are nested",
+                because="one loop cannot take the place of two",
             )
         )
     change = Replacement({old: p.Variable(new)}, (new,))
@@ -278,9 +279,8 @@ def _own_copy(
     """Return a copy of loops inside of copied ones, bounded by these; refuses half of a nest."""
     rest = [name for name in dim_names(domain) if name not in here]
     for insn in kernel.instructions:
-        used = inames_used(kernel, insn).intersection(rest)
-        if used and insn.id in select.chosen:
-            raise shared_bounds(kernel, min(used), min(here), str(insn.id))
+        if insn.id in select.chosen and not depends_on(kernel, insn).isdisjoint(rest):
+            raise shared_bounds(kernel, rest, min(here), insn)
     return rename_params(rename_dims(drop_dims(domain, rest), here), copies)
 
 
@@ -311,16 +311,16 @@ def _merged_domains(
 
 def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str) -> None:
     """Refuse to fuse loops when an instruction would run for other values than before."""
-    checked: set[frozenset[str]] = set()
+    checked: set[tuple[frozenset[str], frozenset[str]]] = set()
     for one, other in zip(before.instructions, after.instructions, strict=True):
-        inames = _all_inames(one)
-        if old not in inames or inames in checked or _all_inames(other) == inames:
+        pair = _all_inames(one), _all_inames(other)
+        if old not in depends_on(before, one) or pair in checked:
             continue
-        checked.add(inames)
+        checked.add(pair)
         point = difference(
-            before.domain_of(tuple(sorted(inames))),
-            after.domain_of(tuple(sorted(_all_inames(other)))),
-            {old: new},
+            before.domain_of(tuple(sorted(pair[0]))),
+            after.domain_of(tuple(sorted(pair[1]))),
+            {old: new} if pair[0] != pair[1] else {},
             before.assumptions,
         )
         if point is not None:

@@ -35,6 +35,7 @@ __all__ = [
     "Selection",
     "bounds_follow",
     "called_rules",
+    "depends_on",
     "direct_rules",
     "inames_used",
     "replace_in_domains",
@@ -360,23 +361,31 @@ def bounds_follow(
     if not select.kept:
         return True
     dims = dim_names(domain)
-    users = [insn for insn in kernel.instructions if not inames_used(kernel, insn).isdisjoint(dims)]
+    users = [insn for insn in kernel.instructions if not depends_on(kernel, insn).isdisjoint(dims)]
     inside = [insn for insn in users if insn.id in select.chosen]
     if inside and len(inside) < len(users):
-        name = min(inames_used(kernel, inside[0]).intersection(dims))
-        raise shared_bounds(kernel, name, old[0], str(inside[0].id))
+        raise shared_bounds(kernel, dims, old[0], inside[0])
     return bool(inside)
 
 
-def shared_bounds(kernel: LoopKernel, name: str, old: str, insn_id: str) -> TransformError:
-    """Make the error for a loop that would need bounds in terms of old and of new inames."""
+def depends_on(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return the inames that *insn* uses, and those on which their bounds depend."""
+    return kernel.with_outer_inames(inames_used(kernel, insn))
+
+
+def shared_bounds(
+    kernel: LoopKernel, dims: Sequence[str], old: str, insn: InstructionBase
+) -> TransformError:
+    """Make the error for loops that would need bounds in terms of old and of new inames."""
+    direct = sorted(inames_used(kernel, insn).intersection(dims))
+    name = direct[0] if direct else dims[0]
+    hint = f"duplicate_inames(kernel, '{name}', within='id:{insn.id}') first, or both at once"
     return TransformError(
         message(
             f"the bounds of loop '{name}' depend on '{old}', which others keep",
             kernel=kernel.name,
-            because=f"'{name}' is around '{insn_id}', which gets another loop for '{old}'",
-            hint=f"duplicate_inames(kernel, '{name}', within='id:{insn_id}') first, "
-            "or both at once",
+            because=f"'{name}' matters to '{insn.id}', which gets another loop for '{old}'",
+            hint=hint if direct else f"bound the loops of '{insn.id}' without '{name}'",
         )
     )
 

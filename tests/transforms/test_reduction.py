@@ -101,6 +101,14 @@ def test_a_sum_inside_of_a_sum_over_the_same_variable() -> None:
     assert instructions(knl)[2] == "k,k_0: acc_k_0 = acc_k_0 + a[k_0]"
 
 
+def test_a_sum_does_not_bound_the_sum_around_it() -> None:
+    domains = ["{[j]: 0 <= j < n}", "{[k]: 0 <= k <= j}"]
+    knl = lp.make_kernel(domains, "c = sum(k, a[k]*sum(j, a[j]))")
+    knl = lp.add_and_infer_dtypes(knl, {"a": F64})
+    with pytest.raises(lp.TransformError, match="a loop around the reduction over 'j' depend on"):
+        lp.realize_reduction(knl)
+
+
 def test_several_inames_give_one_accumulator() -> None:
     knl = realized("c = sum((k, l), a[k, l])", "{[k, l]: 0 <= k, l < n}", a=F64)
     assert instructions(knl)[1] == "k,l: acc_k_l = acc_k_l + a[k, l]"

@@ -117,14 +117,36 @@ def test_fusing_different_loops_is_refused_at_a_point_where_they_differ() -> Non
     assert instructions(loose)[1] == "i: b[i] = 1"
 
 
+def test_loops_that_only_bound_others_are_compared_too() -> None:
+    domains = ["{[i, j]: 0 <= i < 4 and 0 <= j < 2}", "{[k]: 0 <= k <= i + 4*j}"]
+    knl = lp.make_kernel(domains, "b = sum(k, x[k])")
+    with pytest.raises(lp.TransformError, match="'i' cannot become 'j': their bounds differ"):
+        rename_iname(knl, "i", "j", existing_ok=True)
+
+
 def test_assumptions_may_make_loops_equal() -> None:
     knl = lp.assume(two_loops("{[j]: 0 <= j < n and 2*j < n + m}"), "m >= n")
     assert instructions(rename_iname(knl, "j", "i", existing_ok=True))[1] == "i: b[i] = 1"
 
 
 def test_nested_loops_are_not_fused() -> None:
-    with pytest.raises(lp.TransformError, match="'one' is inside of both 'j' and 'i'"):
+    with pytest.raises(lp.TransformError, match="'one' uses both 'j' and 'i'"):
         rename_iname(triangle(), "j", "i", existing_ok=True)
+
+
+def test_a_reduction_does_not_take_the_loop_around_it() -> None:
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 4}", "b[i] = sum(k, a[i, k])")
+    with pytest.raises(lp.TransformError, match="'insn' uses both 'k' and 'i'"):
+        rename_iname(knl, "k", "i", existing_ok=True)
+
+
+def test_bounds_that_depend_on_a_loop_through_others_are_not_cut_off() -> None:
+    # The sum over k ends at some j <= i: it needs j bounded by the loop of 'two'.
+    domains = ["{[i]: 0 <= i < n}", "{[j]: 0 <= j <= i}", "{[k]: 0 <= k <= j}"]
+    knl = lp.make_kernel(domains, ["a[i, j] = j {id=one}", "b[i] = sum(k, x[i, k]) {id=two}"])
+    with pytest.raises(lp.TransformError, match="bounds of loop 'j' depend on 'i'") as info:
+        rename_iname(knl, "i", "z", within="id:two")
+    assert "bound the loops of 'two' without 'j'" in str(info.value)
 
 
 def test_the_bounds_inside_follow_a_fused_loop() -> None:
