@@ -29,8 +29,8 @@ class Launcher:
         self.__dict__.update(own)
         #: the queue of the last launch, if it is in-order; else nothing is settled
         self.queue: cl.CommandQueue | None = None
-        #: the event of the last launch, alone
-        self.last: list[cl.Event] = []
+        #: the event of the last launch
+        self.last: cl.Event | None = None
         #: the events of some launches before
         self.recent: deque[cl.Event] = deque(maxlen=N_SETTLED)
         #: some that launches have waited for, by identity

@@ -27,6 +27,7 @@ from kgen.runtime.pyast import (
     do,
     from_expr,
     if_,
+    item,
     name,
     negate,
     return_,
@@ -153,30 +154,35 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     # -- events -----------------------------------------------------------------------------
 
     def choose_events(self) -> list[ast.stmt]:
-        """Let the launch wait for what the arrays wait for and the queue has not settled."""
+        """Let the launch wait for what the arrays wait for and the queue has not settled.
+
+        Mostly that is one event for each array, and the one of the launch before.
+        """
         if not self.manages_events:
             return []
         launcher = name(LAUNCHER)
         settled = [compare(name("queue"), "is", attribute(launcher, "queue"))]
         body: list[ast.stmt] = []
-        gathered: list[ast.stmt] = []
+        noted: list[ast.stmt] = []
         parts: list[ast.expr] = [ast.BoolOp(ast.Or(), [name("wait_for"), tuple_([])])]
         for arg in self.contract.arrays:
-            events = attribute(name(arg.name), "events")
+            events, count = attribute(name(arg.name), "events"), name(_n_events(arg))
+            body.append(assign(_n_events(arg), call(builtin("len"), events)))
+            parts.append(ast.Subscript(events, ast.Slice(None, count), ast.Load()))
             if arg.is_output:
-                kept = attribute(launcher, "last")
-                body.append(assign(_n_events(arg), call(builtin("len"), events)))
-                parts.append(events)
+                usual = attribute(launcher, "last")
             else:
-                kept = attribute(launcher, f"events_{arg.name}")
-                copied = ast.Subscript(events, ast.Slice(), ast.Load())
-                gathered.append(ast.Assign([self.keep(f"events_{arg.name}")], copied))
-                parts.append(kept)
-            others = call(attribute(launcher, "has_settled"), events)
-            settled.append(any_of([negate(events), compare(events, "==", kept), others]))
+                usual = attribute(launcher, f"event_{arg.name}")
+                first = ast.IfExp(count, item(events, 0), NONE)
+                noted.append(ast.Assign([self.keep(f"event_{arg.name}")], first))
+            is_usual = all_of(
+                [compare(count, "==", const(1)), compare(item(events, 0), "is", usual)]
+            )
+            is_settled = call(attribute(launcher, "has_settled"), events)
+            settled.append(any_of([negate(count), is_usual, is_settled]))
         all_events = ast.List([ast.Starred(part, ast.Load()) for part in parts], ast.Load())
         waited = assign("wait_for", call(attribute(launcher, "wait"), name("queue"), all_events))
-        return [*body, if_(negate(all_of(settled)), [*gathered, waited])]
+        return [*body, if_(negate(all_of(settled)), [waited, *noted])]
 
     def record_events(self) -> list[ast.stmt]:
         """Make the written arrays wait for this launch, and note that it is before the next.
@@ -187,13 +193,15 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         if not self.manages_events:
             return []
         launcher = name(LAUNCHER)
-        replaced: list[ast.expr] = [ast.Attribute(launcher, "last", ast.Store())]
+        body: list[ast.stmt] = []
         for arg in self.contract.outputs:
             waited_for = ast.Slice(None, name(_n_events(arg)))
             events = attribute(name(arg.name), "events")
-            replaced.append(ast.Subscript(events, waited_for, ast.Store()))
+            replaced = ast.Subscript(events, waited_for, ast.Store())
+            body.append(ast.Assign([replaced], tuple_([name(EVENT)])))
+        last = ast.Attribute(launcher, "last", ast.Store())
         noted = call(attribute(attribute(launcher, "recent"), "append"), name(EVENT))
-        return [ast.Assign(replaced, ast.List([name(EVENT)], ast.Load())), do(noted)]
+        return [*body, ast.Assign([last], name(EVENT)), do(noted)]
 
     # -- launches ---------------------------------------------------------------------------
 
