@@ -341,6 +341,19 @@ def register_preamble_generators(
     """Add functions that write code before the kernel: ``f(preamble_info)``.
 
     Each yields pairs ``(sort_key, code)``; equal pairs are written once.
+
+    ::
+
+        void kgen_kernel(...)  =>  #include <special.h>
+                                   void kgen_kernel(...)
+
+    >>> from kgen.frontend import make_kernel
+    >>> def include_special(info):
+    ...     yield "special", "#include <special.h>"
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> knl = register_preamble_generators(knl, [include_special])
+    >>> len(knl.default_entrypoint.preamble_generators)
+    1
     """
     new = _not_in(preamble_generators, kernel.preamble_generators)
     return kernel.copy(preamble_generators=(*kernel.preamble_generators, *new))
@@ -353,6 +366,18 @@ def register_symbol_manglers(
     """Add functions that explain unknown names: ``f(kernel, name)``.
 
     Each returns ``(dtype, name in the code)`` or ``None``; the last one added is asked first.
+
+    ::
+
+        a[i] = pi  =>  a[i] = M_PI;
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> def explain_pi(kernel, name):
+    ...     return (np.dtype(np.float64), "M_PI") if name == "pi" else None
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> len(register_symbol_manglers(knl, [explain_pi]).default_entrypoint.symbol_manglers)
+    1
     """
     new = _not_in(manglers, kernel.symbol_manglers)
     return kernel.copy(symbol_manglers=(*new, *kernel.symbol_manglers))

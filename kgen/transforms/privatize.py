@@ -66,6 +66,19 @@ def privatize_for_ilp(kernel: LoopKernel) -> LoopKernel:
 
     See :func:`privatize_temporaries_with_inames`. Raises :class:`TransformError` for such a
     loop around a temporary when its number of iterations is not a constant.
+
+    ::
+
+        for i   {i: ilp}       for i
+          t = 2*a[i]       =>    t[i] = 2*a[i]
+          b[i] = t               b[i] = t[i]
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.transforms.tag import tag_inames
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t = 2*a[i]", "b[i] = t"])
+    >>> knl = tag_inames(knl.default_entrypoint, "i:ilp")
+    >>> print(privatize_for_ilp(knl).instructions[1])
+    b[i] = t[i]  {id=insn_0}
     """
     inames = [name for name in kernel.inames if kernel.has_tag(name, (IlpBaseTag, VectorizeTag))]
     return _privatize(kernel, inames, kernel.temporary_variables) if inames else kernel

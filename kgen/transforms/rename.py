@@ -184,7 +184,19 @@ def rename_inames(
 def rename_inames_in_batch(
     kernel: LoopKernel, batches: Mapping[str, Collection[str]]
 ) -> LoopKernel:
-    """Rename loops into others: ``{new: [old, ...], ...}``; see :func:`rename_inames`."""
+    """Rename loops into others: ``{new: [old, ...], ...}``; see :func:`rename_inames`.
+
+    ::
+
+        a[i] = 0           a[x] = 0
+        b[j] = 1     =>    b[x] = 1     with {"x": ["i", "j"], "y": ["k"]}
+        c[k] = 2           c[y] = 2
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])
+    >>> sorted(rename_inames_in_batch(knl, {"x": ["i"], "y": ["j"]}).default_entrypoint.inames)
+    ['x', 'y']
+    """
     for new, old in batches.items():
         kernel = rename_inames(kernel, old, new)
     return kernel

@@ -155,7 +155,13 @@ def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> l
 
 
 def find_one_rule_matching(program: LoopKernel | TranslationUnit, pattern: str) -> str:
-    """Return the name of the one rule that fits a pattern; refuses none and several."""
+    """Return the name of the one rule that fits a pattern; refuses none and several.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f1(x) := 2*x", "f2(x) := x", "a[i] = f1(f2(i))"])
+    >>> find_one_rule_matching(knl, "*2")
+    'f2'
+    """
     found = find_rules_matching(program, pattern)
     if len(found) == 1:
         return found[0]
