@@ -14,7 +14,6 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
 from kgen.ir.types import AddressSpace, to_kgen_type
-from kgen.transforms.rewrite import called_rules
 from kgen.transforms.select import (
     NoSuchNameError,
     Program,
@@ -25,6 +24,7 @@ from kgen.transforms.select import (
     split_names,
     transform,
 )
+from kgen.transforms.uses import called_rules
 from kgen.transforms.variables import substitute_everywhere
 
 __all__ = [

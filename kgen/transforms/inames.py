@@ -14,10 +14,10 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import Id, Or
 from kgen.ir.tags import AxisTag, ConcurrentTag
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.rewrite import inames_used
 from kgen.transforms.select import matcher, require_iname, split_names, transform
 from kgen.transforms.statements import found
 from kgen.transforms.tag import check_tags
+from kgen.transforms.uses import inames_used
 
 __all__ = [
     "add_inames_for_unused_hw_axes",

@@ -18,8 +18,8 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
 from kgen.ir.tags import IlpBaseTag, InameImplementationTag, VectorizeTag
-from kgen.transforms.rewrite import called_rules
 from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
+from kgen.transforms.uses import called_rules
 
 __all__ = [
     "privatize_for_ilp",

@@ -20,8 +20,6 @@ from kgen.transforms.rewrite import (
     Replacement,
     Selection,
     bounds_follow,
-    depends_on,
-    inames_used,
     replace_inames,
     shared_bounds,
 )
@@ -35,6 +33,7 @@ from kgen.transforms.select import (
     transform,
 )
 from kgen.transforms.tag import check_tags, give_tags
+from kgen.transforms.uses import depends_on, inames_used
 
 __all__ = [
     "duplicate_inames",

@@ -22,22 +22,17 @@ from kgen.ir.expr import (
     Reduction,
     SubArrayRef,
     SubstitutionMapper,
-    variable_names,
 )
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.mentions import mentions_of
 from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
+from kgen.transforms.uses import called_rules, depends_on, free_names, inames_used
 
 __all__ = [
     "InameMapper",
     "Replacement",
     "Selection",
     "bounds_follow",
-    "called_rules",
-    "depends_on",
-    "direct_rules",
-    "inames_used",
     "replace_in_domains",
     "replace_in_priority",
     "replace_inames",
@@ -148,46 +143,6 @@ def replaced_names(
     return tuple(dict.fromkeys((*names[:at], *change.new, *rest)))
 
 
-# -- which instruction uses what -------------------------------------------------------------
-
-
-def direct_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
-    """Return the substitution rules that *exprs* use themselves."""
-    if not rules:
-        return ()
-    found = mentions_of(*exprs)
-    return tuple(name for name in (*found.functions, *found.variables) if name in rules)
-
-
-def called_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
-    """Return the substitution rules that *exprs* use, directly or through others."""
-    found: dict[str, None] = {}
-    waiting = list(direct_rules(rules, exprs))
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found[name] = None
-            waiting.extend(direct_rules(rules, (rules[name].expression,)))
-    return tuple(found)
-
-
-def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
-    """Return the loops around *insn*, and those of its reductions and of the rules it uses."""
-    used = insn.within_inames | insn.reduction_inames() | insn.sub_array_ref_inames()
-    if not kernel.substitutions:
-        return used
-    names = {
-        name
-        for rule in called_rules(kernel.substitutions, insn.expressions())
-        for name in _free_names(kernel.substitutions[rule])
-    }
-    return used | (names & kernel.inames.keys())
-
-
-def _free_names(rule: SubstitutionRule) -> frozenset[str]:
-    return frozenset(variable_names(rule.expression)) - frozenset(rule.arguments)
-
-
 # -- the change ------------------------------------------------------------------------------
 
 
@@ -288,7 +243,7 @@ def _replace_in_rules(
         name
         for name in rules
         if any(
-            not _free_names(rules[called]).isdisjoint(change.values)
+            not free_names(rules[called]).isdisjoint(change.values)
             for called in (name, *called_rules(rules, (rules[name].expression,)))
         )
     ]
@@ -366,11 +321,6 @@ def bounds_follow(
     if inside and len(inside) < len(users):
         raise shared_bounds(kernel, dims, old[0], inside[0])
     return bool(inside)
-
-
-def depends_on(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
-    """Return the inames that *insn* uses, and those on which their bounds depend."""
-    return kernel.with_outer_inames(inames_used(kernel, insn))
 
 
 def shared_bounds(

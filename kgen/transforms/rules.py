@@ -15,8 +15,8 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import ConcreteMatchable, StackMatch, parse_stack_match
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.rewrite import called_rules, direct_rules
 from kgen.transforms.select import NoSuchNameError, transform
+from kgen.transforms.uses import called_rules, direct_rules
 
 __all__ = ["expand_subst", "find_one_rule_matching", "find_rules_matching"]
 

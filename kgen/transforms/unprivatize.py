@@ -15,8 +15,8 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
 from kgen.transforms.privatize import chosen_temporaries, map_uses, subscript, users_of
-from kgen.transforms.rewrite import called_rules
 from kgen.transforms.select import require_iname, split_names, transform
+from kgen.transforms.uses import called_rules
 
 __all__ = ["unprivatize_temporaries_with_inames"]
 

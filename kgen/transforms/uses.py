@@ -1,0 +1,56 @@
+"""Which instruction uses which loops and which substitution rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.mentions import mentions_of
+
+__all__ = ["called_rules", "depends_on", "direct_rules", "free_names", "inames_used"]
+
+
+def direct_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
+    """Return the substitution rules that *exprs* use themselves."""
+    if not rules:
+        return ()
+    found = mentions_of(*exprs)
+    return tuple(name for name in (*found.functions, *found.variables) if name in rules)
+
+
+def called_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
+    """Return the substitution rules that *exprs* use, directly or through others."""
+    found: dict[str, None] = {}
+    waiting = list(direct_rules(rules, exprs))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            waiting.extend(direct_rules(rules, (rules[name].expression,)))
+    return tuple(found)
+
+
+def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return the loops around *insn*, and those of its reductions and of the rules it uses."""
+    used = insn.within_inames | insn.reduction_inames() | insn.sub_array_ref_inames()
+    if not kernel.substitutions:
+        return used
+    names = {
+        name
+        for rule in called_rules(kernel.substitutions, insn.expressions())
+        for name in free_names(kernel.substitutions[rule])
+    }
+    return used | (names & kernel.inames.keys())
+
+
+def depends_on(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return the inames that *insn* uses, and those on which their bounds depend."""
+    return kernel.with_outer_inames(inames_used(kernel, insn))
+
+
+def free_names(rule: SubstitutionRule) -> frozenset[str]:
+    """Return the names in a rule's expression that are not its arguments."""
+    return frozenset(variable_names(rule.expression)) - frozenset(rule.arguments)
