@@ -137,8 +137,7 @@ class Oracle:
     def _uses_all_axes(self, insn_id: str, functions: tuple[DeviceFunction, ...]) -> bool:
         """An instruction without some hardware axis is repeated by every work-item there."""
         (function,) = [f for f in functions if insn_id in f.insn_ids]
-        first = self.kernel.grid.first
-        used = sum(1 for name in self.inames[insn_id] if name in first)
+        used = sum(1 for name in self.inames[insn_id] if name in self.kernel.axes)
         return used == len(function.groups) + len(function.locals)
 
     def _expected(self, insn_id: str) -> set[Point]:

@@ -28,7 +28,7 @@ from tests.oracle import Oracle
 from tests.random.compiled import Arrays, allocate, call, compile_modules
 from tests.random.device import Device
 from tests.random.program import Program, minimize
-from tests.random.steps import device_programs, local_programs, programs
+from tests.random.steps import device_programs, global_programs, local_programs, programs
 from tests.reference import InexactError, Memory, Reference, to_array, to_memory
 
 COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
@@ -129,12 +129,17 @@ def value_ranges(program: Program) -> dict[str, range]:
 
 
 def meaning(
-    unit: lp.TranslationUnit, parameters: dict[str, int], arrays: Arrays
+    unit: lp.TranslationUnit,
+    parameters: dict[str, int],
+    arrays: Arrays,
+    *,
+    reverse: bool = False,
 ) -> dict[str, Memory] | None:
     """Return what arrays hold in the end; ``None`` where a number is too large for a float."""
     memory = {name: to_memory(array) for name, array in arrays.items()}
+    reference = Reference(unit.default_entrypoint, parameters, memory)
     try:
-        return Reference(unit.default_entrypoint, parameters, memory).run()
+        return reference.run(reverse=reverse)
     except InexactError:
         return None
 
@@ -211,21 +216,14 @@ def drawn() -> list[Program]:
 
 
 def test_kernels_have_one_meaning(drawn: list[Program]) -> None:
-    for program in drawn[:: max(1, len(drawn) // 60)]:
+    for program in drawn:
         unit = program.make()
         for seed, parameters in enumerate(program.parameter_sets(unit)[-2:]):
-            module = generate_module(unit)
-            arrays = allocate(module, parameters, value_ranges(program), seed)
-            memory = {name: to_memory(array) for name, array in arrays.items()}
-            results = []
-            for reverse in (False, True):
-                try:
-                    reference = Reference(unit.default_entrypoint, parameters, memory)
-                    results.append(reference.run(reverse=reverse))
-                except InexactError:
-                    return
-            for name in arrays:
-                assert results[0][name] == results[1][name], f"{name} in\n{program}"
+            arrays = allocate(generate_module(unit), parameters, value_ranges(program), seed)
+            one, other = (meaning(unit, parameters, arrays, reverse=r) for r in (False, True))
+            if one is not None and other is not None:
+                for name in arrays:
+                    assert one[name] == other[name], f"{name} in\n{program}"
 
 
 def test_compiled_kernels_compute_what_they_mean(
@@ -262,3 +260,7 @@ def test_work_items_keep_out_of_each_others_way(record_property: Any) -> None:
 
 def test_work_groups_share_tiles(record_property: Any) -> None:
     judge(draw(local_programs(), COUNT // 2), "tiles", check_work_items, record_property)
+
+
+def test_launches_follow_each_other(record_property: Any) -> None:
+    judge(draw(global_programs(), COUNT // 2), "launches", check_work_items, record_property)

@@ -22,7 +22,8 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.quasi_affine import aff_to_expr, set_from_condition
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
 __all__ = ["PARAM_LIMIT", "Ranges", "index_type", "loop_type"]
@@ -122,10 +123,9 @@ class Ranges:
             case p.Variable():
                 return self.param(expr.name)
             case GroupHardwareAxisIndex():
-                count = self.interval(self.kernel.grid.groups[expr.axis])
-                return None if count is None else (0, max(count[1] - 1, 0))
+                return self._axis(GroupInameTag(expr.axis))
             case LocalHardwareAxisIndex():
-                return 0, self.kernel.grid.locals[expr.axis] - 1
+                return self._axis(LocalInameTag(expr.axis))
             case TypeCast() if expr.type.is_integral():
                 return self.interval(expr.child)
             case p.Sum() | p.Product() | p.Min() | p.Max():
@@ -136,6 +136,18 @@ class Ranges:
             case p.Remainder(denominator=int(divisor)) if divisor > 0:
                 return 0, divisor - 1
         return None
+
+    def _axis(self, tag: AxisTag) -> Interval | None:
+        """Return bounds of the index along a hardware axis, in any launch."""
+        highest = 0
+        for axis in self.kernel.axes.values():
+            if axis.tag == tag:
+                counts = [self.interval(aff_to_expr(aff)) for _, aff in axis.extent.get_pieces()]
+                for count in counts:
+                    if count is None:
+                        return None
+                    highest = max(highest, count[1] - 1)
+        return 0, highest
 
     def _fold(self, expr: p.Sum | p.Product | p.Min | p.Max) -> Interval | None:
         result: Interval | None = None

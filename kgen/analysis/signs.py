@@ -25,7 +25,6 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
-from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import LocalInameTag
 
 __all__ = ["Interval", "Signs"]
@@ -186,15 +185,9 @@ class Signs:
         return Interval(0)
 
     def _local(self, expr: LocalHardwareAxisIndex) -> Interval:
-        sizes = self.kernel.grid.locals if self._has_local_axes() else ()
-        return Interval(0, sizes[expr.axis] - 1 if expr.axis < len(sizes) else None)
-
-    def _has_local_axes(self) -> bool:
-        return any(
-            isinstance(tag, LocalInameTag)
-            for iname in self.kernel.inames.values()
-            for tag in iname.tags
-        )
+        tag = LocalInameTag(expr.axis)
+        sizes = [a.extent.max_val().to_python() for a in self.kernel.axes.values() if a.tag == tag]
+        return Interval(0, max(sizes) - 1 if sizes else None)
 
     # -- operations -----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from kgen.ast.unroll import expand_unrolled
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axes_in, axis_context, make_nest
@@ -40,17 +41,19 @@ def build_code(kernel: LoopKernel, schedule: Schedule) -> tuple[DeviceFunction, 
 def _device_function(
     kernel: LoopKernel, launch: Launch, memo: dict[Hashable, Node]
 ) -> DeviceFunction:
-    tree = _nest_code(kernel, launch.body, [], memo)
-    axes = _axes(launch.body)
-    facts = kernel.assumptions.intersect(axis_context(kernel.grid, axes))
-    tree = merge_guards(expand_unrolled(tree, kernel, facts))
     ids = insn_ids(launch.body)
-    arguments, temporaries = _storage(kernel, ids)
+    grid = kernel.grid_of_launch(ids)
+    tree = _nest_code(kernel, grid, launch.body, [], memo)
+    axes = _axes(launch.body)
+    facts = kernel.assumptions.intersect(axis_context(grid, axes))
+    tree = merge_guards(expand_unrolled(tree, kernel, facts))
+    groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
+    arguments, temporaries = _storage(kernel, ids, groups)
     return DeviceFunction(
         launch.name,
         tree,
-        kernel.grid.groups if axes else (),
-        kernel.grid.locals if axes else (),
+        groups,
+        locals_,
         arguments,
         temporaries,
         ids,
@@ -59,6 +62,7 @@ def _device_function(
 
 def _nest_code(
     kernel: LoopKernel,
+    grid: Grid,
     root: ScheduleNode,
     axes: list[tuple[str, Expr]],
     memo: dict[Hashable, Node],
@@ -67,10 +71,11 @@ def _nest_code(
     if isinstance(root, ScheduleBarrier):
         return Barrier(root.memory, root.reason)
     if isinstance(root, Bind):
-        return _nest_code(kernel, root.body, [*axes, *root.axes], memo)
+        return _nest_code(kernel, grid, root.body, [*axes, *root.axes], memo)
     if isinstance(root, Sequence):
-        return Block(tuple(_nest_code(kernel, child, axes, memo) for child in root.children))
-    nest = make_nest(kernel, root, axes)
+        parts = (_nest_code(kernel, grid, child, axes, memo) for child in root.children)
+        return Block(tuple(parts))
+    nest = make_nest(kernel, grid, root, axes)
     general = memo.get(nest.key)
     if general is None:
         general = memo[nest.key] = translate(*build_ast(kernel, nest))
@@ -89,7 +94,9 @@ def _axes(node: ScheduleNode) -> list[Expr]:
     return []
 
 
-def _storage(kernel: LoopKernel, ids: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _storage(
+    kernel: LoopKernel, ids: tuple[str, ...], groups: tuple[Expr, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a launch is passed, and what it declares: used names and their sizes."""
     used: set[str] = set()
     for insn_id in ids:
@@ -107,7 +114,7 @@ def _storage(kernel: LoopKernel, ids: tuple[str, ...]) -> tuple[tuple[str, ...],
             if name not in used:
                 used.add(name)
                 frontier.append(name)
-    for count in kernel.grid.groups:
+    for count in groups:
         used.update(variable_names(count))
     temporaries = [t for name, t in sorted(kernel.temporary_variables.items()) if name in used]
     arguments = [arg.name for arg in kernel.args if arg.name in used]

@@ -36,15 +36,15 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     try:
         build = isl.AstBuild.from_context(context)
         if not any(_has_strides(s.domain) for s in nest.statements):
-            return nest, build.node_from_schedule(to_isl(kernel, nest))
+            return nest, build.node_from_schedule(to_isl(nest))
         leaves: list[isl.UnionMap] = []
         build, keep = build.set_at_each_domain(lambda node, at: _record(leaves, node, at))
-        ast = build.node_from_schedule(to_isl(kernel, nest))
+        ast = build.node_from_schedule(to_isl(nest))
         del keep
         if _is_complete(leaves, nest, context):
             return nest, ast
         wider = _without_strides(nest)
-        return wider, isl.AstBuild.from_context(context).node_from_schedule(to_isl(kernel, wider))
+        return wider, isl.AstBuild.from_context(context).node_from_schedule(to_isl(wider))
     finally:
         ctx.set_ast_build_detect_min_max(before)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,42 +20,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """An iname on a hardware axis: its number of values, and the one at index 0."""
+
+    tag: AxisTag
+    extent: PwAff
+    first: Expr
+
+
+@dataclass(frozen=True)
 class Grid:
-    """The launch configuration of a kernel.
+    """The launch configuration of a kernel, or of one of its launches.
 
     ``group_counts`` and ``local_sizes`` are isl functions of the parameters; ``groups`` and
-    ``locals`` the same as expressions and numbers; ``first`` is the value of each
-    hardware-tagged iname at index 0 of its axis.
+    ``locals`` the same as expressions and numbers.
     """
 
     group_counts: tuple[PwAff, ...]
     local_sizes: tuple[PwAff, ...]
     groups: tuple[Expr, ...]
     locals: tuple[int, ...]
-    first: Mapping[str, Expr]
 
 
-def grid_of(kernel: LoopKernel) -> Grid:
-    """Find the extent of every hardware axis: the largest among the inames tagged with it.
+def axes_of(kernel: LoopKernel) -> dict[str, Axis]:
+    """Return all inames on hardware axes.
 
     Raises :class:`StaticValueFindingError` for a work-group size that is not a constant.
     """
-    first: dict[str, Expr] = {}
-    extents: dict[type[AxisTag], dict[int, list[PwAff]]] = {GroupInameTag: {}, LocalInameTag: {}}
+    axes: dict[str, Axis] = {}
     for iname in sorted(kernel.inames, key=kernel.iname_order.__getitem__):
-        for kind, per_axis in extents.items():
-            for tag in kernel.iname_tags_of_type(iname, kind):
-                extent, start = _extent(kernel, iname, kind is LocalInameTag)
-                per_axis.setdefault(tag.axis, []).append(extent)
-                first[iname] = start
-    counts = _per_axis(kernel, extents[GroupInameTag], "work-groups")
-    sizes = _per_axis(kernel, extents[LocalInameTag], "work-items")
+        for tag in kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)):
+            extent, first = _extent(kernel, iname, isinstance(tag, LocalInameTag))
+            axes[iname] = Axis(tag, extent, first)
+    return axes
+
+
+def grid_of(kernel: LoopKernel, axes: Iterable[Axis]) -> Grid:
+    """Make the grid that *axes* need: each axis as long as the longest iname on it.
+
+    Raises :class:`StaticValueFindingError` where none is the longest for all parameters.
+    """
+    counts = _per_axis(kernel, axes, GroupInameTag, "work-groups")
+    sizes = _per_axis(kernel, axes, LocalInameTag, "work-items")
     return Grid(
         tuple(counts),
         tuple(sizes),
         tuple(aff_to_expr(_aff(count)) for count in counts),
         tuple(int(_aff(size).get_constant_val().to_python()) for size in sizes),
-        first,
     )
 
 
@@ -78,7 +89,7 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
         named = domain
         span = named.intersect_params(kernel.assumptions)
         shifted = extent.intersect_domain(span.params())
-        top = shifted.max_val()
+        top = _ONE if shifted.domain().is_empty() else shifted.max_val()
         if not top.is_int():
             raise StaticValueFindingError(
                 message(
@@ -97,14 +108,18 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
 _ONE = isl.Val.one(isl.DEFAULT_CONTEXT)
 
 
-def _per_axis(kernel: LoopKernel, per_axis: Mapping[int, list[PwAff]], what: str) -> list[PwAff]:
-    if not per_axis:
-        return []
+def _per_axis(
+    kernel: LoopKernel, axes: Iterable[Axis], kind: type[AxisTag], what: str
+) -> list[PwAff]:
+    per_axis: dict[int, list[PwAff]] = {}
+    for axis in axes:
+        if isinstance(axis.tag, kind):
+            per_axis.setdefault(axis.tag.axis, []).append(axis.extent)
     space = kernel.assumptions.get_space()
     one = isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(space), _ONE))
     result = []
-    for axis in range(max(per_axis) + 1):
-        values = per_axis.get(axis, [one])
+    for number in range(max(per_axis, default=-1) + 1):
+        values = per_axis.get(number, [one])
         total = values[0]
         for value in values[1:]:
             total = total.max(value)
@@ -112,17 +127,12 @@ def _per_axis(kernel: LoopKernel, per_axis: Mapping[int, list[PwAff]], what: str
             total,
             kernel.assumptions,
             largest=True,
-            what=f"the number of {what} along axis {axis} of kernel '{kernel.name}'",
+            what=f"the number of {what} along axis {number} of kernel '{kernel.name}'",
         )
         result.append(isl.PwAff.from_aff(best))
     return result
 
 
-def has_offset(grid: Grid, iname: str) -> bool:
-    """Tell whether index 0 of the axis of *iname* stands for a value other than 0."""
-    return not is_zero(grid.first[iname])
-
-
-def at_axis(grid: Grid, iname: str, axis_index: Expr) -> Expr:
-    """Return the value of *iname* at index *axis_index* of its axis."""
-    return p.Sum((axis_index, grid.first[iname])) if has_offset(grid, iname) else axis_index
+def at_axis(axis: Axis, axis_index: Expr) -> Expr:
+    """Return the value of an iname at index *axis_index* of its axis."""
+    return axis_index if is_zero(axis.first) else p.Sum((axis_index, axis.first))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -33,7 +33,7 @@ from kgen.ir.domain import (
     restrict,
 )
 from kgen.ir.domain_text import parse_assumptions
-from kgen.ir.grid import Grid, grid_of
+from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.options import Options
 from kgen.ir.pretty import stringify_kernel
@@ -347,9 +347,21 @@ class LoopKernel:
         return grid.group_counts, grid.local_sizes
 
     @cached_property
+    def axes(self) -> Mapping[str, Axis]:
+        """The inames on hardware axes."""
+        return axes_of(self)
+
+    @cached_property
     def grid(self) -> Grid:
-        """The hardware axes of the kernel."""
-        return grid_of(self)
+        """The hardware axes of the kernel: those of all its launches."""
+        return grid_of(self, self.axes.values())
+
+    def grid_of_launch(self, insn_ids: Iterable[str]) -> Grid:
+        """Return the hardware axes of a launch that runs some of the instructions."""
+        used = frozenset[str]().union(*(self.id_to_insn[n].within_inames for n in insn_ids))
+        if used.issuperset(self.axes):
+            return self.grid
+        return grid_of(self, [axis for iname, axis in self.axes.items() if iname in used])
 
     # -- text -----------------------------------------------------------------------------
 

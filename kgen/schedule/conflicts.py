@@ -109,8 +109,9 @@ class Conflicts:
             both = _relate(both, f"{name}_a", f"{name}_b", "eq_set")
         if ascending is not None:
             both = _relate(both, f"{ascending}_a", f"{ascending}_b", "lt_set")
-        groups = [f"gid{axis}" for axis in range(len(self.kernel.grid.groups))]
-        locals_ = [f"lid{axis}" for axis in range(len(self.kernel.grid.locals))]
+        tags = [axis.tag for axis in self.kernel.axes.values()]
+        groups = sorted({f"gid{t.axis}" for t in tags if isinstance(t, GroupInameTag)})
+        locals_ = sorted({f"lid{t.axis}" for t in tags if isinstance(t, LocalInameTag)})
         in_group = both
         for name in groups:
             in_group = _relate(in_group, f"{name}_a", f"{name}_b", "eq_set")

@@ -44,12 +44,13 @@ def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Sch
     if sequential_axes:
         _check_sequential(kernel)
     else:
-        _check_axes(kernel)
+        _check_tags(kernel)
     launches = []
     for number, part in enumerate(_split(order_kernel(kernel, sequential_axes=sequential_axes))):
         name = kernel.name if number == 0 else f"{kernel.name}_{number - 1}"
         body = sequence(part)
         if not sequential_axes:
+            _check_axes(kernel, insn_ids(body))
             body = insert_barriers(kernel, body)
             body = _bind(kernel, GroupInameTag, _place(kernel, body), insn_ids(body))
         launches.append(Launch(name, body))
@@ -103,7 +104,7 @@ def _bind(
     for insn_id in insns:
         for iname in kernel.id_to_insn[insn_id].within_inames:
             for tag in kernel.iname_tags_of_type(iname, kind):
-                axes[iname] = at_axis(kernel.grid, iname, index(tag.axis))
+                axes[iname] = at_axis(kernel.axes[iname], index(tag.axis))
     if not axes:
         return body
     ordered = sorted(axes, key=kernel.iname_order.__getitem__)
@@ -113,13 +114,7 @@ def _bind(
 # -- checks ------------------------------------------------------------------------------
 
 
-def _check_axes(kernel: LoopKernel) -> None:
-    """Refuse writes to shared memory by instructions that leave a hardware axis unused."""
-    tag_of = {
-        iname: tag
-        for iname in kernel.inames
-        for tag in kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag))
-    }
+def _check_tags(kernel: LoopKernel) -> None:
     for iname in sorted(kernel.inames):
         if kernel.has_tag(iname, AutoFitLocalInameTag):
             raise ScheduleError(
@@ -129,11 +124,20 @@ def _check_axes(kernel: LoopKernel) -> None:
                     hint=f"tag_inames(kernel, '{iname}:l.0')",
                 )
             )
+
+
+def _check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
+    """Refuse writes to shared memory by instructions that leave a hardware axis unused.
+
+    Those are the axes of one launch, which runs *insns*.
+    """
+    inside = frozenset[str]().union(*(kernel.id_to_insn[n].within_inames for n in insns))
+    tag_of = {iname: axis.tag for iname, axis in kernel.axes.items() if iname in inside}
     used_groups = {tag.axis for tag in tag_of.values() if isinstance(tag, GroupInameTag)}
     used_locals = {tag.axis for tag in tag_of.values() if isinstance(tag, LocalInameTag)}
     if not tag_of:
         return
-    for insn in kernel.instructions:
+    for insn in map(kernel.id_to_insn.__getitem__, insns):
         mine = [tag_of[iname] for iname in sorted(insn.within_inames) if iname in tag_of]
         if len(set(mine)) < len(mine):
             axes = ", ".join(f"{i}: {tag_of[i]}" for i in sorted(insn.within_inames) if i in tag_of)

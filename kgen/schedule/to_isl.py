@@ -54,14 +54,15 @@ class Nest:
     """A part of a launch that isl is asked about, and how to name the answer.
 
     ``loops[k]`` is the loop called ``x<k>``, ``statements[k]`` the one called ``S<k>``,
-    ``axes`` the values of inames bound around the whole nest. ``key`` is equal for nests
-    of the same shape.
+    ``axes`` the values of inames bound around the whole nest, which runs on ``grid``.
+    ``key`` is equal for nests of the same shape.
     """
 
     root: Node
     loops: tuple[Loop, ...]
     statements: tuple[Statement, ...]
     axes: tuple[tuple[str, Expr], ...]
+    grid: Grid
     context: Set
     key: Hashable
 
@@ -219,8 +220,10 @@ def _equate(named: Set, iname: str, value: Expr) -> Set:
     return named.intersect(left.eq_set(pw_aff_from_expr(space, plain)))
 
 
-def make_nest(kernel: LoopKernel, root: Node, axes: Sequence[tuple[str, Expr]]) -> Nest:
-    """Collect loops and statements below *root*, with *axes* bound around it."""
+def make_nest(
+    kernel: LoopKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]]
+) -> Nest:
+    """Collect loops and statements below *root*, with *axes* of *grid* bound around it."""
     maker = _NestMaker(kernel, axes)
     shape = maker.visit(root, (), ())
     loop_number = {loop.iname: f"x{k}" for k, loop in enumerate(maker.loops)}
@@ -231,17 +234,17 @@ def make_nest(kernel: LoopKernel, root: Node, axes: Sequence[tuple[str, Expr]]) 
             domain = domain.set_dim_name(_SET, at, loop_number.get(name, f"y{at}"))
         domain = domain.set_tuple_name(f"S{k}")
         statements.append(Statement(statement.node, statement.dims, domain, statement.conditions))
-    context = axis_context(kernel.grid, [axes_in(value) for _, value in axes])
-    key = (shape, tuple((len(s.dims), s.domain) for s in statements), context)
-    return Nest(root, tuple(maker.loops), tuple(statements), tuple(axes), context, key)
+    context = axis_context(grid, [axes_in(value) for _, value in axes])
+    domains = tuple((len(s.dims), s.domain) for s in statements)
+    key = (shape, domains, context, grid.groups, grid.locals)
+    return Nest(root, tuple(maker.loops), tuple(statements), tuple(axes), grid, context, key)
 
 
 # -- to an isl schedule --------------------------------------------------------------------
 
 
 class _TreeMaker:
-    def __init__(self, kernel: LoopKernel, nest: Nest) -> None:
-        self.kernel = kernel
+    def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.next_loop = 0
         self.next_statement = 0
@@ -334,7 +337,7 @@ class _TreeMaker:
         self, at: isl.ScheduleNode, node: Bind, outer: tuple[str, ...]
     ) -> isl.ScheduleNode:
         axes = dict(node.axes)
-        context = axis_context(self.kernel.grid, [axes_in(value) for value in axes.values()])
+        context = axis_context(self.nest.grid, [axes_in(value) for value in axes.values()])
         context = context.from_params().insert_dims(_SET, 0, len(outer))
         at = at.insert_context(context).child(0)
         filters: isl.UnionSet | None = None
@@ -377,6 +380,6 @@ def _union(sets: list[Set]) -> isl.UnionSet:
     return result
 
 
-def to_isl(kernel: LoopKernel, nest: Nest) -> isl.Schedule:
+def to_isl(nest: Nest) -> isl.Schedule:
     """Make the isl schedule tree of a nest: bands in marks, sequences, contexts, filters."""
-    return _TreeMaker(kernel, nest).make()
+    return _TreeMaker(nest).make()

@@ -7,7 +7,7 @@ a sum. So no order of the loops, and no correct transformation, may change a res
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.random.loops import Draw, Loop, draw_domains, draw_loop, tile_loop
 from tests.random.program import ArrayDecl, Linear, Program
 
-__all__ = ["Kernel", "draw_kernel", "draw_local_kernel"]
+__all__ = ["Kernel", "draw_global_kernel", "draw_kernel", "draw_local_kernel"]
 
 Path = tuple[Loop, ...]
 
@@ -88,6 +88,8 @@ class Kernel:
         self.reductions: list[Loop] = []
         self.arrays: dict[str, Array] = {}
         self.statements: list[Statement] = []
+        #: global barriers, by the number of statements before them
+        self.barriers: dict[int, str] = {}
 
     # -- subscripts -----------------------------------------------------------------------
 
@@ -189,7 +191,12 @@ class Kernel:
         new.deps = [
             s.id for s in self.statements if s.touches(write.array) or new.touches(s.write.array)
         ]
+        new.deps += self.barriers.values()
         self.statements.append(new)
+
+    def add_barrier(self) -> None:
+        """Let all work-items of the device wait."""
+        self.barriers[len(self.statements)] = f"wait{len(self.barriers)}"
 
     def _unset(self) -> list[str]:
         """Return the temporaries that have no value yet."""
@@ -387,19 +394,26 @@ class Kernel:
 
     def line(self, s: Statement) -> str:
         """Write a statement with its loops and options: in blocks, or all in the options."""
-        in_block = self.draw(st.booleans())
+        in_block = bool(s.path) and self.draw(st.booleans())
         options = [f"id={s.id}"]
         star = "*" if self.needs_final_dependencies(s) else ""
         if star or s.deps:
             options.append(f"dep={star}{':'.join(s.deps)}")
         if not in_block:
-            if s.path:
-                options.append("inames=" + ":".join(loop.name for loop in s.path))
+            options.append("inames=" + ":".join(loop.name for loop in s.path))
             options += [f"if={condition}" for condition in s.conditions]
             return f"{s.text} {{{', '.join(options)}}}"
-        opened = [f"for {', '.join(loop.name for loop in s.path)}"] if s.path else []
+        opened = [f"for {', '.join(loop.name for loop in s.path)}"]
         opened += [f"if {condition}" for condition in s.conditions]
         return "\n".join([*opened, f"{s.text} {{{', '.join(options)}}}", *["end"] * len(opened)])
+
+    def lines(self) -> Iterator[str]:
+        """Write all statements, and barriers between them."""
+        for count, s in enumerate(self.statements):
+            if count in self.barriers:
+                before = ":".join(other.id for other in self.statements[:count])
+                yield f"... gbarrier {{id={self.barriers[count]}, dep={before}}}"
+            yield self.line(s)
 
     def program(self) -> Program:
         """Write it down."""
@@ -422,7 +436,7 @@ class Kernel:
                 )
         more = ("", "", "n >= 1", "n >= m", f"n mod {draw(st.integers(2, 4))} = 0")
         domains = draw_domains(draw, loops)
-        lines = tuple(map(self.line, self.statements))
+        lines = tuple(self.lines())
         everything = " ".join((*domains, *lines, *(s for d in declarations for s in d.shape)))
         known = [name for name in ("n", "m") if re.search(rf"\b{name}\b", everything)]
         assumptions = [f"{name} >= 0" for name in known]
@@ -477,10 +491,27 @@ def draw_local_kernel(draw: Draw) -> Kernel:
     return kernel
 
 
+def draw_global_kernel(draw: Draw) -> Kernel:
+    """Draw nests that a global barrier keeps apart, each with one loop around all of it."""
+    kernel = Kernel(draw)
+    for number in range(draw(st.integers(2, 3))):
+        if number:
+            kernel.add_barrier()
+        outer = draw_loop(draw, f"i{number}", None)
+        nests = [outer.path]
+        kernel.loops.append(outer)
+        if draw(st.booleans()):
+            kernel.loops.append(draw_loop(draw, f"j{number}", outer))
+            nests.append(kernel.loops[-1].path)
+        for _ in range(draw(st.integers(1, 2))):
+            kernel.assignment(draw(st.sampled_from(nests)))
+    return kernel
+
+
 def draw_kernel(draw: Draw) -> Kernel:
     """Draw a kernel of one to three nested or neighbouring loops, and up to six statements."""
     kernel = Kernel(draw)
-    for name in "ijk"[: draw(st.integers(1, 3))]:
+    for name in "ijk"[: draw(st.sampled_from((1, 2, 2, 3)))]:
         parent = draw(st.sampled_from((*kernel.loops, *kernel.loops, None)))
         kernel.loops.append(draw_loop(draw, name, parent))
     for name in "rq"[: draw(st.integers(0, 2))]:
@@ -488,7 +519,7 @@ def draw_kernel(draw: Draw) -> Kernel:
         kernel.reductions.append(draw_loop(draw, name, parent))
     kinds = (kernel.assignment, kernel.assignment, kernel.increment, kernel.temporary, kernel.tile)
     nests = [*kernel.paths(), *kernel.paths(), ()]
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.sampled_from((1, 2, 2, 3)))):
         draw(st.sampled_from(kinds))(draw(st.sampled_from(nests)))
     kernel.drop_cycles()
     return kernel

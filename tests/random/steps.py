@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kgen.errors import KgenError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import InameImplementationTag
-from tests.random.kernels import Kernel, draw_kernel, draw_local_kernel
+from tests.random.kernels import Kernel, draw_global_kernel, draw_kernel, draw_local_kernel
 from tests.random.loops import Draw
 from tests.random.program import Program, Step
 
-__all__ = ["device_programs", "local_programs", "programs"]
+__all__ = ["device_programs", "global_programs", "local_programs", "programs"]
 
 _SLABS = st.sampled_from(((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)))
 
@@ -34,13 +34,21 @@ class Transformer:
         ]
         self.loops = [n for n in self.plain if n not in reduced]
         #: loops of few iterations, which may be unrolled
-        self.short = [n for n in self.plain if n in short or n.endswith("_inner")]
+        self.short = [
+            n for n in self.plain if n in short or (n.endswith("_inner") and "_and_" not in n)
+        ]
 
     def split_iname(self) -> Step | None:
         draw = self.draw
         name = draw(st.sampled_from(self.plain))
-        tags = ["unr", "ilp", "ilp.seq", None, None] if name in self.loops else ["unr", None]
-        drawn = (("inner_tag", draw(st.sampled_from(tags))), ("slabs", draw(_SLABS)))
+        is_loop = name in self.loops
+        tags = ("unr", "ilp", "ilp.seq", "vec", None, None) if is_loop else ("unr", None)
+        within = self._some_users(name) if is_loop and draw(st.integers(0, 4)) == 0 else None
+        drawn: tuple[tuple[str, Any], ...] = (
+            ("inner_tag", draw(st.sampled_from(tags))),
+            ("slabs", draw(_SLABS)),
+            ("within", within),
+        )
         options = tuple((k, v) for k, v in drawn if v not in (None, (0, 0)))
         return Step("split_iname", (name, draw(st.integers(2, 7))), options)
 
@@ -73,11 +81,8 @@ class Transformer:
         first = self.draw(st.sampled_from([n for n in names if n != last]))
         return Step("join_inames", ((first, last),))
 
-    def duplicate_inames(self) -> Step | None:
-        """Give the last instructions of a loop their own; cut no temporary off its users."""
-        if not self.loops:
-            return None
-        name = self.draw(st.sampled_from(self.loops))
+    def _some_users(self, name: str) -> str | None:
+        """Choose the last instructions in a loop, if that cuts no temporary off its users."""
         ids = [str(i.id) for i in self.kernel.instructions if name in i.within_inames]
         if not ids:
             return None
@@ -86,8 +91,15 @@ class Transformer:
             users = {str(i.id) for i in self.kernel.instructions if array in i.dependency_names()}
             if users & chosen and users - chosen:
                 return None
-        within = " or ".join(f"id:{n}" for n in sorted(chosen))
-        return Step("duplicate_inames", (name,), (("within", within),))
+        return " or ".join(f"id:{n}" for n in sorted(chosen))
+
+    def duplicate_inames(self) -> Step | None:
+        """Give some instructions of a loop their own."""
+        if not self.loops:
+            return None
+        name = self.draw(st.sampled_from(self.loops))
+        within = self._some_users(name)
+        return None if within is None else Step("duplicate_inames", (name,), (("within", within),))
 
     def rename_iname(self) -> Step | None:
         name = self.draw(st.sampled_from(sorted(self.kernel.inames)))
@@ -157,7 +169,7 @@ class _Attempts:
         """Try up to five transformations, and return what came of all."""
         loops = (*self.drawn.loops, *self.drawn.reductions)
         short = frozenset(loop.name for loop in loops if loop.is_constant)
-        for _ in range(self.draw(st.integers(0, 5))):
+        for _ in range(self.draw(st.sampled_from((0, 1, 2, 3, 4, 5)))):
             choice = self.draw(st.sampled_from(_KINDS))
             transformer = Transformer(self.draw, self.unit.default_entrypoint, short)
             step = choice(transformer) if transformer.plain else None
@@ -206,6 +218,17 @@ def local_programs(draw: Draw) -> Program:
     attempts.make(Step("tag_inames", (", ".join(f"{name}:l.0" for name in tiles),)))
     if draw(st.booleans()):
         attempts.make(_on_axis(draw, drawn.loops[0].name, draw(st.sampled_from("gs")), 0))
+    return attempts.make_some()
+
+
+@st.composite
+def global_programs(draw: Draw) -> Program:
+    """Draw a kernel of several launches, each with a loop on hardware axes."""
+    drawn = draw_global_kernel(draw)
+    attempts = _Attempts(draw, drawn)
+    for loop in drawn.loops:
+        if loop.parent is None:
+            attempts.make(_on_axis(draw, loop.name, draw(st.sampled_from(("split", "g"))), 0))
     return attempts.make_some()
 
 

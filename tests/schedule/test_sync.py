@@ -8,6 +8,8 @@ import random
 import pytest
 
 import kgen as lp
+from kgen.ir.expr import Expr
+from kgen.ir.parse import parse
 from kgen.schedule.sync import Span, choose_boundaries
 from kgen.targets.generate import lower
 
@@ -118,3 +120,40 @@ def test_a_barrier_for_both_memories_fences_both() -> None:
     knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
     text = lp.generate_code_v2(knl).device_code()
     assert "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)" in text
+
+
+def two_launches() -> lp.TranslationUnit:
+    return lp.make_kernel(
+        ["{ [i]: 0 <= i < n }", "{ [j, k]: 0 <= j < m and 0 <= k < 4 }"],
+        """
+        a[i] = 1 {id=first}
+        ... gbarrier {id=wait, dep=first}
+        b[j, k] = 2 {dep=wait}
+        """,
+        target=lp.CudaTarget(),
+    )
+
+
+def test_each_launch_has_a_grid_of_its_own() -> None:
+    knl = lp.split_iname(two_launches(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    first, second = lower(knl.default_entrypoint, {"a": "int32", "b": "int32"}).functions
+    assert (str(first.groups), first.locals) == (str(parse_all("(n + 15) // 16")), (16,))
+    assert (str(second.groups), second.locals) == (str(parse_all("(m + 31) // 32")), (32,))
+
+
+def test_an_axis_must_be_used_in_its_own_launch_only() -> None:
+    knl = lp.tag_inames(two_launches(), "i:g.0, j:g.0, k:l.0")
+    first, second = lower(knl.default_entrypoint, {"a": "int32", "b": "int32"}).functions
+    assert (first.locals, second.locals) == ((), (4,))
+
+
+def parse_all(*texts: str) -> tuple[Expr, ...]:
+    return tuple(parse(text) for text in texts)
+
+
+def test_a_launch_without_work_has_a_grid() -> None:
+    knl = lp.make_kernel("{ [i]: 3 <= i < 3 }", "a[i] = 1", [lp.GlobalArg("a", shape="4")])
+    knl = lp.tag_inames(knl, "i:l.0")
+    (function,) = lower(knl.default_entrypoint, {"a": "int32"}).functions
+    assert function.locals == (1,)
