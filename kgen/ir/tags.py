@@ -16,6 +16,7 @@ __all__ = [
     "AxisTag",
     "ConcurrentTag",
     "ForceSequentialTag",
+    "FoundInCallTag",
     "GroupInameTag",
     "HardwareConcurrentTag",
     "IlpBaseTag",
@@ -141,6 +142,10 @@ class StringTag(Tag):
 
     def __str__(self) -> str:
         return self.value
+
+
+class FoundInCallTag(Tag):
+    """A value argument that follows from the arrays of a call and is never passed."""
 
 
 TagLike: TypeAlias = str | Tag | None

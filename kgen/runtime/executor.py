@@ -21,6 +21,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.highlight import highlight
+from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.refusals import CallChecker
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.generate import generate_module
@@ -29,7 +30,8 @@ from kgen.targets.module import Launch, Module
 __all__ = ["Entry", "ExecutorBase", "refuse_group_size", "remember"]
 
 Dtypes = dict[str, np.dtype[Any]]
-_Key = frozenset[tuple[str, np.dtype[Any]]]
+_Key = tuple[frozenset[tuple[str, np.dtype[Any]]], FreeLayout]
+_USUAL = FreeLayout()
 Executor = TypeVar("Executor", bound="ExecutorBase")
 
 #: Executors that a program keeps: one for each entry point and device, within reason.
@@ -187,24 +189,44 @@ class ExecutorBase:
         CallChecker(entry.contract).check_types({**inputs, **outputs})
         return entry
 
-    def _entry(self, dtypes: Dtypes) -> Entry:
-        key = frozenset(dtypes.items())
+    def _relayout(
+        self, dtypes: Dtypes, free: FreeLayout, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Run a call whose arrays have other strides or offsets, with code for any of those.
+
+        The code for the usual layouts stays what runs first.
+        """
+        given = {name: value for name, value in kwargs.items() if name not in self.optional}
+        with self._lock:
+            checker = CallChecker(self._generate(dtypes, free)[1])
+            other = checker.other_layouts(given)
+            if free | other == free:
+                checker.explain(given)
+            entry = self._entry(dtypes, free | other)
+        for name, dtype in dtypes.items():
+            if not entry.contract.by_name[name].is_array:
+                kwargs[name] = dtype.type(kwargs[name])
+        return entry.invoke(*args, **kwargs)
+
+    def _entry(self, dtypes: Dtypes, free: FreeLayout = _USUAL) -> Entry:
+        key = frozenset(dtypes.items()), free
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = self._make_entry(dtypes)
+            entry = self._entries[key] = self._make_entry(dtypes, free)
         return entry
 
-    def _generate(self, dtypes: Dtypes) -> tuple[Module, Contract]:
-        key = frozenset(dtypes.items())
+    def _generate(self, dtypes: Dtypes, free: FreeLayout = _USUAL) -> tuple[Module, Contract]:
+        key = frozenset(dtypes.items()), free
         found = self._generated.get(key)
         if found is None:
-            module = generate_module(self.unit, self.entrypoint, dtypes)
+            unit = self.unit.with_kernel(with_free_layout(self.kernel, free))
+            module = generate_module(unit, self.entrypoint, dtypes)
             contract = Contract.of(module, dtypes, self.kernel.all_params())
             found = self._generated[key] = (module, contract)
         return found
 
-    def _make_entry(self, dtypes: Dtypes) -> Entry:
-        module, contract = self._generate(dtypes)
+    def _make_entry(self, dtypes: Dtypes, free: FreeLayout) -> Entry:
+        module, contract = self._generate(dtypes, free)
         source = "\n\n".join(filter(None, (module.device_source, module.host_source)))
         compiled = self._compiled.get(source)
         if compiled is None:
@@ -218,6 +240,7 @@ class ExecutorBase:
             options,
             untyped=self._untyped,
             other=self._choose,
+            relayout=partial(self._relayout, dtypes, free),
             explain=partial(self._explain, contract),
         ).build()
         if options.write_wrapper:

@@ -9,8 +9,9 @@ import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import InvocationError, message, near_names
-from kgen.ir.expr import Expr, is_constant, to_text, variable_names
+from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.runtime.arguments import Contract, SizeStep, strides_fit
+from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
 __all__ = ["CallChecker"]
@@ -47,6 +48,15 @@ class CallChecker:
     def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Refuse arguments that do not fit, saying why; return the sizes of those that do."""
         given = {name: value for name, value in given.items() if value is not None}
+        sizes = self._check_all_but_layouts(given)
+        for arg in self.contract.arrays:
+            if arg.name in given:
+                self._explain_strides(arg, given[arg.name], sizes)
+                self._explain_offset(arg, given[arg.name])
+        return sizes
+
+    def _check_all_but_layouts(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check names, types, sizes and shapes; return the sizes."""
         self._explain_names(given)
         for arg in self.contract.arrays:
             if arg.name in given:
@@ -57,7 +67,7 @@ class CallChecker:
         self._explain_conditions(sizes)
         for arg in self.contract.arrays:
             if arg.name in given:
-                self._explain_layout(arg, given[arg.name], sizes)
+                self._explain_shape(arg, given[arg.name], sizes)
         return sizes
 
     def _explain_conditions(self, sizes: Mapping[str, Any]) -> None:
@@ -185,7 +195,7 @@ class CallChecker:
             because=f"its shape in the kernel is {_tuple_text(arg.shape or ())}" if shape else None,
         )
 
-    def _explain_layout(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> None:
+    def _explain_shape(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> None:
         shape = tuple(array.shape)
         if arg.shape is not None:
             if len(shape) != len(arg.shape):
@@ -197,19 +207,49 @@ class CallChecker:
                     because=f"its shape in the kernel is {_tuple_text(arg.shape)}"
                     + _sizes_text(arg.shape, sizes),
                 )
-        if arg.strides is not None:
-            if len(shape) != len(arg.strides):
-                self._explain_axes(arg, array)
-            unit = arg.dtype.itemsize
-            wanted = tuple(unit * evaluate(stride, sizes) for stride in arg.strides)
-            if not strides_fit(shape, array.strides, wanted):
-                self.refuse(
-                    f"argument '{arg.name}' has strides of {array.strides} bytes, not {wanted}",
-                    because=f"the kernel's code is for strides of {_tuple_text(arg.strides)} "
-                    f"elements{_sizes_text(arg.strides, sizes)}",
-                    hint=_layout_hint(arg),
-                )
-        self._explain_offset(arg, array)
+        if arg.strides is not None and len(shape) != len(arg.strides):
+            self._explain_axes(arg, array)
+
+    def _explain_strides(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> None:
+        if self._has_other_strides(arg, array, sizes):
+            strides = arg.strides or ()
+            self.refuse(
+                f"argument '{arg.name}' has strides of {array.strides} bytes, and its elements "
+                f"have {arg.dtype.itemsize}",
+                because=f"the kernel's code is for strides of {_tuple_text(strides)} "
+                f"elements{_sizes_text(strides, sizes)}",
+                hint=f"make it contiguous: numpy.ascontiguousarray({arg.name})",
+            )
+
+    def _has_other_strides(
+        self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]
+    ) -> bool:
+        if arg.strides is None:
+            return False
+        unit = arg.dtype.itemsize
+        wanted = tuple(unit * evaluate(stride, sizes) for stride in arg.strides)
+        return not strides_fit(tuple(array.shape), array.strides, wanted)
+
+    def other_layouts(self, given: Mapping[str, Any]) -> FreeLayout:
+        """Return which arrays have other strides and offsets than the kernel's code is for.
+
+        Everything else that is wrong with a call is refused.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        arrays = {arg.name: arg for arg in self.contract.arrays if arg.name in given}
+        sizes = self._check_all_but_layouts(given)
+        strides = frozenset(
+            name
+            for name, arg in arrays.items()
+            if self._has_other_strides(arg, given[name], sizes)
+            and all(stride % arg.dtype.itemsize == 0 for stride in given[name].strides)
+        )
+        offsets = frozenset(
+            name
+            for name, arg in arrays.items()
+            if getattr(given[name], "offset", 0) and arg.offset is None
+        )
+        return FreeLayout(strides, offsets)
 
     def _explain_offset(self, arg: ArgumentInfo, array: Any) -> None:
         offset = getattr(array, "offset", 0)
@@ -225,16 +265,6 @@ class CallChecker:
                 because=f"that is no multiple of its elements' {arg.dtype.itemsize} bytes",
                 hint="pass a copy",
             )
-
-
-def _layout_hint(arg: ArgumentInfo) -> str:
-    strides = arg.strides or ()
-    if len(strides) > 1 and is_constant(strides[0]) and strides[0] == 1:
-        mend = f"pass numpy.asfortranarray({arg.name})"
-    else:
-        mend = f"make it contiguous: numpy.ascontiguousarray({arg.name})"
-    names = ", ".join(f"s{axis}" for axis in range(len(strides)))
-    return f"{mend}; or let it have any: GlobalArg('{arg.name}', strides='{names}', ...)"
 
 
 def _tuple_text(exprs: tuple[Expr, ...]) -> str:

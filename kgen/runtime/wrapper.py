@@ -50,8 +50,8 @@ class WrapperBuilder:
     """Builds the wrapper of one compiled kernel; each backend overrides what it does its way.
 
     The wrapper checks quickly that a call is as the contract says. Where it is not, it calls
-    ``refuse``, which finds out why; where a call has other types, ``other``, which runs it;
-    and where it fails in another way, ``explain``.
+    ``refuse``, which finds out why; where a call has other types, ``other``, which runs it, or
+    other layouts, ``relayout``; and where it fails in another way, ``explain``.
     """
 
     #: Parameters of the wrapper before the kernel's, and optional ones beside them.
@@ -66,6 +66,7 @@ class WrapperBuilder:
         *,
         untyped: Iterable[str],
         other: Callable[..., Any],
+        relayout: Callable[..., Any],
         explain: Callable[..., Any],
     ) -> None:
         self.module = module
@@ -76,6 +77,7 @@ class WrapperBuilder:
         self.names: dict[str, Any] = {}
         self.other_function = other
         self.other = self.known("other", other)
+        self.relayout = self.known("relayout", relayout)
         self.explain = self.known("explain", explain)
         self.check_names()
 
@@ -162,10 +164,18 @@ class WrapperBuilder:
 
     def call_other(self) -> list[ast.stmt]:
         """Return the statement that runs the call with the code for its types."""
+        return self.hand_over(self.other)
+
+    def call_relayout(self) -> list[ast.stmt]:
+        """Return the statement that runs the call with code for its layouts, or refuses it."""
+        return self.hand_over(self.relayout)
+
+    def hand_over(self, function: ast.expr) -> list[ast.stmt]:
+        """Return the statement that hands all arguments on to *function*."""
         extra = {text: name(text) for text in self.optional}
         arguments = {arg.name: name(arg.name) for arg in self.contract.passed}
         return [
-            return_(call(self.other, *(name(t) for t in self.positional), **extra, **arguments))
+            return_(call(function, *(name(t) for t in self.positional), **extra, **arguments))
         ]
 
     def is_none(self, text: str) -> ast.expr:
@@ -316,7 +326,7 @@ class WrapperBuilder:
         for arg in self.contract.arrays:
             misfit = self.misfit(arg) if self.contract.is_required_array(arg) else None
             if misfit is not None:
-                body.append(if_(misfit, self.refuse()))
+                body.append(if_(misfit, self.call_relayout()))
         return body
 
     def make_outputs(self) -> list[ast.stmt]:
@@ -325,7 +335,7 @@ class WrapperBuilder:
         for arg in self.contract.arrays:
             if not self.contract.is_required_array(arg):
                 misfit = self.misfit(arg)
-                refused = [] if misfit is None else [if_(misfit, self.refuse())]
+                refused = [] if misfit is None else [if_(misfit, self.call_relayout())]
                 allocated = assign(arg.name, self.allocate(arg))
                 body.append(if_(self.is_none(arg.name), [allocated], list(refused)))
         return body

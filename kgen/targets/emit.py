@@ -25,6 +25,7 @@ from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import conditions_of
+from kgen.ir.tags import FoundInCallTag
 from kgen.ir.types import INT64, AddressSpace, NumpyType
 from kgen.targets.access import is_pointer
 from kgen.targets.base import CFamilyTarget
@@ -122,7 +123,14 @@ def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
     for arg in kernel.args:
         assert isinstance(arg.dtype, NumpyType)
         if isinstance(arg, ValueArg):
-            yield ArgumentInfo(arg.name, arg.dtype.dtype, False, True, False)
+            yield ArgumentInfo(
+                arg.name,
+                arg.dtype.dtype,
+                False,
+                True,
+                False,
+                is_temporary=FoundInCallTag() in arg.tags,
+            )
             continue
         is_output = arg.name in written if arg.is_output is None else arg.is_output
         is_input = arg.is_input

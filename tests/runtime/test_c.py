@@ -141,7 +141,7 @@ def test_numpy_integers_are_integers(knl: Any) -> None:
         ({"a": np.ones(4, np.float32), "n": "4"}, ["'n' is an integer"]),
         ({"a": np.ones(4, np.float32), "n": np.ones(1, int)}, ["'n' is a number", "(1,)"]),
         ({"a": np.ones(4, np.float32), "n": 2**31 - 1}, ["'n' is 2147483647", "index_dtype"]),
-        ({"a": np.ones(8, np.float32)[::2]}, ["'a' has strides of (8,)", "(4,)", "contiguous"]),
+        ({"a": np.ones(8, np.float32)[::2]}, ["'a' has strides of (8,)", "of (1,) elements"]),
         ({"a": np.ones(4, np.float32)[::-1]}, ["'a' has strides of (-4,)"]),
         ({"a": np.ones(4, ">f4")}, ["'a'", "byte order"]),
         (
@@ -226,7 +226,7 @@ def test_fortran_order(monkeypatch: pytest.MonkeyPatch) -> None:
     _, (out,) = knl(a=a)
     assert out.flags.f_contiguous
     np.testing.assert_array_equal(out, a)
-    assert "asfortranarray(a)" in refusal(knl, a=np.ascontiguousarray(a))
+    assert "strides of (1, n) elements" in refusal(knl, a=np.ascontiguousarray(a))
     # an axis with one entry has no stride that matters
     np.testing.assert_array_equal(knl(a=np.ones((1, 3)))[1][0], np.ones((1, 3)))
 

@@ -116,7 +116,8 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
         if tests:
             no_device_array = ast.ExceptHandler(builtin("AttributeError"), None, leave)
-            body.append(ast.Try([if_(any_of(tests), self.refuse())], [no_device_array], [], []))
+            unfit = if_(any_of(tests), self.call_relayout())
+            body.append(ast.Try([unfit], [no_device_array], [], []))
         return body
 
     def has_unfit_offset(self, arg: ArgumentInfo) -> ast.expr:
