@@ -34,6 +34,7 @@ from tests.reference import InexactError, Memory, Reference, to_array, to_memory
 COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
 SEED = int(os.environ.get("KGEN_RANDOM_SEED", "1"))
 _BATCH = 200
+_SIMPLE = 50
 
 Check = Callable[[Program], None]
 
@@ -42,14 +43,14 @@ Check = Callable[[Program], None]
 
 
 def draw(strategy: st.SearchStrategy[Program], count: int) -> list[Program]:
-    """Draw that many different programs."""
+    """Draw that many different programs, after some that are all too simple."""
     found: dict[str, Program] = {}
     seed = 1000 * SEED
-    while len(found) < count:
+    while len(found) < count + _SIMPLE:
 
         @hypothesis.seed(seed)
         @settings(
-            max_examples=count,
+            max_examples=count + _SIMPLE,
             phases=[Phase.generate],
             database=None,
             deadline=None,
@@ -61,7 +62,7 @@ def draw(strategy: st.SearchStrategy[Program], count: int) -> list[Program]:
 
         collect()
         seed += 1
-    return list(found.values())[:count]
+    return list(found.values())[_SIMPLE : _SIMPLE + count]
 
 
 class Judge:
@@ -264,3 +265,36 @@ def test_work_groups_share_tiles(record_property: Any) -> None:
 
 def test_launches_follow_each_other(record_property: Any) -> None:
     judge(draw(global_programs(), COUNT // 2), "launches", check_work_items, record_property)
+
+
+def check_on_opencl(queue: Any, program: Program) -> None:
+    """Run on a device, arrays in place, against the kernel's meaning."""
+    pyopencl_array = pytest.importorskip("pyopencl.array")
+    plain = program.make()
+    unit = program.transform(program.make(target=lp.PyOpenCLTarget()))
+    module = generate_module(unit)
+    for seed, parameters in enumerate(program.parameter_sets(plain)):
+        arrays = allocate(module, parameters, value_ranges(program), seed)
+        want = meaning(plain, parameters, arrays)
+        if want is None or not all(array.size for array in arrays.values()):
+            continue
+        there = {name: pyopencl_array.to_device(queue, array) for name, array in arrays.items()}
+        sizes = {a.name: parameters[a.name] for a in module.arguments if not a.is_array}
+        unit(queue, **there, **sizes)
+        compare(want, {name: array.get() for name, array in there.items()}, parameters)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [device_programs(), local_programs(), global_programs()],
+    ids=["devices", "tiles", "launches"],
+)
+def test_devices_compute_what_kernels_mean(
+    strategy: st.SearchStrategy[Program], opencl_queue: Any, record_property: Any
+) -> None:
+    judge(
+        draw(strategy, COUNT // 15),
+        "OpenCL",
+        partial(check_on_opencl, opencl_queue),
+        record_property,
+    )

@@ -96,7 +96,7 @@ class Program:
     #: how many loops of variable length are nested
     depth: int = 1
 
-    def make(self, name: str = "kernel", target: Any = None) -> lp.TranslationUnit:
+    def make(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
         """Make the kernel as it is written, before its transformations."""
         return lp.make_kernel(
             list(self.domains),
@@ -151,7 +151,7 @@ class Program:
             name = found[1] if found else ""
             rest = (*self.lines[:k], *self.lines[k + 1 :])
             if rest and name:
-                kept = tuple(re.sub(rf"(?<=[=*:]){name}(:|(?=[,}}]))", "", text) for text in rest)
+                kept = tuple(_without_dependency(text, name) for text in rest)
                 used = set(re.findall(r"\w+", " ".join(kept)))
                 arrays = tuple(a for a in self.arrays if a.name in used)
                 result.append(dataclasses.replace(self, lines=kept, arrays=arrays))
@@ -167,6 +167,14 @@ class Program:
             f"    assumptions={self.assumptions!r}, target=lp.CTarget())"
         )
         return "\n".join([head, *map(str, self.steps)])
+
+
+def _without_dependency(text: str, name: str) -> str:
+    def shorter(found: re.Match[str]) -> str:
+        names = [other for other in found[3].split(":") if other != name]
+        return found[1] + found[2] + ":".join(names) if names or found[2] else ""
+
+    return re.sub(r"(, dep=)(\*?)([\w:]*)", shorter, text)
 
 
 def minimize(program: Program, fails: Callable[[Program], bool]) -> Program:
