@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -96,11 +96,14 @@ class Signs:
     """Bounds of the integer expressions of one kernel.
 
     What is known: loop domains, assumptions, that extents of arrays are not negative, and
-    unsigned types.
+    unsigned types. A loop domain holds where a statement runs. Bounds and conditions of loops
+    are evaluated outside of it, too: for these, ``scope`` has what the loops around give their
+    variables, and is ``None`` at statements.
     """
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
+        self.scope: Mapping[str, Interval] | None = None
         self._variables: dict[str, Interval] = {}
         self._context: isl.Set | None = None
 
@@ -160,6 +163,8 @@ class Signs:
     # -- leaves ---------------------------------------------------------------------------
 
     def _variable(self, expr: p.Variable) -> Interval:
+        if self.scope is not None and expr.name in self.scope:
+            return self.scope[expr.name]
         found = self._variables.get(expr.name)
         if found is None:
             found = self._variables[expr.name] = self._find(expr.name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
+from kgen.analysis.signs import Interval
 from kgen.ast.nodes import (
     Barrier,
     Block,
@@ -176,6 +178,7 @@ class _FunctionEmitter:
         self.kernel = writer.kernel
         self.placement = place(self.kernel, function)
         self.runs = 0
+        self.scope: dict[str, Interval] = {}
 
     def statements(self) -> list[cgen.Generable]:
         """Return the declarations at the top and the statements below."""
@@ -216,7 +219,8 @@ class _FunctionEmitter:
                 value = self._value(node.value, node.dtype)
                 declaration = cgen.Const(cgen.Value(name, node.name))
                 out.append(cgen.Initializer(declaration, value))
-                self._emit(node.body, out)
+                with self._in_scope(node.name, self.writer.signs.interval(node.value)):
+                    self._emit(node.body, out)
             case Barrier():
                 out.append(self._barrier(node))
             case Comment():
@@ -226,6 +230,14 @@ class _FunctionEmitter:
     def _outside(self) -> None:
         """Tell the writer that variables have no values: bounds and conditions of the tree."""
         self.writer.enter(frozenset(), {})
+        self.writer.signs.scope = self.scope
+
+    @contextlib.contextmanager
+    def _in_scope(self, name: str, values: Interval) -> Iterator[None]:
+        """Let a variable have some values in bounds and conditions below."""
+        around, self.scope = self.scope, {**self.scope, name: values}
+        yield
+        self.scope = around
 
     def _for(self, node: For) -> list[cgen.Generable]:
         self._outside()
@@ -233,9 +245,12 @@ class _FunctionEmitter:
         start = f"{self.writer.type_name(node.dtype)} {node.iname} = {first}"
         condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
         step = f"++{node.iname}" if node.step == 1 else f"{node.iname} += {node.step}"
-        loop = cgen.For(
-            cgen.Line(start), cgen.Line(condition), cgen.Line(step), self._body(node.body)
-        )
+        signs = self.writer.signs
+        stop = signs.interval(node.stop).high
+        values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
+        with self._in_scope(node.iname, values):
+            body = self._body(node.body)
+        loop = cgen.For(cgen.Line(start), cgen.Line(condition), cgen.Line(step), body)
         comment = node.comment
         if comment is None and self.kernel.options.annotate_inames:
             comment = f"loop over '{node.iname}'"
@@ -282,6 +297,7 @@ class _FunctionEmitter:
     def _run(self, node: Run, out: list[cgen.Generable]) -> None:
         insn = self.kernel.id_to_insn[node.insn_id]
         self.writer.enter(insn.within_inames, node.values)
+        self.writer.signs.scope = None
         declared = self.placement.first.get(self.runs)
         self.runs += 1
         if declared is not None:

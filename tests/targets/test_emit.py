@@ -461,3 +461,13 @@ def test_words_of_the_language_are_no_names() -> None:
     knl = kernel("out[i] = double[i] {id=s}", arg)
     with pytest.raises(CodegenError, match="'double' is a word of C"):
         emit(knl, run("s"))
+
+
+def test_a_guard_does_not_trust_the_domain_that_it_checks() -> None:
+    text = "{ [z] : exists (e0: -3 <= e0 <= 0 and 16*e0 >= -z and 20*e0 <= 3 - z) }"
+    data = [lp.GlobalArg("a", "float32", shape=100), "..."]
+    knl = lp.make_kernel(text, "a[z] = 1", data, target=lp.ExecutableCTarget())
+    expected = {z for e in range(-3, 1) for z in range(-16 * e, 4 - 20 * e)}
+    guarded = np.zeros(300, np.float32)
+    knl(a=guarded[100:200])
+    assert set(np.nonzero(guarded)[0] - 100) == expected
