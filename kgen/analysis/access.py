@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.ir.expr import (
     Expr,
+    IdentityMapper,
     LinearSubscript,
     Reduction,
     SubArrayRef,
@@ -82,6 +83,36 @@ def collect_accesses(
     return tuple(collector.found)
 
 
+class _RuleExpander(IdentityMapper):
+    """Put the expressions of substitution rules into subscripts.
+
+    A rule that uses itself is left where it does, for the expansion of the kernel to refuse.
+    """
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        super().__init__()
+        self.rules = kernel.substitutions
+        self.inside: tuple[str, ...] = ()
+
+    def _expand(self, name: str, parameters: tuple[Expr, ...], use: Expr) -> Expr:
+        rule = self.rules.get(name)
+        if rule is None or name in self.inside:
+            return use
+        around, self.inside = self.inside, (*self.inside, name)
+        expanded = self.rec(rule.expand(parameters))
+        self.inside = around
+        return expanded
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        rule = self.rules.get(expr.name)
+        return expr if rule is None or rule.arguments else self._expand(expr.name, (), expr)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        parameters = tuple(self.rec(parameter, *args) for parameter in expr.parameters)
+        name = expr.function.name if isinstance(expr.function, p.Variable) else ""
+        return self._expand(name, parameters, p.Call(expr.function, parameters))
+
+
 class _Collector(WalkMapper):
     """Collect the accesses of one instruction after the other."""
 
@@ -92,6 +123,8 @@ class _Collector(WalkMapper):
         self.insn_id = ""
         self.is_write = False
         self.is_opaque = False
+        self.expander = _RuleExpander(kernel) if kernel.substitutions else None
+        self.inside: tuple[str, ...] = ()  # the rules that are being looked into
 
     def collect(self, insn: InstructionBase) -> None:
         self.insn_id = str(insn.id)
@@ -136,11 +169,14 @@ class _Collector(WalkMapper):
         """Find nothing."""
 
     def map_subscript(self, expr: p.Subscript, place: Place) -> None:
+        indices = expr.index_tuple
+        if self.expander is not None:
+            indices = tuple(self.expander(index) for index in indices)
         if isinstance(expr.aggregate, p.Variable):
-            self._add(expr.aggregate.name, expr.index_tuple, place)
+            self._add(expr.aggregate.name, indices, place)
         else:
             self.rec(expr.aggregate, place)
-        for index in expr.index_tuple:
+        for index in indices:
             if not is_constant(index):
                 self._read(index, place)
 
@@ -178,8 +214,10 @@ class _Collector(WalkMapper):
     def map_call(self, expr: p.Call, place: Place) -> None:
         name = expr.function.name if isinstance(expr.function, p.Variable) else ""
         rule = self.kernel.substitutions.get(name)
-        if rule is not None:
+        if rule is not None and name not in self.inside:
+            around, self.inside = self.inside, (*self.inside, name)
             self.rec(rule.expand(expr.parameters), place)
+            self.inside = around
             return
         for argument in expr.parameters:
             self.rec(argument, place)

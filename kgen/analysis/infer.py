@@ -171,6 +171,9 @@ class _Inference:
                 self._solve(first)
         missing = [name for name in needs if name not in self.types]
         if complete and missing:
+            self._type_unused(missing)
+            missing = [name for name in missing if name not in self.types]
+        if missing and complete:
             raise self._failure(missing[0])
         return {name: settle(dtype) for name, dtype in self.types.items()}
 
@@ -182,6 +185,13 @@ class _Inference:
         if not sizes.issuperset(values):
             sizes |= subscript_names(self.kernel)
         self.types.update((name, self.kernel.index_dtype) for name in values if name in sizes)
+
+    def _type_unused(self, names: Sequence[str]) -> None:
+        """Give values that nothing reads the index type: they matter to nobody."""
+        read = {n for insn in self.kernel.instructions for n in insn.read_dependency_names()}
+        for name in names:
+            if name not in read and isinstance(self.kernel.arg_dict.get(name), ValueArg):
+                self.types[name] = self.kernel.index_dtype
 
     def _needs(self, name: str) -> tuple[str, ...]:
         reads: set[str] = set()
