@@ -21,7 +21,7 @@ from kgen.ir.data import (
     ValueArg,
 )
 from kgen.ir.dependencies import where
-from kgen.ir.expr import LinearSubscript
+from kgen.ir.expr import LinearSubscript, variable_names
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.mentions import Mentions
 from kgen.ir.types import auto
@@ -172,7 +172,7 @@ def complete_arguments(
         for lhs in insn.assignees:
             ranks[assignee_name(lhs)] = len(index_of(lhs))
     bounds = sorted(kernel.all_params())
-    names = {*read, *written, *bounds}
+    names = {*read, *written, *bounds, *_layout_names(declared)}
     taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
     undeclared = sorted(
         name
@@ -206,6 +206,16 @@ def complete_arguments(
     return tuple(flow.mark(arg) for arg in result)
 
 
+def _layout_names(declared: Declared) -> list[str]:
+    """Return the variables in declared shapes, strides and offsets."""
+    found: list[Any] = []
+    for array in declared.arrays().values():
+        shape = array.shape if isinstance(array.shape, tuple) else ()
+        tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+        found += [*shape, *(getattr(tag, "stride", 0) for tag in tags), array.offset]
+    return list(variable_names(*(expr for expr in found if expr is not auto)))
+
+
 def _undeclared(
     kernel: LoopKernel, names: list[str], mentioned: Sequence[Mentions], known: set[str]
 ) -> KernelError:
@@ -215,7 +225,7 @@ def _undeclared(
             for insn, found in zip(kernel.instructions, mentioned, strict=True)
             if names[0] in found.variables or names[0] in insn.assignee_var_names()
         ),
-        "the bounds of the loops",
+        "the bounds of the loops, or the shapes, strides and offsets of arrays",
     )
     return KernelError(
         message(
