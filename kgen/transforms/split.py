@@ -225,20 +225,20 @@ def join_inames(
     """Make one loop of several: ``new = i*length(j) + j`` for ``join_inames(kernel, "i,j")``.
 
     :arg inames: the fastest varying last; all but the first need constant bounds
-    :arg new_iname: ``<i>_and_<j>`` by default
+    :arg new_iname: ``<j>_and_<i>`` by default
     :arg within: join for the instructions that match; the others keep the old loops
 
     ::
 
-        for i, j  {0<=i<n, 0<=j<8}  =>  for i_and_j   {0<=i_and_j<8*n}
-          a[i, j] = 0                     a[i_and_j // 8, i_and_j % 8] = 0
+        for i, j  {0<=i<n, 0<=j<8}  =>  for j_and_i   {0<=j_and_i<8*n}
+          a[i, j] = 0                     a[j_and_i // 8, j_and_i % 8] = 0
 
     Raises :class:`TransformError` for an instruction inside of some but not all of them.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<8 }", "a[i,j] = 0")
     >>> print(join_inames(knl, "i,j").default_entrypoint.instructions[0])
-    a[i_and_j // 8, i_and_j % 8] = 0  {id=insn}
+    a[j_and_i // 8, j_and_i % 8] = 0  {id=insn}
     """
     names = split_names(inames)
     for name in names:
@@ -246,7 +246,7 @@ def join_inames(
     if len(names) < 2:
         raise TransformError(message("there are no two inames to join", kernel=kernel.name))
     taken = UniqueNameGenerator(set(taken_names(kernel)))
-    new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(names))
+    new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(reversed(names)))
     values: dict[str, Expr] = {}
     stride = 1
     for name in reversed(names[1:]):

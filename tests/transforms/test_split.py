@@ -207,9 +207,9 @@ def test_joined_loops_run_over_all_pairs() -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i < n and 2 <= j < 10}", "a[i, j] = i*j")
     joined = lp.join_inames(knl, ["i", "j"])
     assert instructions(joined) == [
-        "i_and_j: a[i_and_j // 8, i_and_j % 8 + 2] = (i_and_j // 8)*(i_and_j % 8 + 2)"
+        "j_and_i: a[j_and_i // 8, j_and_i % 8 + 2] = (j_and_i // 8)*(j_and_i % 8 + 2)"
     ]
-    assert same_set(domain(joined, "i_and_j"), "[n] -> {[i_and_j]: 0 <= i_and_j < 8*n}")
+    assert same_set(domain(joined, "j_and_i"), "[n] -> {[j_and_i]: 0 <= j_and_i < 8*n}")
 
 
 def test_joining_reverses_splitting() -> None:
