@@ -72,3 +72,22 @@ def test_a_wrong_shape_is_still_refused() -> None:
     knl = matrix(lp.ExecutableCTarget())
     with pytest.raises(lp.InvocationError, match="argument 'out' has shape"):
         knl(a=np.zeros((4, 5)).T, out=np.zeros((4, 5)))
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("part", [slice(4, None), slice(3, None, 2)])
+def test_parts_of_cuda_arrays(part: slice) -> None:
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    x = np.arange(20.0)
+    whole = gpuarray.to_gpu(x)
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", target=lp.PyCudaTarget())
+    _, (out,) = knl(a=whole[part])
+    assert (out.get() == 2 * x[part]).all()
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("view", ["transposed", "strided", "inner"])
+def test_numpy_views_on_cuda(view: str) -> None:
+    a = VIEWS[view](np.random.default_rng(5).random((8, 9)))
+    _, (out,) = matrix(lp.PyCudaTarget())(a=a)
+    assert (out == 2 * a).all()
