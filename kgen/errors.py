@@ -160,7 +160,7 @@ def near_names(name: str, known: Iterable[str]) -> str:
     >>> near_names("i_iner", ["i_inner", "i_outer"])
     "did you mean 'i_inner', 'i_outer'?"
     """
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return "did you mean " + ", ".join(f"'{n}'" for n in near) + "?"

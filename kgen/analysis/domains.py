@@ -18,6 +18,7 @@ from kgen.ir.domain import (
     dim_min,
     dim_names,
     from_named,
+    isl_int,
     keep_dims,
     param_names,
     sample_point,
@@ -38,6 +39,7 @@ __all__ = [
     "drop_dims",
     "equation_set",
     "fix_dims",
+    "fix_params",
     "intersect_domains",
     "read_map",
     "rename_params",
@@ -233,9 +235,34 @@ def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:
     for name in param_names(domain):
         if name in values:
             at = _at(domain, _PARAM, name)
-            value = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, values[name])
+            value = isl_int(values[name])
             domain = domain.fix_val(_PARAM, at, value).project_out(_PARAM, at, 1)
     return domain
+
+
+def fix_params(domain: BasicSet, values: Mapping[str, int]) -> tuple[BasicSet, ...]:
+    """Give parameters a value, in a loop domain.
+
+    Where that leaves a loop without values, loops that have nothing to do with it go to
+    domains of their own: isl keeps of a set that is empty only that it is.
+    """
+    fixed = fix_dims(domain, values)
+    if not fixed.is_empty():
+        return (fixed,)
+    return tuple(fix_dims(keep_dims(domain, group), values) for group in _tied_groups(domain))
+
+
+def _tied_groups(domain: BasicSet) -> list[tuple[str, ...]]:
+    """Return the dimensions in groups that constraints tie together."""
+    names = dim_names(domain)
+    lifted = domain.lift().flatten() if domain.dim(_DIV) else domain
+    group = {at: {at} for at in range(lifted.dim(_SET))}
+    for row in lifted.get_constraints():
+        tied = [at for at in group if row.involves_dims(_SET, at, 1)]
+        joined = set[int]().union(*(group[at] for at in tied))
+        group.update(dict.fromkeys(joined, joined))
+    found = dict.fromkeys(tuple(sorted(group[at])) for at in range(len(names)))
+    return [tuple(names[at] for at in ats if at < len(names)) for ats in found]
 
 
 def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:

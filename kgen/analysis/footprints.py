@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access, Place, collect_accesses, subscript_names
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import PwAff, Set, param_names, sample_point
+from kgen.ir.domain import PwAff, Set, isl_int, param_names, sample_point
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr, set_from_condition
@@ -69,7 +69,7 @@ class Values:
         except ExpressionToAffineConversionError:
             return False
         top = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, 0)
-        top = top.add_constant_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, plus))
+        top = top.add_constant_val(isl_int(plus))
         outside = values.intersect(isl.PwAff.from_aff(top).ge_set(end))
         return not outside.intersect_params(self.assumptions).is_empty()
 
@@ -273,7 +273,7 @@ class Footprints:
         for kind in (isl.dim_type.in_, _PARAM):
             for at in range(relation.dim(kind)):
                 name = relation.get_dim_name(kind, at)
-                value = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, point[str(name)])
+                value = isl_int(point[str(name)])
                 relation = relation.fix_val(kind, at, value)
         found = relation.range().sample_point()
         return tuple(

@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
-from kgen.ir.domain import Set, constant_bounds, from_named, param_names
+from kgen.ir.domain import Set, constant_bounds, from_named, isl_int, param_names
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -260,8 +260,8 @@ def _context(kernel: LoopKernel) -> Set:
         space = space.set_dim_name(_PARAM, at, name)
     context = isl.Set.universe(space)
     for at, (name, (low, high)) in enumerate(known.items()):
-        least = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, 0 if name in sizes else low)
-        largest = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, high)
+        least = isl_int(0 if name in sizes else low)
+        largest = isl_int(high)
         context = context.lower_bound_val(_PARAM, at, least).upper_bound_val(_PARAM, at, largest)
     return _with_natural_extents(kernel, context).intersect(kernel.assumptions)
 

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TypeVar
 
-import islpy as isl
-
 from kgen.analysis.access import Access
 from kgen.analysis.bounds import refuse_negative, refuse_wrong_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError, message
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
-from kgen.ir.domain import PwAff, static_value
+from kgen.ir.domain import PwAff, isl_int, static_value
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
@@ -133,7 +131,7 @@ def _end_of(found: Sequence[tuple[Values, int, int]]) -> PwAff | None:
     result: PwAff | None = None
     for values, _, high in found:
         if values.least < math.inf:
-            plus = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, high + 1)
+            plus = isl_int(high + 1)
             end = values.highest.add_constant_val(plus)
             result = end if result is None else result.union_max(end)
     return result

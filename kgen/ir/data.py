@@ -21,6 +21,7 @@ from kgen.ir.layout import (
     resolve_strides,
 )
 from kgen.ir.parse import parse
+from kgen.ir.tags import Taggable
 from kgen.ir.types import AddressSpace, KgenType, auto, to_kgen_type
 
 __all__ = [
@@ -60,7 +61,7 @@ def _check_name(name: str, what: str) -> None:
 
 
 @dataclass(frozen=True)
-class ArrayBase(Declaration):
+class ArrayBase(Declaration, Taggable):
     """An array: element type, shape (in elements), layout and address space.
 
     ``dtype=None`` and ``shape=auto`` are found by inference. ``offset`` is in elements;
@@ -223,7 +224,7 @@ class ConstantArg(ArrayArg):
 
 
 @dataclass(frozen=True)
-class ValueArg(Declaration, KernelArgument):
+class ValueArg(Declaration, Taggable, KernelArgument):
     """A number that the caller passes: ``ValueArg("n", np.int32)``.
 
     ``dtype=None`` is inferred: an integer of the kernel's index type when used in sizes.
@@ -328,7 +329,7 @@ class SubstitutionRule(Declaration):
 
 
 @dataclass(frozen=True)
-class Iname(Declaration):
+class Iname(Declaration, Taggable):
     """A loop variable and its tags."""
 
     tags: frozenset[Tag] = frozenset()

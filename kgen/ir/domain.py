@@ -28,6 +28,10 @@ _SET = isl.dim_type.set
 _DIV = isl.dim_type.div
 
 
+def isl_int(value: int) -> isl.Val:
+    """Return an integer of any size as isl has it."""
+    return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
+
 
 def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
     """Convert an islpy or namedisl set to a basic set with named dimensions, or refuse."""

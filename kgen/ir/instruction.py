@@ -23,7 +23,7 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.parse import parse
-from kgen.ir.tags import to_tags
+from kgen.ir.tags import Taggable, to_tags
 from kgen.ir.types import auto, to_kgen_type
 
 __all__ = [
@@ -74,7 +74,7 @@ def _names(value: Any) -> frozenset[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstructionBase:
+class InstructionBase(Taggable):
     """What all instructions share.
 
     * ``id``: unique in the kernel; :class:`UniqueName` before it is made so

@@ -37,6 +37,7 @@ from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.options import Options
 from kgen.ir.pretty import stringify_kernel
+from kgen.ir.tags import Taggable
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, AddressSpace, NumpyType
 
@@ -47,7 +48,7 @@ _OF_LOOPS = frozenset({"domains", "instructions", "inames", "substitutions", "as
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopKernel:
+class LoopKernel(Taggable):
     """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
 
     A value: every transformation returns another one. ``domains`` form a forest: a domain
@@ -99,6 +100,10 @@ class LoopKernel:
 
     def __hash__(self) -> int:
         return hash(self._digest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy what the kernel is, not what has been found out about it."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     # -- names ------------------------------------------------------------------------
 

@@ -107,9 +107,19 @@ def _parse_one(text: str) -> ArrayDimImplementationTag:
     if level is not None and text in ("", "c"):
         return ComputedStrideArrayDimTag(level)
     raise KernelError(
-        f"'{text}' is not a dimension tag\n  hint: the tags are 'N0', 'N1', ..., 'stride:EXPR', "
-        "'N0:stride:EXPR', 'sep' and 'vec'; an order is 'C' or 'F'"
+        f"'{text}' is not a dimension tag\n  hint: the tags are 'c', 'f', 'N0', 'N1', ..., "
+        "'stride:EXPR', 'N0:stride:EXPR', 'sep' and 'vec'; an order is 'C' or 'F'"
     )
+
+
+def _nest(items: Sequence[Any]) -> dict[int, ComputedStrideArrayDimTag]:
+    """Read ``c`` (inside of the axes before it) and ``f`` (outside of them), by axis."""
+    order: list[int] = []
+    for axis, item in enumerate(items):
+        letter = item.strip().upper() if isinstance(item, str) else None
+        if letter in ("C", "F"):
+            order.insert(0 if letter == "C" else len(order), axis)
+    return {axis: ComputedStrideArrayDimTag(level) for level, axis in enumerate(order)}
 
 
 def parse_array_dim_tags(
@@ -119,6 +129,8 @@ def parse_array_dim_tags(
 
     >>> [str(tag) for tag in parse_array_dim_tags("N0,N1", 2)]
     ['N0:c', 'N1:c']
+    >>> [str(tag) for tag in parse_array_dim_tags("c,c,vec", 3)]
+    ['N1:c', 'N0:c', 'vec']
     """
     if strides is not None and strides is not auto:
         values = parse_shape(strides)
@@ -136,7 +148,11 @@ def parse_array_dim_tags(
         )
     else:
         items: Sequence[Any] = spec.split(",") if isinstance(spec, str) else spec
-        tags = tuple(_parse_one(item) if isinstance(item, str) else item for item in items)
+        nested = _nest(items)
+        tags = tuple(
+            nested[axis] if axis in nested else _parse_one(item) if isinstance(item, str) else item
+            for axis, item in enumerate(items)
+        )
     if len(tags) != naxes:
         raise KernelError(f"{len(tags)} dimension tags were given for {naxes} axes")
     return tags

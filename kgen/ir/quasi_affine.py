@@ -10,7 +10,7 @@ from pymbolic.mapper import Mapper
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import move_to_sides
-from kgen.ir.domain import PwAff, Set
+from kgen.ir.domain import PwAff, Set, isl_int
 from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
 
 _PARAM = isl.dim_type.param
@@ -40,7 +40,7 @@ class _PwAffMaker(Mapper[PwAff, []]):
     def map_constant(self, expr: Any) -> PwAff:
         if int(expr.real) != expr:
             raise _NotAffine(f"{expr} is not an integer")
-        value = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, int(expr.real))
+        value = isl_int(int(expr.real))
         return isl.PwAff.from_aff(isl.Aff.val_on_domain(self.space, value))
 
     def map_variable(self, expr: p.Variable) -> PwAff:
@@ -125,7 +125,7 @@ def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
 def _divisor(expr: Expr) -> isl.Val:
     if not is_constant(expr) or int(expr) != expr or expr <= 0:
         raise _NotAffine(f"the divisor '{to_text(expr)}' is not a positive integer")
-    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, int(expr))
+    return isl_int(int(expr))
 
 
 def set_from_condition(space: isl.Space, condition: Expr) -> Set:

@@ -44,6 +44,9 @@ class ReductionOperation:
     def __hash__(self) -> int:
         return hash((ReductionOperation, self.name))
 
+    def __reduce__(self) -> tuple[Callable[[str], ReductionOperation], tuple[str]]:
+        return parse_reduction_op, (self.name,)
+
 
 def _numpy(dtype: KgenType) -> np.dtype[Any]:
     return dtype.numpy_dtype

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from pytools.tag import Tag
+from pytools.tag import Tag, ToTagSetConvertible, check_tag_uniqueness, normalize_tags
 
 from kgen.errors import KgenError
 
@@ -26,6 +26,7 @@ __all__ = [
     "LocalInameTagBase",
     "LoopedIlpTag",
     "StringTag",
+    "Taggable",
     "TagLike",
     "UnrollTag",
     "UnrolledIlpTag",
@@ -33,6 +34,32 @@ __all__ = [
     "parse_tag",
     "to_tags",
 ]
+
+
+Self_ = TypeVar("Self_", bound="Taggable")
+T = TypeVar("T", bound=Tag)
+
+
+class Taggable:
+    """What carries ``tags``, of its own kinds and of the user's."""
+
+    tags: frozenset[Tag]
+
+    def copy(self: Self_, **changes: Any) -> Self_:
+        """Return this with some fields changed."""
+        raise NotImplementedError
+
+    def tags_of_type(self, kind: type[T] | tuple[type[T], ...]) -> frozenset[T]:
+        """Return the tags of some kind."""
+        return frozenset(tag for tag in self.tags if isinstance(tag, kind))
+
+    def tagged(self: Self_, tags: ToTagSetConvertible) -> Self_:
+        """Return this with one tag or several more; refuses two of a kind that is unique."""
+        return self.copy(tags=check_tag_uniqueness(normalize_tags(tags) | self.tags))
+
+    def without_tags(self: Self_, tags: ToTagSetConvertible) -> Self_:
+        """Return this without one tag or several."""
+        return self.copy(tags=self.tags - normalize_tags(tags))
 
 
 class InameImplementationTag(Tag):
@@ -165,6 +192,7 @@ def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
     return frozenset(
         StringTag(word.strip()) if isinstance(word, str) else word for word in words if word
     )
+
 
 _FIXED: dict[str, InameImplementationTag] = {
     "l.auto": AutoFitLocalInameTag(),

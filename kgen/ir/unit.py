@@ -76,6 +76,10 @@ class TranslationUnit:
     def __hash__(self) -> int:
         return hash(self._digest)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy what the program is, without what has been compiled for it."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
     # -- kernels --------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> LoopKernel:

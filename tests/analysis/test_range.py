@@ -153,10 +153,11 @@ def test_intervals() -> None:
 
 def test_types_bound_parameters() -> None:
     knl = kernel((4,), domain="{ [i]: 0 <= i < n + s }")
-    knl = knl.copy(args=(*knl.args, ValueArg("short", np.int16)))
-    ranges = Ranges.of(knl)
+    more = ValueArg("short", np.int16), ValueArg("long", np.uint64)
+    ranges = Ranges.of(knl.copy(args=(*knl.args, *more)))
     assert ranges.param("n") == ranges.param("s") == (-PARAM_LIMIT, PARAM_LIMIT)
     assert ranges.param("short") == (-(2**15), 2**15 - 1)
+    assert ranges.param("long") == (0, 2**64 - 1)
 
 
 def test_an_extent_is_never_negative() -> None:

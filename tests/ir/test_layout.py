@@ -1,0 +1,26 @@
+"""Layouts as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgen.errors import KernelError
+from kgen.ir.layout import parse_array_dim_tags
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("c,c,vec", ["N1:c", "N0:c", "vec"]),
+        ("f,f,vec", ["N0:c", "N1:c", "vec"]),
+        ("sep, C, C", ["sep", "N1:c", "N0:c"]),
+        ("c,f,c", ["N1:c", "N2:c", "N0:c"]),
+    ],
+)
+def test_c_goes_inside_of_the_axes_before_it_and_f_outside(text: str, levels: list[str]) -> None:
+    assert [str(tag) for tag in parse_array_dim_tags(text, 3)] == levels
+
+
+def test_what_is_no_tag_comes_with_the_ones_there_are() -> None:
+    with pytest.raises(KernelError, match=r"'d' is not a dimension tag\n.*the tags are 'c', 'f'"):
+        parse_array_dim_tags("c,d", 2)

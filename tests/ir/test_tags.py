@@ -1,0 +1,33 @@
+"""Tags of the user's own on all that carries tags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pytools.tag import Tag
+
+import kgen as lp
+
+
+@dataclass(frozen=True)
+class Marked(Tag):
+    """A tag that means nothing to us."""
+
+    why: str
+
+
+def carriers() -> list[Any]:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "<> t = a[i]\nout[i] = t").default_entrypoint
+    return [knl, knl.inames["i"], knl.arg_dict["a"], knl.instructions[0]]
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_tags_are_added_found_and_taken_away(at: int) -> None:
+    plain = carriers()[at]
+    tagged = plain.tagged(Marked("x"))
+    assert tagged.tags_of_type(Marked) == {Marked("x")}
+    assert tagged.tagged([Marked("y")]).tags_of_type(Marked) == {Marked("x"), Marked("y")}
+    assert tagged.without_tags(Marked("x")) == plain
+    assert not plain.tags_of_type(Marked)

@@ -1,0 +1,44 @@
+"""Kernels as values: pickled, copied, before and after they have run."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+
+def square_sums() -> lp.TranslationUnit:
+    return lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < m}"],
+        ["sq(x) := x*x", "<> t = max(j, a[i, j]) {id=t}", "out[i] = sum(j, sq(a[i, j]))/t {dep=t}"],
+        assumptions="m >= 1",
+        target=lp.ExecutableCTarget(),
+    )
+
+
+def pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("pick", [lambda unit: unit, lambda unit: unit.default_entrypoint])
+def test_a_copy_is_equal(pick: Callable[..., Any], again: Callable[..., Any]) -> None:
+    knl = pick(lp.split_iname(square_sums(), "i", 4, inner_tag="ilp"))
+    assert again(knl) == knl
+    assert hash(again(knl)) == hash(knl)
+    assert str(again(knl)) == str(knl)
+
+
+def test_what_has_run_can_be_pickled_and_runs_again() -> None:
+    knl = square_sums()
+    a = np.arange(1, 7.0).reshape(2, 3)
+    _, (first,) = knl(a=a)
+    _, (second,) = pickled(knl)(a=a)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, (a**2).sum(1) / a.max(1))
