@@ -167,6 +167,12 @@ from kgen.transforms.params import (
     assume,
     fix_parameters,
 )
+from kgen.transforms.precompute import (
+    precompute,
+)
+from kgen.transforms.prefetch import (
+    add_prefetch,
+)
 from kgen.transforms.privatize import (
     privatize_temporaries_with_inames,
 )
@@ -296,6 +302,7 @@ __all__ = [
     "add_inames_for_unused_hw_axes",
     "add_inames_to_insn",
     "add_nosync",
+    "add_prefetch",
     "affine_map_inames",
     "assignment_to_subst",
     "assume",
@@ -327,6 +334,7 @@ __all__ = [
     "map_instructions",
     "memoize_on_disk",
     "options",
+    "precompute",
     "preprocess_kernel",
     "prioritize_loops",
     "privatize_temporaries_with_inames",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.steps import in_steps
 from kgen.analysis.strides import unit_stride_scores
 from kgen.ir.data import Iname
 from kgen.ir.domain import constant_bounds
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
-from kgen.transforms.split import split_iname
+from kgen.transforms.rewrite import Replacement, replace_in_domains, replace_inames
+from kgen.transforms.select import matcher, taken_names
 
 #: Hardware has three local axes.
 MAX_AXES = 3
@@ -34,18 +42,34 @@ def assign_auto_axes(kernel: LoopKernel) -> LoopKernel:
 
 
 def _assign(kernel: LoopKernel, iname: str) -> LoopKernel:
-    extent = _extent(kernel, iname)
+    bounds = _bounds(kernel, iname)
     axis = _free_axis(kernel, iname)
-    if axis is None or extent is None:
+    if axis is None or bounds is None:
         return _tagged(kernel, iname, None)
     size = _axis_size(kernel, axis)
-    if size is None or extent <= size:
+    if size is None or bounds.extent <= size:
         return _tagged(kernel, iname, axis)
-    split = split_iname(
-        _tagged(kernel, iname, None), iname, size, inner_tag=LocalInameTag(axis)
+    return _strided(_tagged(kernel, iname, None), iname, bounds.lower, size, axis)
+
+
+def _strided(kernel: LoopKernel, iname: str, lower: int, size: int, axis: int) -> LoopKernel:
+    """Share a loop among *size* work-items: ``iname = inner + outer``, outer in steps of *size*.
+
+    That an element counts its steps in elements keeps divisions out of the loop's bounds.
+    """
+    names = UniqueNameGenerator(set(taken_names(kernel)))
+    outer, inner = names(f"{iname}_outer"), names(f"{iname}_inner")
+    value = p.Sum((p.Variable(inner), p.Variable(outer)))
+    change = Replacement({iname: value}, (outer, inner))
+    new_domains = partial(
+        replace_in_domains,
+        kernel,
+        change,
+        positive=[{inner: 1}, {inner: -1, 1: size - 1}],
+        valid=in_steps(outer, lower, size),
     )
-    assert isinstance(split, LoopKernel)
-    return split
+    tags = {inner: frozenset((LocalInameTag(axis),))}
+    return replace_inames(kernel, change, new_domains, matcher(kernel, None), tags)
 
 
 def _tagged(kernel: LoopKernel, iname: str, axis: int | None) -> LoopKernel:
@@ -56,10 +80,17 @@ def _tagged(kernel: LoopKernel, iname: str, axis: int | None) -> LoopKernel:
     return kernel.copy(inames={**kernel.inames, iname: Iname(iname, frozenset(tags))})
 
 
-def _extent(kernel: LoopKernel, iname: str) -> int | None:
+@dataclass(frozen=True)
+class _Bounds:
+    lower: int
+    extent: int
+
+
+def _bounds(kernel: LoopKernel, iname: str) -> _Bounds | None:
+    """Return the least value of a loop and the number of values, where they are constants."""
     domain = kernel.get_inames_domain((iname,)).intersect_params(kernel.assumptions)
     low, high = constant_bounds(domain, iname)
-    return None if low is None or high is None else high - low + 1
+    return None if low is None or high is None else _Bounds(low, high - low + 1)
 
 
 def _free_axis(kernel: LoopKernel, iname: str) -> int | None:
@@ -75,10 +106,9 @@ def _free_axis(kernel: LoopKernel, iname: str) -> int | None:
 
 def _axis_size(kernel: LoopKernel, axis: int) -> int | None:
     """Return the size that loops tagged with *axis* give it, if there are any."""
-    extents = [
-        _extent(kernel, name)
+    found = [
+        _bounds(kernel, name)
         for name in kernel.inames
         if LocalInameTag(axis) in kernel.inames[name].tags
     ]
-    known = [extent for extent in extents if extent is not None]
-    return max(known, default=None)
+    return max((bounds.extent for bounds in found if bounds is not None), default=None)

@@ -8,11 +8,12 @@ from typing import Any
 import pymbolic.primitives as p
 from pymbolic.mapper.unifier import UnidirectionalUnifier
 from pytools import UniqueNameGenerator
+from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import index_of
 from kgen.ir.data import ArrayArg, SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, to_text
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
@@ -28,7 +29,7 @@ from kgen.transforms.select import (
 )
 from kgen.transforms.statements import ancestors, remove_instructions
 
-__all__ = ["assignment_to_subst", "extract_subst"]
+__all__ = ["assignment_to_subst", "extract_subst", "use_rule"]
 
 
 # -- of assignments ------------------------------------------------------------------------------
@@ -84,7 +85,8 @@ def assignment_to_subst(
             rule = _rule_of(kernel, writer, names(f"{lhs_name}_subst"), extra)
             rules[str(writer.id)] = rule
         _check_use(kernel, writer, insn, rule)
-        changed[insn_id] = _use_rule(insn, lhs_name, rule, writer.depends_on)
+        depends_on = insn.depends_on | (writer.depends_on - {insn_id})
+        changed[insn_id] = use_rule(insn, lhs_name, rule).copy(depends_on=depends_on)
     result = kernel.copy(
         instructions=tuple(changed.get(str(i.id), i) for i in kernel.instructions),
         substitutions={**kernel.substitutions, **{rule.name: rule for rule in rules.values()}},
@@ -179,20 +181,27 @@ def _check_use(
 class _RuleUser(IdentityMapper):
     """Replaces the elements of an array by uses of a rule."""
 
-    def __init__(self, array: str, rule: SubstitutionRule) -> None:
+    def __init__(self, array: str, rule: SubstitutionRule, tags: frozenset[Tag]) -> None:
         super().__init__()
         self.array = array
         self.rule = rule
+        self.tags = tags
+
+    def _is_meant(self, expr: Expr) -> bool:
+        if not isinstance(expr, p.Variable) or expr.name != self.array:
+            return False
+        return self.tags <= (expr.tags if isinstance(expr, TaggedVariable) else frozenset())
 
     def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        return self._use(()) if expr.name == self.array else expr
+        return self._use(()) if self._is_meant(expr) else expr
 
     map_tagged_variable = map_variable
 
     def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        if isinstance(expr.aggregate, p.Variable) and expr.aggregate.name == self.array:
+        if self._is_meant(expr.aggregate):
             return self._use(tuple(self.rec(part) for part in expr.index_tuple))
-        return super().map_subscript(expr, *args)
+        index = tuple(self.rec(part) for part in expr.index_tuple)
+        return p.Subscript(expr.aggregate, index)
 
     def _use(self, index: tuple[Expr, ...]) -> Expr:
         name = p.Variable(self.rule.name)
@@ -206,17 +215,17 @@ class _RuleUser(IdentityMapper):
         return lhs
 
 
-def _use_rule(
+def use_rule(
     insn: InstructionBase,
     name: str,
     rule: SubstitutionRule,
-    depends_on: frozenset[str],
+    tags: frozenset[Tag] = frozenset(),
 ) -> InstructionBase:
-    user = _RuleUser(name, rule)
+    """Read the array *name* through a rule of its subscripts, where it has all of *tags*."""
+    user = _RuleUser(name, rule, tags)
     places = {id(lhs) for lhs in insn.assignees}
     return insn.with_transformed_expressions(
-        lambda expr: user.write(expr) if id(expr) in places else user.rec(expr),
-        depends_on=insn.depends_on | (depends_on - {str(insn.id)}),
+        lambda expr: user.write(expr) if id(expr) in places else user.rec(expr)
     )
 
 

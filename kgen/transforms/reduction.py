@@ -132,6 +132,10 @@ class _Context:
             span=insn.span,
         )
 
+    def without(self, insn_ids: frozenset[str]) -> _Context:
+        """Return the same place for what does not wait for some instructions."""
+        return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
+
     def guarded(self, condition: Expr, wait_for: Collection[str]) -> _Context:
         """Return the same place for what matters under a condition only."""
         return dataclasses.replace(
@@ -265,13 +269,15 @@ class _Realizer(IdentityMapper):
         shared = "simul_reduce" if reduction.allow_simultaneous else context.sharers
         root, suffix = str(context.insn.id), "_".join(reduction.inames)
         copies = self.loops.loops_for(reduction, context.place, shared, root)
+        inside = self.loops.loops_shared(reduction, root)
+        outside = context.without(self._inside(inside, context.depends_on))
         self.types.update((new, self.kernel.index_dtype) for new in copies.values())
         accumulators = [self._temporary(f"acc_{suffix}", dtype) for dtype in dtypes]
         neutral = reduction.operation.neutral(dtypes)
         starts = []
         for accumulator, value in zip(accumulators, neutral, strict=True):
             starts.append(self._ids(f"{root}_{suffix}_init"))
-            context.out.append(context.assign(starts[-1], accumulator, value))
+            context.out.append(outside.assign(starts[-1], accumulator, value))
         inner = dataclasses.replace(
             context,
             within=context.within.union(copies.get(name, name) for name in reduction.inames),
@@ -300,6 +306,11 @@ class _Realizer(IdentityMapper):
             for accumulator, insn_id in zip(accumulators, last, strict=True)
         )
         return tuple(accumulators)
+
+    def _inside(self, loops: frozenset[str], insn_ids: frozenset[str]) -> frozenset[str]:
+        """Return those instructions that are inside of one of the *loops*."""
+        insns = (self.kernel.id_to_insn.get(name) for name in insn_ids)
+        return frozenset(str(i.id) for i in insns if i is not None and i.within_inames & loops)
 
     def _update(
         self,

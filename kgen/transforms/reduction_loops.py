@@ -12,7 +12,8 @@ from kgen.analysis.domains import domain_of_copies, rename_params
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname
 from kgen.ir.domain import BasicSet, dim_names
-from kgen.ir.expr import Reduction
+from kgen.ir.expr import Reduction, variable_names
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import require_iname, taken_names
 
@@ -41,7 +42,8 @@ class ReductionLoops:
 
     A loop runs once, and everything in it is ready when it ends. So two reductions may
     share one only where neither waits for the other; they get copies of their inames else,
-    and so do reductions over the loop variable of an ordinary loop, or over one of *taken*.
+    and so do reductions over the loop variable of an ordinary loop, or over one of *taken*;
+    but where such a loop stores what the reduction reads, they share it (:meth:`loops_shared`).
     """
 
     def __init__(self, kernel: LoopKernel, taken: Iterable[str] = ()) -> None:
@@ -72,7 +74,10 @@ class ReductionLoops:
                 )
             )
         self._refuse_bounds_from_inside(reduction, place, insn_id)
-        key = (sharers, frozenset(inames))
+        shared = self.loops_shared(reduction, insn_id)
+        place = place.inside(tuple(shared), {})
+        inames = tuple(name for name in inames if name not in shared)
+        key = (sharers, frozenset(inames), shared)
         if key in self._copied:
             return self._copied[key]
         is_free = all(self._owner.get(name, key) == key for name in inames)
@@ -84,6 +89,25 @@ class ReductionLoops:
         self.copies.update((new, old) for old, new in copies.items())
         self._copy_domains(copies, place)
         return copies
+
+    def loops_shared(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
+        """Return the inames of *reduction* whose loop is that of a temporary it reads.
+
+        All writers of that are inside of the loop, and their subscripts do not name it: each
+        iteration stores what the reduction reads in it, as a prefetch does.
+        """
+        kernel = self.kernel
+        before = kernel.id_to_insn[insn_id].depends_on
+        read = kernel.temporary_variables.keys() & set(variable_names(*reduction.exprs))
+        shared: set[str] = set()
+        for array in sorted(read & kernel.writers.keys()):
+            writers = [kernel.id_to_insn[name] for name in kernel.writers[array]]
+            if before.isdisjoint(str(writer.id) for writer in writers):
+                continue
+            around = frozenset.intersection(*(writer.within_inames for writer in writers))
+            named = {name for writer in writers for name in _subscripts(writer, array)}
+            shared |= around.intersection(reduction.inames) - named
+        return frozenset(shared)
 
     def _refuse_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
         """Refuse a reduction over an iname that bounds a loop around it."""
@@ -140,3 +164,9 @@ class ReductionLoops:
             "iname_slab_increments": slabs,
             "loop_priority": tuple(priority),
         }
+
+
+def _subscripts(writer: InstructionBase, array: str) -> frozenset[str]:
+    """Return the variables in the subscripts with which *writer* writes *array*."""
+    places = zip(writer.assignee_var_names(), writer.assignee_subscript_deps(), strict=True)
+    return frozenset(name for written, names in places if written == array for name in names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeAlias
@@ -14,11 +15,18 @@ from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import ConcreteMatchable, StackMatch, parse_stack_match
+from kgen.ir.mentions import mentions_of
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import NoSuchNameError, transform
 from kgen.transforms.uses import called_rules, direct_rules
 
-__all__ = ["expand_subst", "find_one_rule_matching", "find_rules_matching"]
+__all__ = [
+    "expand_callers",
+    "expand_expression",
+    "expand_subst",
+    "find_one_rule_matching",
+    "find_rules_matching",
+]
 
 #: The rules inside which an expression stands, the outermost first.
 _Stack: TypeAlias = tuple[ConcreteMatchable, ...]
@@ -52,6 +60,30 @@ def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
     if within is None:
         for name in order:
             expander.bodies[name] = expander.rec(rules[name].expression, ())
+    return _expanded(kernel, expander)
+
+
+def expand_callers(kernel: LoopKernel, names: Collection[str]) -> LoopKernel:
+    """Expand the rules that use a rule or an array in *names*, directly or through others."""
+    rules = kernel.substitutions
+    callers: set[str] = set()
+    for name in _dependencies_first(kernel) if rules else ():
+        found = mentions_of(rules[name].expression)
+        if not callers.union(names).isdisjoint((*found.functions, *found.variables)):
+            callers.add(name)
+    if not callers:
+        return kernel
+    return _expanded(kernel, _Expander(kernel, lambda _, __, stack: stack[-1].id in callers))
+
+
+def expand_expression(kernel: LoopKernel, expr: Expr) -> Expr:
+    """Expand all rules in an expression."""
+    return _Expander(kernel, None).rec(expr, ())
+
+
+def _expanded(kernel: LoopKernel, expander: _Expander) -> LoopKernel:
+    """Expand in all instructions, and drop the rules that nothing uses any more."""
+    rules = kernel.substitutions
     instructions = tuple(expander.expand_in(insn) for insn in kernel.instructions)
     exprs = [expr for insn in instructions for expr in insn.expressions()]
     used = called_rules(rules, exprs)

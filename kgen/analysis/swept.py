@@ -1,0 +1,244 @@
+"""What accesses touch when some of the loops around them are swept, and the box that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access
+from kgen.analysis.domains import replace_dims
+from kgen.analysis.footprints import Footprints
+from kgen.errors import StaticValueFindingError, TransformError, message
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    dim_max,
+    dim_min,
+    dim_names,
+    from_named,
+    param_names,
+    project_out_named,
+    sample_point,
+    static_value,
+    to_named,
+)
+from kgen.ir.expr import Expr, is_zero, to_text
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import aff_to_expr, conditions_of, set_from_condition
+
+__all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint"]
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of the storage: its name, and the conditions under which an element exists."""
+
+    name: str
+    valid: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Box:
+    """The elements to store, counted from the least one along each axis.
+
+    ``domain`` has those axes as dimensions that are longer than 1, from 0 to less than their
+    extents; ``conditions`` say when there is anything to store, where no axis is left.
+    """
+
+    lower: tuple[Expr, ...]
+    extents: tuple[int, ...]
+    domain: BasicSet | None
+    conditions: tuple[Expr, ...]
+
+    def with_outer(self, around: Set, outer: Sequence[str]) -> Set:
+        """Return the loops of ``domain`` with those in *outer*, which run over *around*."""
+        assert self.domain is not None
+        named = to_named(self.domain).intersect(to_named(around))
+        return from_named(named, (*outer, *dim_names(self.domain)))
+
+
+def swept_footprint(
+    kernel: LoopKernel, accesses: Sequence[Access], outer: Collection[str], axes: Sequence[Axis]
+) -> Set:
+    """Return the elements that *accesses* touch: ``[params, outer] -> { [axes] }``.
+
+    All loops but those in *outer* are swept. ``None`` in an access stands for all that is
+    valid along an axis. Raises :class:`TransformError` for a subscript that is not affine.
+    """
+    footprints = Footprints.of(kernel)
+    total: Set | None = None
+    for access in dict.fromkeys((access.place, access.index) for access in accesses):
+        place, index = access
+        assert index is not None
+        known = Access("", "", tuple(i for i in index if i is not None), False, place)
+        relation = footprints.relation(known)
+        if relation is None:
+            shown = ", ".join(":" if i is None else to_text(i) for i in index)
+            raise TransformError(
+                message(
+                    f"which elements '[{shown}]' touches is not known",
+                    kernel=kernel.name,
+                    because="a subscript is not affine in loop variables and sizes",
+                    hint="leave this use out with within=...",
+                )
+            )
+        inames = [
+            str(relation.get_dim_name(isl.dim_type.in_, k))
+            for k in range(relation.dim(isl.dim_type.in_))
+        ]
+        relation = relation.move_dims(
+            _PARAM, relation.dim(_PARAM), isl.dim_type.in_, 0, len(inames)
+        )
+        touched = relation.range()
+        touched = project_out_named(touched, [name for name in inames if name not in outer])
+        for k, part in enumerate(index):
+            if part is None:
+                touched = touched.insert_dims(_SET, k, 1)
+        for k, axis in enumerate(axes):
+            touched = touched.set_dim_name(_SET, k, axis.name)
+        touched = touched.coalesce()
+        total = touched if total is None else total.union(touched)
+    assert total is not None
+    for condition in (condition for axis in axes for condition in axis.valid):
+        total = footprints.with_params(total, condition)
+        total = total.intersect(set_from_condition(total.get_space(), condition))
+    return total
+
+
+def box_of(
+    kernel: LoopKernel,
+    footprint: Set,
+    outer: Collection[str],
+    *,
+    whole_box: bool,
+    what: str,
+) -> Box:
+    """Return the storage that holds a footprint, and which elements to fill in.
+
+    These are the footprint itself, where it is a box or that of one access, or all of its
+    bounding box with *whole_box*. Raises :class:`StaticValueFindingError` for a box without
+    a constant size, and :class:`TransformError`, with an element of the box that is not
+    touched, where the footprint has no such form.
+    """
+    around = kernel.domain_of(tuple(sorted(outer)))
+    context = to_named(around).params().intersect(kernel.assumptions)
+    footprint = footprint.intersect_params(context)
+    if footprint.is_empty():
+        raise TransformError(message(f"{what} touch nothing", kernel=kernel.name))
+    lower: list[Expr] = []
+    extents: list[int] = []
+    for name in dim_names(footprint):
+        least, extent = _bounds(kernel, footprint, name, context, what)
+        lower.append(least)
+        extents.append(extent)
+    elements = _as_loops(kernel, footprint, whole_box=whole_box, what=what)
+    moves = dict(zip(dim_names(footprint), lower, strict=True))
+    elements = _from_zero(elements, moves)
+    for k in reversed(range(len(extents))):
+        if extents[k] == 1:
+            elements = elements.project_out(_SET, k, 1)
+    kept = elements.dim(_SET)
+    within = isl.Set.from_basic_set(elements).gist_params(context).coalesce()
+    if not kept:
+        return Box(tuple(lower), tuple(extents), None, conditions_of(within.params()))
+    (piece,) = within.get_basic_sets()
+    return Box(tuple(lower), tuple(extents), _without_unused_params(piece), ())
+
+
+def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | None:
+    """Return a point of *one*, parameters by name too, that is not in *other*, if any is."""
+    missing = one.intersect_params(kernel.assumptions).subtract(other)
+    return sample_point(missing)
+
+
+def _bounds(
+    kernel: LoopKernel, footprint: Set, name: str, context: Set, what: str
+) -> tuple[Expr, int]:
+    """Return the least element along an axis, and the largest extent."""
+    shown = f"the least element of axis '{name}' that {what} touch"
+    least = static_value(dim_min(footprint, name), context, largest=False, what=shown)
+    most = dim_max(footprint, name).sub(isl.PwAff.from_aff(least))
+    extent = most.intersect_params(context).max_val()
+    if not extent.is_int():
+        raise StaticValueFindingError(
+            message(
+                f"a constant extent of axis '{name}' was not found",
+                kernel=kernel.name,
+                because=f"{what} touch as much as '{most.coalesce()}' and 1",
+                hint="split the loop that is swept, and sweep the inner one; "
+                "or name the loops around the fetch in fetch_outer_inames (add_prefetch), "
+                "precompute_outer_inames (precompute)",
+            )
+        )
+    return aff_to_expr(least), int(extent.to_python()) + 1
+
+
+def _as_loops(kernel: LoopKernel, footprint: Set, *, whole_box: bool, what: str) -> BasicSet:
+    """Return a footprint, or its bounding box, as one set of affine bounds.
+
+    Several accesses together make a box, or none; one alone may have any convex footprint.
+    """
+    pieces = footprint.get_basic_sets()
+    if len(pieces) == 1 and not whole_box:
+        return pieces[0]
+    box = _bounding_box(footprint.coalesce())
+    missing = isl.Set.from_basic_set(box).subtract(footprint)
+    if whole_box or missing.is_empty():
+        return box
+    point = sample_point(missing)
+    assert point is not None
+    element = ", ".join(str(point[name]) for name in dim_names(footprint))
+    where = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in dim_names(footprint))
+    raise TransformError(
+        message(
+            f"what {what} touch is no box",
+            kernel=kernel.name,
+            because=f"element [{element}] is amidst what is touched, but is not"
+            + (f", for {where}" if where else ""),
+            hint="pass fetch_bounding_box=True to store the whole box around it",
+        )
+    )
+
+
+def _bounding_box(footprint: Set) -> BasicSet:
+    """Return the product of the projections on the axes."""
+    ndim = footprint.dim(_SET)
+    box = isl.Set.universe(footprint.get_space())
+    for k in range(ndim):
+        one = footprint.project_out(_SET, k + 1, ndim - k - 1).project_out(_SET, 0, k)
+        hull = isl.Set.from_basic_set(one.remove_divs().coalesce().simple_hull())
+        side = hull.insert_dims(_SET, 1, ndim - k - 1).insert_dims(_SET, 0, k)
+        for at, name in enumerate(dim_names(footprint)):
+            side = side.set_dim_name(_SET, at, name)
+        box = box.intersect(side)
+    (piece,) = box.get_basic_sets()
+    return piece
+
+
+def _from_zero(elements: BasicSet, lower: Mapping[str, Expr]) -> BasicSet:
+    """Count the elements along each axis from the least one."""
+    for name, least in lower.items():
+        if not is_zero(least):
+            elements = _moved(elements, name, least)
+    return elements
+
+
+def _moved(elements: BasicSet, name: str, least: Expr) -> BasicSet:
+    names = dim_names(elements)
+    at = names.index(name)
+    new = f"{name}'"
+    elements = replace_dims(elements, {name: p.Sum((p.Variable(new), least))}, (new,))
+    return elements.set_dim_name(_SET, at, name)
+
+
+def _without_unused_params(domain: BasicSet) -> BasicSet:
+    for k in reversed(range(len(param_names(domain)))):
+        if not domain.involves_dims(_PARAM, k, 1):
+            domain = domain.project_out(_PARAM, k, 1)
+    return domain

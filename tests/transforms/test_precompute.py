@@ -1,0 +1,178 @@
+"""Values of rules that are computed before they are used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.transforms.helpers import (
+    assert_same_results,
+    dependencies,
+    domain,
+    instructions,
+    kernel_of,
+    same_set,
+)
+
+
+def product() -> lp.TranslationUnit:
+    text = ["f(x) := a[x]*b[j]", "out[i, j] = f(i + 2)"]
+    return lp.make_kernel("{[i, j]: 0 <= i < 4 and 0 <= j < 5}", text)
+
+
+def data() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(3)
+    return {"a": generator.random(6), "b": generator.random(5)}
+
+
+def shape(program: lp.TranslationUnit, name: str) -> tuple[int, ...]:
+    found: tuple[int, ...] = kernel_of(program).temporary_variables[name].shape
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sweep", "expected", "extents"),
+    [
+        ("i, j", ["f_j,x: f_0[f_j, x] = a[x + 2]*b[f_j]", "i,j: out[i, j] = f_0[j, i]"], (5, 4)),
+        ("i", ["j,x: f_0[x] = a[x + 2]*b[j]", "i,j: out[i, j] = f_0[i]"], (4,)),
+        ("j", ["f_j,i: f_0[f_j] = a[i + 2]*b[f_j]", "i,j: out[i, j] = f_0[j]"], (5,)),
+        ("", ["i,j: f_0 = a[i + 2]*b[j]", "i,j: out[i, j] = f_0"], ()),
+    ],
+)
+def test_axes_are_what_is_swept(sweep: str, expected: list[str], extents: tuple[int, ...]) -> None:
+    knl = lp.precompute(product(), "f", sweep)
+    assert instructions(knl) == expected
+    assert shape(knl, "f_0") == extents
+    assert dependencies(knl) == {"insn": "f"}
+    assert not kernel_of(knl).substitutions
+    assert_same_results(product(), knl, data())
+
+
+def test_names_and_order_of_everything_can_be_given() -> None:
+    knl = lp.precompute(
+        product(),
+        "f",
+        "i, j",
+        storage_axes=["x", "j"],
+        precompute_inames="p, q",
+        temporary_name="table",
+        compute_insn_id="fill",
+        storage_axis_to_tag={"x": "unr"},
+    )
+    assert instructions(knl)[0] == "p,q: table[p, q] = a[p + 2]*b[q]"
+    assert dependencies(knl) == {"insn": "fill"}
+    assert [str(tag) for tag in kernel_of(knl).inames["p"].tags] == ["unr"]
+    assert not kernel_of(knl).inames["q"].tags
+    assert_same_results(product(), knl, data())
+
+
+def test_a_given_use_says_what_to_store() -> None:
+    text = ["f(x) := a[x]**2", "out[i] = f(i) + f(i + 1)"]
+    given = [lp.GlobalArg("a", shape=8), ...]
+    knl = lp.make_kernel("{[i, k]: 0 <= i < 4 and 0 <= k < 8}", text, given)
+    more = lp.precompute(knl, "f(k)", "k")
+    assert shape(more, "f_0") == (8,)
+    assert_same_results(knl, more, {"a": np.arange(8.0)})
+
+
+def test_a_given_use_must_cover_the_others() -> None:
+    text = ["f(x) := a[x]**2", "out[i] = f(i) + f(i + 1)"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", text)
+    with pytest.raises(lp.KgenError, match=r"element \[4\] is not in it"):
+        lp.precompute(knl, "f(i)", "i")
+
+
+def test_rules_that_use_the_rule_are_expanded() -> None:
+    text = ["f(x) := sin(a[x])", "g(x) := f(x) + f(x + 1)", "out[i] = g(i)"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", text)
+    stored = lp.precompute(knl, "f", "i")
+    assert instructions(stored)[1] == "i: out[i] = f_0[i] + f_0[i + 1]"
+    assert shape(stored, "f_0") == (5,)
+    assert_same_results(knl, stored, {"a": np.arange(5.0)})
+
+
+def test_only_tagged_uses_and_those_within() -> None:
+    text = ["f(x) := sin(a[x])", "b[i] = f$mine(i) + f(i)", "c[i] = f$mine(i)"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", text)
+    stored = lp.precompute(knl, "f$mine", "i", within="writes:b")
+    assert instructions(stored)[1:] == ["i: b[i] = f_0[i] + f(i)", "i: c[i] = f$mine(i)"]
+    assert_same_results(knl, stored, {"a": np.arange(4.0)})
+
+
+def test_a_reduction_in_the_rule_is_done_once() -> None:
+    text = ["f(x) := sum(k, a[x, k])", "out[i, j] = f(i)"]
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < 4}", text)
+    stored = lp.precompute(knl, "f", "i")
+    assert instructions(stored)[0] == "x: f_0[x] = reduce(sum, [k], a[x, k])"
+    assert_same_results(knl, stored, {"a": np.arange(16.0).reshape(4, 4)})
+
+
+def test_an_existing_loop_must_fit() -> None:
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < 4}", "{[k]: 0 <= k < 4}", "{[m]: 0 <= m < 5}"],
+        ["f(x) := sin(a[x])", "out[i] = f(i)", "b[k] = 1", "c[m] = 1"],
+    )
+    stored = lp.precompute(knl, "f", "i", precompute_inames="k")
+    assert instructions(stored)[0] == "k: f_0[k] = sin(a[k])"
+    with pytest.raises(lp.KgenError, match="only one of both contains m = 4"):
+        lp.precompute(knl, "f", "i", precompute_inames="m")
+
+
+def test_no_constant_size_is_refused() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", ["f(x) := sin(a[x])", "out[i] = f(i)"])
+    with pytest.raises(lp.StaticValueFindingError, match="constant extent of axis 'x'"):
+        lp.precompute(knl, "f", "i")
+
+
+def test_sweeping_what_does_not_matter_is_refused() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", ["f(x) := sin(a[x])", "out[i, j] = f(i)"])
+    with pytest.raises(lp.KgenError, match="iname 'j' cannot be swept"):
+        lp.precompute(knl, "f", "i, j")
+
+
+def test_values_that_change_while_swept_are_refused() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < 4}", ["f(x) := sin(a[x])", "a[i] = i {id=w}", "out[i] = f(i) {dep=w}"]
+    )
+    with pytest.raises(lp.KgenError, match="'w' writes 'a' in the loop over 'i'"):
+        lp.precompute(knl, "f", "i")
+
+
+def test_what_is_written_in_a_loop_around_is_computed_in_it() -> None:
+    text = """
+        f(x) := 2*a[x]
+        for t
+            a[j] = a[j] + t     {id=w}
+            out[t, i] = f(i)    {dep=w}
+        end
+        """
+    knl = lp.make_kernel("{[t, i, j]: 0 <= t < 3 and 0 <= i, j < 4}", text)
+    stored = lp.precompute(knl, "f", "i")
+    assert instructions(stored)[1] == "t,x: f_0[x] = 2*a[x]"
+    assert dependencies(stored)["f"] == "w"
+    assert_same_results(knl, stored, {"a": np.arange(4.0)})
+
+
+def test_bounds_of_the_new_loop_follow_the_outer_ones() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", ["f(x) := sin(a[x])", "out[i] = f(i)"])
+    knl = lp.split_iname(knl, "i", 8)
+    stored = lp.precompute(knl, "f", "i_inner")
+    wanted = "[n] -> {[i_outer, x]: 0 <= i_outer and 0 <= x < 8 and x < n - 8*i_outer}"
+    assert same_set(domain(stored, "i_outer,x"), wanted)
+    for n in (1, 8, 13):
+        assert_same_results(knl, stored, {"a": np.arange(float(n))})
+
+
+def test_a_condition_limits_what_is_computed() -> None:
+    text = ["f(x) := a[x]", "out[i] = if(i > 0, f(i - 1), 0)"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 16}", text)
+    stored = lp.precompute(lp.split_iname(knl, "i", 4), "f", "i_inner")
+    assert_same_results(knl, stored, {"a": np.arange(15.0)})
+
+
+def test_nothing_to_store_is_refused() -> None:
+    with pytest.raises(lp.KgenError, match="there is no rule 'g'"):
+        lp.precompute(product(), "g", "i")
+    with pytest.raises(lp.KgenError, match="no use of rule 'f' is meant"):
+        lp.precompute(product(), "f", "i", within="writes:nothing")

@@ -1,0 +1,263 @@
+"""Elements of arrays that are fetched before they are used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.ir.types import AddressSpace
+from kgen.targets.generate import lower
+from tests.oracle import Oracle
+from tests.transforms.helpers import assert_same_results, dependencies, instructions, kernel_of, run
+
+
+def tiled(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def laplacian(**options: Any) -> lp.TranslationUnit:
+    text = """
+        out[i + 1, j + 1] = u[i + 1, j + 1]**2 - 4*u[i + 1, j + 1]
+            + u[i + 2, j + 1] + u[i, j + 1] + u[i + 1, j + 2] + u[i + 1, j]
+        """.replace("\n            +", " +")
+    knl = tiled(lp.make_kernel("{[i, j]: 0 <= i, j < n}", text))
+    return lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], **options)
+
+
+def stencil() -> lp.TranslationUnit:
+    return laplacian(fetch_bounding_box=True)
+
+
+def matmul() -> lp.TranslationUnit:
+    text = "out[i, j] = sum(k, a[i, k]*b[k, j])"
+    knl = lp.split_iname(tiled(lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text)), "k", 16)
+    knl = lp.add_prefetch(knl, "a", ["i_inner", "k_inner"])
+    return lp.add_prefetch(knl, "b", ["j_inner", "k_inner"])
+
+
+def transpose() -> lp.TranslationUnit:
+    knl = tiled(lp.make_kernel("{[i, j]: 0 <= i, j < n}", "out[i, j] = a[j, i]"))
+    return lp.add_prefetch(knl, "a", ["i_inner", "j_inner"])
+
+
+def copied() -> lp.TranslationUnit:
+    """The tutorial's kernel, which sums one element sixteen times."""
+    knl = lp.make_kernel(
+        "{[i_outer, i_inner, k]: 0 <= 16*i_outer + i_inner < n and 0 <= i_inner, k < 16}",
+        "out[16*i_outer + i_inner] = sum(k, a[16*i_outer + i_inner])",
+    )
+    return lp.tag_inames(knl, {"i_outer": "g.0", "i_inner": "l.0"})
+
+
+def body(knl: lp.TranslationUnit, *arrays: str) -> str:
+    return lp.generate_body(lp.add_dtypes(knl, dict.fromkeys(arrays, np.float32)))
+
+
+STENCIL = """\
+  __local float u_fetch[324];
+
+  for (int u_dim_0_outer = 0; u_dim_0_outer < min(18 - lid(1), \
+n - 16 * gid(1) - lid(1) + 2); u_dim_0_outer += 16)
+    for (int u_dim_1_outer = 0; u_dim_1_outer < min(18 - lid(0), \
+n - 16 * gid(0) - lid(0) + 2); u_dim_1_outer += 16)
+      u_fetch[18 * lid(1) + 18 * u_dim_0_outer + lid(0) + u_dim_1_outer] = \
+u[((long) n + 2) * (16 * gid(1) + lid(1) + u_dim_0_outer) + 16 * gid(0) + lid(0) + u_dim_1_outer];
+  barrier(CLK_LOCAL_MEM_FENCE);  // for u_fetch (insn depends on u_fetch_rule)
+  if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
+"""
+
+MATMUL = """\
+  for (int k_outer = 0; k_outer < (n + 15) / 16; ++k_outer)
+  {
+    barrier(CLK_LOCAL_MEM_FENCE);  // for a_fetch (insn_k_outer_k_inner_update rev-depends on \
+a_fetch_rule)
+    if (16 * gid(1) + lid(1) < n && 16 * k_outer + lid(0) < n)
+      a_fetch[16 * lid(1) + lid(0)] = a[(long) n * (16 * gid(1) + lid(1)) + 16 * k_outer + lid(0)];
+    if (16 * gid(0) + lid(0) < n && 16 * k_outer + lid(1) < n)
+      b_fetch[16 * lid(1) + lid(0)] = b[(long) n * (16 * k_outer + lid(1)) + 16 * gid(0) + lid(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);  // for a_fetch (insn_k_outer_k_inner_update depends on \
+a_fetch_rule)
+    if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
+      for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
+        acc_k_outer_k_inner += a_fetch[16 * lid(1) + k_inner] * b_fetch[16 * k_inner + lid(0)];
+  }
+"""
+
+
+def test_code_of_a_stencil() -> None:
+    assert body(stencil(), "u").startswith(STENCIL)
+
+
+def test_code_of_a_matrix_product() -> None:
+    text = body(matmul(), "a", "b")
+    assert MATMUL in text
+    assert text.count("barrier(") == 2
+
+
+def test_code_of_a_transpose_has_one_barrier() -> None:
+    text = body(transpose(), "a")
+    assert text.count("barrier(") == 1
+    assert "if (16 * gid(0) + lid(1) < n && 16 * gid(1) + lid(0) < n)\n    a_fetch[" in text
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 33])
+def test_results_on_a_device(opencl_queue: Any, n: int) -> None:
+    generator = np.random.default_rng(n)
+    u, a, b = generator.random((n + 2, n + 2)), generator.random((n, n)), generator.random((n, n))
+    _, (out,) = stencil()(opencl_queue, u=u)
+    c = u[1:-1, 1:-1]
+    expected = c**2 - 4 * c + u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
+    np.testing.assert_allclose(out[1:, 1:], expected)
+    _, (out,) = matmul()(opencl_queue, a=a, b=b)
+    np.testing.assert_allclose(out, a @ b)
+    _, (out,) = transpose()(opencl_queue, a=a)
+    np.testing.assert_array_equal(out, a.T)
+
+
+@pytest.mark.parametrize("make", [stencil, matmul, transpose])
+@pytest.mark.parametrize("n", [3, 17])
+def test_code_trees_run_each_instance_once(make: Any, n: int) -> None:
+    kernel = kernel_of(make())
+    arrays = {"a", "b", "u"} & kernel.arg_dict.keys()
+    lowered = lower(kernel, dict.fromkeys(arrays, np.dtype(np.float32)))
+    Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
+
+
+def test_what_several_reads_touch_must_be_a_box() -> None:
+    with pytest.raises(lp.KgenError, match=r"element \[0, 0\] is amidst what is touched") as err:
+        laplacian()
+    assert "fetch_bounding_box=True" in str(err.value)
+
+
+def test_a_single_element_needs_no_array(opencl_queue: Any) -> None:
+    knl = lp.add_prefetch(copied(), "a")
+    assert "float const a_fetch = a[16 * gid(0) + lid(0)];" in body(knl, "a")
+    _, (out,) = knl(opencl_queue, a=np.arange(37.0))
+    np.testing.assert_array_equal(out, 16 * np.arange(37.0))
+
+
+def test_each_work_item_fetches_its_own_element(opencl_queue: Any) -> None:
+    knl = lp.add_prefetch(copied(), "a", ["i_inner"], default_tag="l.0")
+    text = body(knl, "a")
+    assert "a_fetch[lid(0)] = a[16 * gid(0) + lid(0)];" in text
+    assert "barrier" not in text
+    _, (out,) = knl(opencl_queue, a=np.arange(37.0))
+    np.testing.assert_array_equal(out, 16 * np.arange(37.0))
+
+
+def test_too_few_axes_are_a_race() -> None:
+    knl = tiled(lp.make_kernel("{[i, j]: 0 <= i, j < n}", "out[i, j] = a[j, i]"))
+    knl = lp.add_prefetch(knl, "a", "i_inner", default_tag="l.auto")
+    with pytest.warns(lp.WriteRaceConditionWarning, match="iname.s. 'j_inner' would emerge"):
+        body(knl, "a")
+
+
+def plain(text: str = "out[i, j] = a[i, j]") -> lp.TranslationUnit:
+    given = [lp.GlobalArg("a", np.float64, shape=(4, 5)), ...]
+    return lp.make_kernel("{[i, j]: 0 <= i < 4 and 0 <= j < 5}", text, given)
+
+
+@pytest.mark.parametrize(
+    ("what", "sweep", "fetch"),
+    [
+        ("a[:, j]", "", "a_dim_0,j: a_fetch[a_dim_0] = a[a_dim_0, j]"),
+        ("a[i, :]", "", "a_dim_1,i: a_fetch[a_dim_1] = a[i, a_dim_1]"),
+        ("a", "i, j", "a_dim_0,a_dim_1: a_fetch[a_dim_0, a_dim_1] = a[a_dim_0, a_dim_1]"),
+    ],
+)
+def test_subscripts_say_what_to_fetch(what: str, sweep: str, fetch: str) -> None:
+    knl = lp.add_prefetch(plain(), what, sweep, default_tag=None)
+    assert instructions(knl)[0] == fetch
+    assert_same_results(plain(), knl, {"a": np.arange(20.0).reshape(4, 5)})
+
+
+def test_footprint_subscripts_are_clipped_to_the_shape() -> None:
+    knl = plain("out[i] = a[i, 2]")
+    fetched = lp.add_prefetch(
+        knl, "a", "j", footprint_subscripts=[("i", "j - 1"), ("i", "j + 1")], default_tag=None
+    )
+    assert kernel_of(fetched).temporary_variables["a_fetch"].shape == (5,)
+    assert_same_results(knl, fetched, {"a": np.arange(20.0).reshape(4, 5)})
+
+
+def test_names_and_places_can_be_given() -> None:
+    knl = lp.add_prefetch(
+        plain(),
+        "a",
+        "i",
+        dim_arg_names=["p", "q"],
+        default_tag=None,
+        rule_name="load",
+        temporary_name="tile",
+        temporary_address_space=AddressSpace.LOCAL,
+        fetch_outer_inames="j",
+    )
+    assert instructions(knl)[0] == "j,p: tile[p] = a[p, j]"
+    assert dependencies(knl) == {"insn": "load"}
+    assert kernel_of(knl).temporary_variables["tile"].address_space == AddressSpace.LOCAL
+
+
+def test_the_fetch_waits_for_who_writes() -> None:
+    text = ["<> t[i] = 2*a[i] {id=w}", "out[k] = t[k] + t[3 - k] {id=r, dep=w}"]
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 4}", text)
+    fetched = lp.add_prefetch(knl, "t", "k", default_tag=None, prefetch_insn_id="load")
+    assert dependencies(fetched) == {"load": "w", "r": "load,w"}
+    assert_same_results(knl, fetched, {"a": np.arange(4.0)})
+
+
+def test_in_place_in_a_sequential_loop_is_refused() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", "a[i + 1] = a[i]")
+    with pytest.raises(lp.KgenError, match="'insn' writes 'a' in the loop over 'i'"):
+        lp.add_prefetch(knl, "a", "i")
+
+
+def test_accesses_are_picked_by_tag_and_place() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", ["b[i] = a$x[i] + a[i]", "c[i] = a$x[i]"])
+    fetched = lp.add_prefetch(knl, "a$x", "i", default_tag=None, within="writes:b")
+    assert instructions(fetched)[1:] == ["i: b[i] = a_fetch[i] + a[i]", "i: c[i] = a$x[i]"]
+    with pytest.raises(lp.KgenError, match="no read of 'a' is meant"):
+        lp.add_prefetch(knl, "a$z", "i")
+
+
+def test_reads_in_rules_are_fetched_too() -> None:
+    text = ["f(x) := a[x] + a[x + 1]", "out[i] = f(i)"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", text)
+    fetched = lp.add_prefetch(knl, "a", "i", default_tag=None)
+    assert instructions(fetched)[1] == "i: out[i] = a_fetch[i] + a_fetch[i + 1]"
+    assert_same_results(knl, fetched, {"a": np.arange(5.0)})
+
+
+def test_one_read_may_touch_a_triangle() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= j <= i < 4}", "out[i, j] = a[i, j]")
+    fetched = lp.add_prefetch(knl, "a", "i, j", default_tag=None)
+    assert instructions(fetched)[0].startswith("a_dim_0,a_dim_1: a_fetch")
+    lowered = lower(kernel_of(fetched), {"a": np.dtype(np.float32)})
+    Oracle(lowered.kernel, {}).check(lowered.functions)
+    found = lowered.kernel.domain_of(("a_dim_0", "a_dim_1"))
+    assert found.count_val().to_python() == 10
+
+
+def test_elements_apart_keep_their_distance() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", "out[i] = a[3*i + 1]")
+    fetched = lp.add_prefetch(knl, "a", "i", default_tag=None)
+    assert kernel_of(fetched).temporary_variables["a_fetch"].shape == (10,)
+    assert kernel_of(fetched).domain_of(("a_dim_0",)).count_val().to_python() == 4
+    assert_same_results(knl, fetched, {"a": np.arange(11.0)})
+
+
+def test_a_sum_shares_the_loop_that_fills_what_it_reads() -> None:
+    text = ["<> t = a[i, k] {id=t, inames=i:k}", "out[i] = sum(k, t) {dep=t, inames=i}"]
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 4}", text)
+    (out,) = run(knl, a=np.arange(16.0).reshape(4, 4)).values()
+    np.testing.assert_array_equal(out, np.arange(16.0).reshape(4, 4).sum(axis=1))
+
+
+def test_a_sum_of_what_is_ready_keeps_its_own_loop() -> None:
+    text = ["<> t = 0 {id=z}", "t = t + a[k] {id=t, dep=z}", "out = sum(k, t) {dep=t}"]
+    knl = lp.make_kernel("{[k]: 0 <= k < 4}", text)
+    code = body(knl.copy(target=lp.CTarget()), "a")
+    assert code.count("for (int k") == 2
