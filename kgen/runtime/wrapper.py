@@ -105,20 +105,22 @@ class WrapperBuilder:
     def build(self) -> tuple[Callable[..., Any], str]:
         """Return the wrapper and its text."""
         arguments = [arg.name for arg in self.contract.passed]
-        body = [
-            *self.choose_types(),
-            *self.find_sizes(),
-            *self.check_inputs(),
-            *self.run(),
-        ]
         tree = define(
             f"invoke_{self.contract.kernel}",
             self.positional,
             [*self.optional, *arguments],
             (MORE, UNKNOWN),
-            self.or_explain([self.refuse_more(), *body]),
+            self.or_explain([self.refuse_more(), *self.body()]),
         )
         return to_function(tree, self.names), to_text(tree)
+
+    def body(self) -> list[ast.stmt]:
+        """Return the statements of a call."""
+        return [*self.check(), *self.run()]
+
+    def check(self) -> list[ast.stmt]:
+        """Return the statements that find sizes and check what is passed."""
+        return [*self.choose_types(), *self.find_sizes(), *self.check_inputs()]
 
     def run(self) -> list[ast.stmt]:
         """Return the statements that allocate, launch and return."""
@@ -174,9 +176,7 @@ class WrapperBuilder:
         """Return the statement that hands all arguments on to *function*."""
         extra = {text: name(text) for text in self.optional}
         arguments = {arg.name: name(arg.name) for arg in self.contract.passed}
-        return [
-            return_(call(function, *(name(t) for t in self.positional), **extra, **arguments))
-        ]
+        return [return_(call(function, *(name(t) for t in self.positional), **extra, **arguments))]
 
     def is_none(self, text: str) -> ast.expr:
         """``text is None``."""

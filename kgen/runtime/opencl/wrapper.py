@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -40,6 +41,7 @@ from kgen.targets.module import ArgumentInfo, Launch
 __all__ = ["OpenCLWrapperBuilder"]
 
 EVENT: Final = PREFIX + "event"
+SEEN: Final = PREFIX + "seen"
 LAUNCHER: Final = PREFIX + "launcher"
 
 
@@ -56,11 +58,39 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         #: what a launcher has for the arrays and functions of this kernel
         self.kept: dict[str, Any] = {}
 
+    def body(self) -> list[ast.stmt]:
+        """Return the statements of a call; the arrays of the last one need no second check."""
+        checks = [*self.check(), *self.go_through_host(), *self.make_outputs()]
+        arrays = [arg.name for arg in self.contract.arrays]
+        sizes = [arg.name for arg in self.contract.values]
+        follows = {step.name for step in self.contract.size_steps}
+        if not arrays or not follows.issuperset(sizes):
+            return [*checks, *self.run()]
+        memo = self.known("memo", _Memo(len(arrays)))
+        seen = [item(name(SEEN), at) for at in range(len(arrays) + len(sizes))]
+        known = all_of(
+            [
+                negate(name("out_host")),
+                *(self.is_none(arg.name) for arg in self.contract.values if not arg.is_temporary),
+                *(
+                    compare(call(reference), "is", name(text), "is not", NONE)
+                    for reference, text in zip(seen, arrays, strict=False)
+                ),
+            ]
+        )
+        take = [assign(text, value) for text, value in zip(sizes, seen[len(arrays) :], strict=True)]
+        weakly = self.known("weakref", weakref.ref)
+        noted = tuple_([*(call(weakly, name(text)) for text in arrays), *map(name, sizes)])
+        note = ast.Assign([ast.Attribute(memo, "seen", ast.Store())], noted)
+        return [
+            assign(SEEN, attribute(memo, "seen")),
+            if_(known, take or [ast.Pass()], [*checks, note]),
+            *self.run(),
+        ]
+
     def run(self) -> list[ast.stmt]:
         free = self.known("free", [])
         body = [
-            *self.go_through_host(),
-            *self.make_outputs(),
             *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
             self.take_launcher(free),
             *self.choose_events(),
@@ -261,6 +291,17 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         noted = ast.Assign([self.keep(f"integers{number}")], key)
         unchanged = compare(key, "==", attribute(launcher, f"integers{number}"))
         return [if_(unchanged, set_arrays or [ast.Pass()], [*set_all, noted])]
+
+
+class _Memo:
+    """The arrays of the last call that was checked, weakly, and the sizes that it found."""
+
+    def __init__(self, n_arrays: int) -> None:
+        self.seen: tuple[Any, ...] = (_nobody,) * n_arrays
+
+
+def _nobody() -> None:
+    """Stand for a weak reference to an array that is gone."""
 
 
 def _n_events(arg: ArgumentInfo) -> str:
