@@ -1,21 +1,53 @@
-"""Subscripts outside of their arrays: proofs that there are none, and examples where there are."""
+"""Loops without an end, subscripts outside of their arrays: proofs that there are none."""
 
 from __future__ import annotations
 
+import math
+
+import islpy as isl
+
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
-from kgen.errors import KgenIndexError, KgenWarning, message, warn
-from kgen.ir.expr import Expr, to_text
+from kgen.errors import KernelError, KgenIndexError, KgenWarning, message, warn
+from kgen.ir.domain import dim_names, used_param_names
+from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import auto
 
-__all__ = ["check_bounds", "refuse_negative", "refuse_wrong_rank"]
+__all__ = ["check_bounds", "refuse_endless", "refuse_negative", "refuse_wrong_rank"]
+
+
+def refuse_endless(kernel: LoopKernel) -> LoopKernel:
+    """Raise :class:`KernelError` where a loop has no first or no last value; return *kernel*."""
+    for domain in kernel.domains:
+        loops = domain.to_set()
+        for at, iname in enumerate(dim_names(domain)):
+            starts = loops.dim_has_any_lower_bound(isl.dim_type.set, at)
+            if starts and loops.dim_has_any_upper_bound(isl.dim_type.set, at):
+                continue
+            insn = next(
+                (i for i in kernel.instructions if iname in i.within_inames | i.reduction_inames()),
+                None,
+            )
+            if insn is None:
+                continue
+            raise KernelError(
+                message(
+                    f"iname '{iname}' has no {'last' if starts else 'first'} value",
+                    kernel=kernel.name,
+                    where=f"instruction '{insn}'",
+                    because=f"its domain is {domain}",
+                    hint="bound it on both sides: 0 <= i < n",
+                )
+            )
+    return kernel
 
 
 def check_bounds(kernel: LoopKernel) -> LoopKernel:
     """Prove that affine subscripts stay within declared shapes; return *kernel*.
 
-    What depends on data is not checked. Raises :class:`KgenIndexError` with the loop indices
+    What depends on data is not checked, nor sizes that nothing relates: ``lo <= i < hi`` in an
+    array of ``n`` elements. Raises :class:`KgenIndexError` with the loop indices
     and sizes of an access that is outside. ``options.enforce_array_accesses_within_bounds``:
     ``False`` makes that a warning, ``"no_check"`` saves the time.
     """
@@ -50,7 +82,9 @@ def _check_axis(
 ) -> None:
     spans = footprints.spans(accesses, axis)
     for span in spans:
-        refuse_negative(kernel, footprints, span, axis)
+        has_least = span.values is None or span.values.least > -math.inf
+        if has_least or not _is_unrelated(span, extent):
+            refuse_negative(kernel, footprints, span, axis)
     if extent is auto or footprints.is_extent(spans, extent):
         return
     for span in spans:
@@ -58,8 +92,18 @@ def _check_axis(
             span.values is not None
             and span.values.reaches(extent, span.high, footprints.with_params)
             and footprints.domain(span.place)[1]
+            and not _is_unrelated(span, extent)
         ):
             raise _outside(kernel, footprints, span.highest, axis, at_least=extent)
+
+
+def _is_unrelated(span: Span, extent: Expr) -> bool:
+    """Tell whether the subscript depends on sizes, and the extent on none of them."""
+    if span.values is None or extent is auto:
+        return False
+    sizes = set(variable_names(extent))
+    used = used_param_names(span.values.values)
+    return bool(sizes) and bool(used) and sizes.isdisjoint(used)
 
 
 def refuse_negative(kernel: LoopKernel, footprints: Footprints, span: Span, axis: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kgen.analysis.address_space import find_address_spaces
-from kgen.analysis.bounds import check_bounds
+from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
@@ -51,6 +51,7 @@ def _prepare(
 ) -> LoopKernel:
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", expand_subst),
+        ("ends of loops", refuse_endless),
         ("shapes of arguments", infer_argument_shapes),
         ("types", lambda k: infer_types(k, dtypes)),
         ("bounds", check_bounds),

@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pymbolic import evaluate
 
-from kgen.analysis.bounds import check_bounds
+from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.shapes import infer_argument_shapes
-from kgen.errors import KgenIndexError, KgenWarning, StaticValueFindingError
+from kgen.errors import KernelError, KgenIndexError, KgenWarning, StaticValueFindingError
 from kgen.ir.data import GlobalArg
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.make import make_loop_kernel
@@ -151,3 +151,20 @@ def test_against_every_iteration(
             slack.append(evaluate(found, {"n": n, "m": m}) - 1 - max(values))
     assert min(slack, default=0) >= 0
     assert 0 in slack or not slack
+
+
+@pytest.mark.parametrize(
+    ("domain", "end"),
+    [("{ [i]: 0 <= i }", "last"), ("{ [i]: i < n }", "first"), ("{ [i, k]: 0 <= k }", "first")],
+)
+def test_loops_without_an_end_are_refused(domain: str, end: str) -> None:
+    with pytest.raises(KernelError, match=f"iname 'i' has no {end} value\n.*instruction 'out"):
+        refuse_endless(kernel(domain, "out[0] = a[0] + i", "4"))
+
+
+def test_sizes_that_nothing_relates_are_not_judged() -> None:
+    check_bounds(kernel("{ [i]: lo <= i < hi }", "out[0] = a[i]", "n"))
+    with pytest.raises(KgenIndexError, match=r"reads a\[-1\]"):
+        check_bounds(kernel("{ [i]: 0 <= i < hi }", "out[i] = a[i - 1]", "n"))
+    with pytest.raises(KgenIndexError, match=r"for hi = 1, i = 0 reads a\[1\]"):
+        check_bounds(kernel("{ [i]: 0 <= i < hi }", "out[i] = a[i + 1]", "hi"))
