@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from kgen.analysis.access import Access
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, Place
 from kgen.analysis.bounds import refuse_negative, refuse_wrong_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError, message
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.domain import PwAff, isl_int, static_value
-from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.quasi_affine import aff_to_expr
@@ -110,9 +113,46 @@ def _extent(
         refuse_negative(kernel, footprints, span, axis)
     key = (isinstance(array, TemporaryVariable), extremes(spans))
     found = footprints.extents.get(key)
-    if found is None:
-        found = footprints.extents[key] = _find_extent(kernel, array, axis, spans)
+    if found is not None:
+        return found
+    try:
+        found = _find_extent(kernel, array, axis, spans)
+    except StaticValueFindingError:
+        wider = _extent_unguarded(kernel, footprints, array, axis, accesses)
+        if wider is None:
+            raise
+        return wider
+    if any(isinstance(part, p.FloorDiv) for part in walk(found)):
+        wider = _extent_unguarded(kernel, footprints, array, axis, accesses)
+        if wider is not None:
+            return wider
+    footprints.extents[key] = found
     return found
+
+
+def _extent_unguarded(
+    kernel: LoopKernel,
+    footprints: Footprints,
+    array: Array,
+    axis: int,
+    accesses: tuple[Access, ...],
+) -> Expr:
+    """Return the extent over all iterations, also those that conditions leave out, if it is one.
+
+    What ``if i % 2 == 0`` touches of ``a[i]`` would end at ``2*((n + 1)//2) - 1``, from which
+    nobody can tell ``n``.
+    """
+    if not any(access.place.conditions for access in accesses):
+        return None
+    spans = footprints.spans(
+        tuple(replace(access, place=Place(access.place.inames)) for access in accesses), axis
+    )
+    if any(span.values is None or span.values.least + span.low < 0 for span in spans):
+        return None
+    try:
+        return _find_extent(kernel, array, axis, spans)
+    except StaticValueFindingError:
+        return None
 
 
 def _find_extent(kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span, ...]) -> Expr:

@@ -89,6 +89,12 @@ def test_conditions_restrict_what_is_touched() -> None:
     assert [shape(found, name) for name in ("out", "a", "b")] == ["(n)", "(n - 4)", "(n - 2)"]
 
 
+@pytest.mark.parametrize("condition", ["i % 2 == 0", "i % 3 == 1 or i == 0", "i < 5 or i >= m"])
+def test_conditions_that_leave_no_single_size_do_not_count(condition: str) -> None:
+    found = kernel("{ [i]: 0 <= i < n }", f"if {condition}\n out[i] = a[i]\nend")
+    assert [shape(found, name) for name in ("out", "a")] == ["(n)", "(n)"]
+
+
 def test_the_tutorials_example_has_no_single_size() -> None:
     text = """
         out[i] = 5
