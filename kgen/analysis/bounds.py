@@ -25,6 +25,8 @@ def refuse_endless(kernel: LoopKernel) -> LoopKernel:
             starts = loops.dim_has_any_lower_bound(isl.dim_type.set, at)
             if starts and loops.dim_has_any_upper_bound(isl.dim_type.set, at):
                 continue
+            if loops.is_empty():
+                break
             insn = next(
                 (i for i in kernel.instructions if iname in i.within_inames | i.reduction_inames()),
                 None,

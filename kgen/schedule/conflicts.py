@@ -14,7 +14,7 @@ from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.domain import Set, project_out_named, sample_point, to_named
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
@@ -52,6 +52,7 @@ class Conflicts:
         self.kernel = kernel
         self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}
+        self._collisions: dict[object, bool] = {}
         self._sets: dict[tuple[Access, str, tuple[str, ...]], Set] = {}
 
     @cached_property
@@ -85,6 +86,36 @@ class Conflicts:
             self._memo[key] = self._conflict(one, other, equal, ascending)
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.point)
+
+    def race(self, insn_id: str) -> Conflict | None:
+        """Return a conflict of an instruction with itself: two work-items write one element.
+
+        What depends on data is taken to be right, and atomic updates are.
+        """
+        if getattr(self.kernel.id_to_insn[insn_id], "atomicity", ()):
+            return None
+        for access in self.accesses.get(insn_id, ()):
+            loops = tuple(n for n in access.place.inames if n not in self.kernel.axes)
+            if access.is_write and self._collides(access, loops):
+                return self.between(access, access, loops, None)
+        return None
+
+    def _collides(self, access: Access, loops: tuple[str, ...]) -> bool:
+        """Tell whether, for fixed *loops*, several work-items touch one element."""
+        key = (self._shape(access), loops)
+        found = self._collisions.get(key)
+        if found is None:
+            is_exact = self.footprints.domain(access.place)[1]
+            relation = self.footprints.relation(access) if is_exact else None
+            if relation is None:
+                return False
+            for name in loops:
+                at = relation.find_dim_by_name(isl.dim_type.in_, name)
+                end = relation.dim(_PARAM)
+                relation = relation.move_dims(_PARAM, end, isl.dim_type.in_, at, 1)
+            relation = relation.intersect_params(self.kernel.assumptions)
+            found = self._collisions[key] = not relation.is_injective()
+        return found
 
     def _shape(self, access: Access) -> object:
         return access.place, access.index
@@ -148,12 +179,16 @@ class Conflicts:
             if iname in loops:
                 named = named.set_dim_name(_PARAM, at, f"{iname}_{side}")
                 continue
-            tags = sorted(kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)), key=str)
-            if tags:
-                name = f"{'gid' if isinstance(tags[0], GroupInameTag) else 'lid'}{tags[0].axis}"
-                named = named.set_dim_name(_PARAM, at, f"{name}_{side}")
-            else:
-                named = project_out_named(named, [iname])
+            on = kernel.axes.get(iname)
+            if on is not None:
+                kind = "gid" if isinstance(on.tag, GroupInameTag) else "lid"
+                name = f"{kind}{on.tag.axis}_{side}"
+                if is_zero(on.first):
+                    named = named.set_dim_name(_PARAM, at, name)
+                    continue
+                index = p.Sum((p.Variable(iname), p.Product((-1, on.first))))
+                named = _bind_element(_with_params(named, variable_names(index)), index, name)
+            named = project_out_named(named, [iname])
         return named
 
 

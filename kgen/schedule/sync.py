@@ -6,7 +6,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from kgen.analysis.access import Access
-from kgen.errors import MissingBarrierError
+from kgen.errors import MissingBarrierError, WriteRaceConditionWarning, message, warn
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import HardwareConcurrentTag
 from kgen.ir.types import AddressSpace
@@ -46,7 +46,28 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
     conflicts = Conflicts(kernel)
     if not conflicts.accesses:
         return root
+    _warn_of_races(conflicts, root)
     return _Inserter(kernel, conflicts).body(root, (), None)
+
+
+def _warn_of_races(conflicts: Conflicts, root: Node) -> None:
+    kernel = conflicts.kernel
+    for insn_id in insn_ids(root):
+        found = conflicts.race(insn_id)
+        if found is not None:
+            warn(
+                message(
+                    f"instruction '{insn_id}' writes elements of '{found.first.array}' from "
+                    "several work-items",
+                    kernel=kernel.name,
+                    point=found.point,
+                    hint="use all inames on hardware axes in the subscripts, or split the "
+                    "reduction, so that each work-item writes elements of its own",
+                ),
+                WriteRaceConditionWarning,
+                silencer=f"write_race({insn_id})",
+                silenced=kernel.silenced_warnings,
+            )
 
 
 class _Inserter:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.analysis.domains import fix_dims
+from kgen.analysis.domains import fix_dims, fix_params
 from kgen.errors import TransformError, message
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import sample_point
@@ -59,7 +59,7 @@ def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: A
     changed = substitute_everywhere(kernel, values)
     return changed.copy(
         args=tuple(arg for arg in changed.args if arg.name not in values),
-        domains=tuple(fix_dims(domain, numbers) for domain in kernel.domains),
+        domains=tuple(part for d in kernel.domains for part in fix_params(d, numbers)),
         assumptions=assumptions,
     )
 

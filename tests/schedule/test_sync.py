@@ -157,3 +157,51 @@ def test_a_launch_without_work_has_a_grid() -> None:
     knl = lp.tag_inames(knl, "i:l.0")
     (function,) = lower(knl.default_entrypoint, {"a": "int32"}).functions
     assert function.locals == (1,)
+
+
+def test_an_axis_that_starts_elsewhere_is_compared_by_index() -> None:
+    knl = lp.make_kernel(
+        "{ [g, i, j]: 0 <= g < n and 3 <= i < 7 and 0 <= j < 7 }",
+        """
+        <> t[i] = a[g, i] {id=write}
+        out[g, j] = t[j] {id=read, dep=write}
+        """,
+    )
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")  # t[3] is written by 0 and read by 3
+    assert "barrier" in schedule(knl, a="float32")
+
+
+def overwriting(text: str, tags: str) -> str:
+    data = [lp.GlobalArg("a", "float32", shape="8"), lp.GlobalArg("b", "int32", shape="4")]
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", text, data, target=lp.CudaTarget())
+    return schedule(lp.tag_inames(knl, tags))
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("a[i] = j", "j:g.0"),
+        ("a[i] = a[i] + j", "j:l.0"),
+        ("a[i // 2] = 1", "i:l.0"),
+        ("a[i + j] = 1", "i:l.0, j:g.0"),
+    ],
+)
+def test_a_write_by_several_work_items_is_reported(text: str, tags: str) -> None:
+    with pytest.warns(lp.WriteRaceConditionWarning, match=r"write_race\(insn\)"):
+        overwriting(text, tags)
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("a[2*i] = 1", "i:l.0"),
+        ("a[i + j] = 1", "i:l.0"),
+        ("a[0] = 1 {if=i == 2}", "i:l.0"),
+        ("a[b[i]] = 1", "i:g.0"),
+        ("a[i] = j {if=b[i] == j}", "j:l.0"),
+    ],
+)
+@pytest.mark.filterwarnings("error::kgen.KgenWarning")
+def test_a_write_by_one_work_item_is_not(text: str, tags: str) -> None:
+    overwriting(text, tags)

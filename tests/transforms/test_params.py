@@ -83,3 +83,11 @@ def test_assumptions_add_up() -> None:
     assert kernel_of(knl).assumptions.is_equal(expected)
     with pytest.raises(lp.TransformError, match="'n = 2' contradicts the assumptions"):
         lp.assume(knl, "n = 2")
+
+
+def test_a_loop_left_without_values_takes_no_other_loop_along() -> None:
+    domain = "{ [i, j, k]: 0 <= i < n and 3 <= j < n - 2 and i <= k < 3*i and k mod 2 = 0 }"
+    knl = lp.make_kernel(domain, "a[i, k] = 1\nb[j] = 2", assumptions="n >= 1")
+    fixed = lp.fix_parameters(knl, n=4).default_entrypoint
+    assert fixed.domain_of(("j",)).is_empty()
+    assert fixed.domain_of(("i", "k")).count_val().to_python() == 6
