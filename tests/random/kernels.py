@@ -358,13 +358,17 @@ class Kernel:
         """Draw a temporary array, filled in one loop and read in another one."""
         is_int, reads = self.draw(st.booleans()), list[Access]()
         length, parent = self.draw(st.integers(2, 4)), path[-1] if path else None
-        fill, use = (tile_loop(f"{x}{len(self.loops)}", length, parent) for x in ("f", "u"))
+        fill, use = (
+            tile_loop(self.draw, f"{x}{len(self.loops)}", length, parent) for x in ("f", "u")
+        )
         self.loops += [fill, use]
         name = self.new_temporary(is_int, 1, path, space)
-        write = self.grown(Access(name, (Index(fill.name, fill.high, fill.name),)))
+        start = f"{fill.name} + {-fill.low}".replace("+ -", "- ")
+        write = self.grown(Access(name, (Index(start, fill.extent, fill.name),)))
         text = self.expression((*path, fill), (*path, fill), is_int, 1, reads)
         self.add((*path, fill), write, text, reads)
-        read = Access(name, (Index(f"{length - 1} - {use.name}", use.high, use.name),))
+        end = f"{length - 1 + use.low} - {use.name}"
+        read = Access(name, (Index(end, use.extent, use.name),))
         element = self.element_for((*path, use), is_int, [read])
         self.add((*path, use), element, f"2*{read} + {name}[0]", [read])
 

@@ -103,10 +103,11 @@ def draw_loop(draw: Draw, name: str, parent: Loop | None) -> Loop:
     return dataclasses.replace(loop, parent=parent)
 
 
-def tile_loop(name: str, length: int, parent: Loop | None) -> Loop:
-    """Make a loop from 0 to a constant."""
-    high = Linear(c=length)
-    return Loop(name, f"0 <= {name} < {length}", 0, high, parent, is_constant=True)
+def tile_loop(draw: Draw, name: str, length: int, parent: Loop | None) -> Loop:
+    """Draw where a loop of constant length starts."""
+    low = draw(st.sampled_from((0, 0, 0, 1, -2, 3)))
+    text = f"{low} <= {name} < {low + length}"
+    return Loop(name, text, low, Linear(c=low + length), parent, is_constant=True)
 
 
 def draw_domains(draw: Draw, loops: Sequence[Loop]) -> tuple[str, ...]:
