@@ -26,7 +26,9 @@ def assign_auto_axes(kernel: LoopKernel) -> LoopKernel:
 
     The loop that steps through adjacent elements gets the lowest free axis, so that
     neighbouring work-items touch neighbouring elements. A loop that is longer than an axis
-    that others have sized is split: work-items take its elements in strides.
+    that others have sized is split: work-items take its elements in strides. An axis that
+    nothing has is for kernels all of whose instructions are in such loops: work-items along
+    it would repeat the others.
     """
     waiting = [name for name in kernel.inames if kernel.has_tag(name, AutoFitLocalInameTag)]
     if not waiting:
@@ -47,9 +49,19 @@ def _assign(kernel: LoopKernel, iname: str) -> LoopKernel:
     if axis is None or bounds is None:
         return _tagged(kernel, iname, None)
     size = _axis_size(kernel, axis)
-    if size is None or bounds.extent <= size:
+    if size is None:
+        return _tagged(kernel, iname, axis if _all_wait(kernel) else None)
+    if bounds.extent <= size:
         return _tagged(kernel, iname, axis)
     return _strided(_tagged(kernel, iname, None), iname, bounds.lower, size, axis)
+
+
+def _all_wait(kernel: LoopKernel) -> bool:
+    """Tell whether all instructions are in loops without an axis yet: none misses a new axis."""
+    waiting = {name for name in kernel.inames if kernel.has_tag(name, AutoFitLocalInameTag)}
+    return not any(
+        insn.assignees and insn.within_inames.isdisjoint(waiting) for insn in kernel.instructions
+    )
 
 
 def _strided(kernel: LoopKernel, iname: str, lower: int, size: int, axis: int) -> LoopKernel:
@@ -65,7 +77,7 @@ def _strided(kernel: LoopKernel, iname: str, lower: int, size: int, axis: int) -
         replace_in_domains,
         kernel,
         change,
-        positive=[{inner: 1}, {inner: -1, 1: size - 1}],
+        positive=[{inner: 1}, {inner: -1, 1: size - 1}, {outer: 1, 1: -lower}],
         valid=in_steps(outer, lower, size),
     )
     tags = {inner: frozenset((LocalInameTag(axis),))}

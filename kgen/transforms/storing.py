@@ -316,10 +316,21 @@ def mentioned_inames(
 
 
 def outer_inames(
-    kernel: LoopKernel, storage: Storage, needed: frozenset[str], accesses: Sequence[Access]
+    kernel: LoopKernel,
+    storage: Storage,
+    needed: frozenset[str],
+    accesses: Sequence[Access],
 ) -> frozenset[str]:
-    """Return the loops around the new instruction, or refuse those that do not fit."""
+    """Return the loops around the new instruction, or refuse those that do not fit.
+
+    Inside of the loop of a reduction it is also inside of the loops around that.
+    """
     outer = needed
+    for access in accesses:
+        around = kernel.id_to_insn[access.insn_id].within_inames
+        if not needed <= around:
+            loops = {name for name in around if not kernel.has_tag(name, ConcurrentTag)}
+            outer |= loops.difference(storage.sweep)
     if storage.outer is not None:
         missing = sorted(needed.difference(storage.outer))
         if missing:

@@ -261,3 +261,36 @@ def test_a_sum_of_what_is_ready_keeps_its_own_loop() -> None:
     knl = lp.make_kernel("{[k]: 0 <= k < 4}", text)
     code = body(knl.copy(target=lp.CTarget()), "a")
     assert code.count("for (int k") == 2
+
+
+def test_loops_without_a_common_axis_stay_loops(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 40}", "out[i] = sum(j, a[i, j]*x[j])")
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(lp.add_prefetch(knl, "a", ["i_inner", "j"]), "x", "j")
+    generator = np.random.default_rng(1)
+    a, x = generator.random((50, 40)), generator.random(40)
+    _, (out,) = knl(opencl_queue, a=a, x=x)
+    np.testing.assert_allclose(out, a @ x)
+
+
+def test_a_stencil_in_three_dimensions(opencl_queue: Any) -> None:
+    text = """
+        out[k, i, j] = u[k, i + 1, j + 1] + u[k + 2, i + 1, j + 1] + u[k + 1, i, j + 1]
+            + u[k + 1, i + 2, j + 1] + u[k + 1, i + 1, j] + u[k + 1, i + 1, j + 2]
+        """.replace("\n            +", " +")
+    knl = tiled(lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text))
+    knl = lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True)
+    u = np.random.default_rng(2).random((19, 19, 19))
+    _, (out,) = knl(opencl_queue, u=u)
+    c = slice(1, -1)
+    expected = u[:-2, c, c] + u[2:, c, c] + u[c, :-2, c] + u[c, 2:, c] + u[c, c, :-2] + u[c, c, 2:]
+    np.testing.assert_allclose(out, expected)
+
+
+def test_a_fetch_in_the_loop_of_a_sum_is_in_the_loops_around_it() -> None:
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "out[i, j] = sum(k, a[i, k]*b[k, j])")
+    knl = lp.split_iname(knl, "k", 4)
+    fetched = lp.add_prefetch(knl, "b", "k_inner", default_tag=None)
+    assert instructions(fetched)[0].startswith("b_dim_0,i,j,k_outer: ")
+    a = np.random.default_rng(4).random((7, 7))
+    assert_same_results(knl, fetched, {"a": a, "b": a + 1})
