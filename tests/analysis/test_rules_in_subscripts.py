@@ -11,7 +11,7 @@ import kgen as lp
 def test_shapes_see_through_nested_rules() -> None:
     rules = ["f(x) := g(x) + 1", "g(x) := 2*x"]
     knl = lp.make_kernel("{[i]: 0<=i<5}", [*rules, "a[f(i)] = b[g(i)]"])
-    shapes = {name: arg.shape for name, arg in knl.default_entrypoint.arg_dict.items()}
+    shapes = {name: arg.shape for name, arg in knl.default_entrypoint.array_vars.items()}
     assert shapes == {"a": (10,), "b": (9,)}
 
 
