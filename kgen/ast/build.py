@@ -6,11 +6,13 @@ from collections.abc import Hashable
 
 from kgen.ast.complete import build_ast
 from kgen.ast.merge import merge_guards
-from kgen.ast.nodes import Barrier, Block, DeviceFunction, Node
+from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node
+from kgen.ast.slabs import bulk_of
 from kgen.ast.translate import instantiate, translate
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.data import ArrayBase, TemporaryVariable
-from kgen.ir.domain import param_names
+from kgen.ir.domain import Set, param_names
+from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
@@ -43,7 +45,7 @@ def _device_function(
 ) -> DeviceFunction:
     ids = insn_ids(launch.body)
     grid = kernel.grid_of_launch(ids)
-    tree = _nest_code(kernel, grid, launch.body, [], memo)
+    tree = _nest_code(kernel, grid, launch.body, [], parse_assumptions(None), memo)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
     tree = merge_guards(expand_unrolled(tree, kernel, facts))
@@ -65,17 +67,30 @@ def _nest_code(
     grid: Grid,
     root: ScheduleNode,
     axes: list[tuple[str, Expr]],
+    known: Set,
     memo: dict[Hashable, Node],
 ) -> Node:
-    """Turn a child of the outermost body into code: in it isl is asked once per shape."""
+    """Turn a child of the outermost body into code: in it isl is asked once per shape.
+
+    *known* is what conditions around it say of the axes.
+    """
     if isinstance(root, ScheduleBarrier):
         return Barrier(root.memory, root.reason)
     if isinstance(root, Bind):
-        return _nest_code(kernel, grid, root.body, [*axes, *root.axes], memo)
+        inner = [*axes, *root.axes]
+        bulk = bulk_of(kernel, grid, root.axes)
+        if bulk is None:
+            return _nest_code(kernel, grid, root.body, inner, known, memo)
+        condition, inside = bulk
+        return If(
+            condition,
+            _nest_code(kernel, grid, root.body, inner, known.intersect(inside), memo),
+            _nest_code(kernel, grid, root.body, inner, known.subtract(inside), memo),
+        )
     if isinstance(root, Sequence):
-        parts = (_nest_code(kernel, grid, child, axes, memo) for child in root.children)
+        parts = (_nest_code(kernel, grid, child, axes, known, memo) for child in root.children)
         return Block(tuple(parts))
-    nest = make_nest(kernel, grid, root, axes)
+    nest = make_nest(kernel, grid, root, axes, known)
     general = memo.get(nest.key)
     if general is None:
         general = memo[nest.key] = translate(*build_ast(kernel, nest))
@@ -133,6 +148,4 @@ def _layout_names(array: ArrayBase) -> tuple[str, ...]:
 
 
 def _is_global(temporary: TemporaryVariable) -> bool:
-    return bool(
-        temporary.address_space == AddressSpace.GLOBAL and temporary.initializer is None
-    )
+    return bool(temporary.address_space == AddressSpace.GLOBAL and temporary.initializer is None)

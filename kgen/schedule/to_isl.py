@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import Set, dim_names, from_named, project_out_named, to_named
+from kgen.ir.domain import Set, dim_names, from_named, isl_int, project_out_named, to_named
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -92,17 +92,23 @@ def axis_context(grid: Grid, axes: Sequence[Expr]) -> Set:
     """Return ``{ : 0 <= gid0 < groups and 0 <= lid0 < size }`` for the given axis indices."""
     context = isl.Set("{ : }")
     for axis in dict.fromkeys(axes):
-        is_group = isinstance(axis, GroupHardwareAxisIndex)
-        counts = grid.group_counts if is_group else grid.local_sizes
-        count = counts[axis.axis]
-        space = count.get_domain_space()
-        at = space.dim(_PARAM)
-        space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, axis_name(axis))
-        index = isl.PwAff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
-        zero = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
-        inside = index.lt_set(count.align_params(space)).intersect(index.ge_set(zero))
-        context = context.intersect(inside)
+        context = context.intersect(axis_range(grid, axis, 0, 0))
     return context
+
+
+def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:
+    """Return ``{ : first <= gid0 < groups - last }``: an axis but for some indices at its ends."""
+    assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
+    is_group = isinstance(axis, GroupHardwareAxisIndex)
+    count = (grid.group_counts if is_group else grid.local_sizes)[axis.axis]
+    space = count.get_domain_space()
+    at = space.dim(_PARAM)
+    space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, axis_name(axis))
+    local_space = isl.LocalSpace.from_space(space)
+    index = isl.PwAff.var_on_domain(local_space, _PARAM, at)
+    low = isl.PwAff.from_aff(isl.Aff.val_on_domain(local_space, isl_int(first)))
+    high = count.align_params(space).add_constant_val(isl_int(-last))
+    return index.lt_set(high).intersect(index.ge_set(low))
 
 
 class _NestMaker:
@@ -221,9 +227,12 @@ def _equate(named: Set, iname: str, value: Expr) -> Set:
 
 
 def make_nest(
-    kernel: LoopKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]]
+    kernel: LoopKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]], known: Set
 ) -> Nest:
-    """Collect loops and statements below *root*, with *axes* of *grid* bound around it."""
+    """Collect loops and statements below *root*, with *axes* of *grid* bound around it.
+
+    *known* is what holds of the axes besides.
+    """
     maker = _NestMaker(kernel, axes)
     shape = maker.visit(root, (), ())
     loop_number = {loop.iname: f"x{k}" for k, loop in enumerate(maker.loops)}
@@ -234,7 +243,7 @@ def make_nest(
             domain = domain.set_dim_name(_SET, at, loop_number.get(name, f"y{at}"))
         domain = domain.set_tuple_name(f"S{k}")
         statements.append(Statement(statement.node, statement.dims, domain, statement.conditions))
-    context = axis_context(grid, [axes_in(value) for _, value in axes])
+    context = axis_context(grid, [axes_in(value) for _, value in axes]).intersect(known)
     domains = tuple((len(s.dims), s.domain) for s in statements)
     key = (shape, domains, context, grid.groups, grid.locals)
     return Nest(root, tuple(maker.loops), tuple(statements), tuple(axes), grid, context, key)

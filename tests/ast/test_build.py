@@ -5,9 +5,12 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+import pytest
+
 import kgen as lp
 from kgen.ast.nodes import print_tree
 from kgen.targets.generate import lower
+from tests.oracle import Oracle
 
 
 def code(unit: lp.TranslationUnit) -> str:
@@ -116,3 +119,27 @@ def test_a_data_dependent_condition_stays_a_condition() -> None:
 def test_a_triangle_has_dependent_bounds() -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j <= i}", "a[i, j] = 0")
     expect(knl, "for i = 0 .. n\n  for j = 0 .. i + 1\n    insn()")
+
+
+def test_slabs_of_work_groups_leave_the_bulk_without_guards() -> None:
+    knl = lp.split_iname(fill(), "i", 128, outer_tag="g.0", inner_tag="l.0", slabs=(0, 1))
+    expect(
+        knl,
+        """
+        if gid(0) < (n + 127) // 128 - 1
+          insn(i_outer=gid(0), i_inner=lid(0))
+        else
+          if 128*gid(0) + lid(0) < n
+            insn(i_outer=gid(0), i_inner=lid(0))
+        """,
+    )
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 8, 9, 13])
+@pytest.mark.parametrize("slabs", [(0, 1), (1, 0), (1, 1), (2, 3)])
+def test_slabs_of_work_groups_run_everything_once(n: int, slabs: tuple[int, int]) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "a[i, j] = 0", target=lp.CudaTarget())
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.1", inner_tag="l.1", slabs=slabs)
+    knl = lp.split_iname(knl, "j", 4, outer_tag="g.0", inner_tag="unr", slabs=slabs)
+    lowered = lower(knl.default_entrypoint, {"a": "float32"})
+    Oracle(lowered.kernel, {"n": n}).check(lowered.functions)

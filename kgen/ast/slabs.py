@@ -1,0 +1,48 @@
+"""Slabs of work-groups: the groups in the bulk get code of their own, without the guards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pymbolic.primitives as p
+
+from kgen.ast.expr import conjunction
+from kgen.ir.affine import simplify
+from kgen.ir.domain import Set
+from kgen.ir.expr import Expr, GroupHardwareAxisIndex, TruncQuotient, is_constant
+from kgen.ir.grid import Grid
+from kgen.ir.kernel import LoopKernel
+from kgen.schedule.to_isl import axes_in, axis_range
+
+__all__ = ["bulk_of"]
+
+
+def bulk_of(
+    kernel: LoopKernel, grid: Grid, axes: Sequence[tuple[str, Expr]]
+) -> tuple[Expr, Set] | None:
+    """Return which groups are in no slab, as a condition and as a set; ``None`` if all are.
+
+    ``split_iname(..., outer_tag="g.0", slabs=(0, 1))`` gives ``gid(0) < (n + 15) / 16 - 1``.
+    """
+    conditions: list[Expr] = []
+    inside: Set | None = None
+    for iname, value in axes:
+        first, last = kernel.iname_slab_increments.get(iname, (0, 0))
+        axis = axes_in(value)
+        if (first, last) == (0, 0) or not isinstance(axis, GroupHardwareAxisIndex):
+            continue
+        if first:
+            conditions.append(p.Comparison(axis, ">=", first))
+        if last:
+            end = simplify(p.Sum((_as_in_c(grid.groups[axis.axis]), -last)))
+            conditions.append(p.Comparison(axis, "<", end))
+        part = axis_range(grid, axis, first, last)
+        inside = part if inside is None else inside.intersect(part)
+    return None if inside is None else (conjunction(conditions), inside)
+
+
+def _as_in_c(count: Expr) -> Expr:
+    """Write a number of groups with C's division: where a group runs, it is positive."""
+    if isinstance(count, p.FloorDiv) and is_constant(count.denominator):
+        return TruncQuotient(count.numerator, count.denominator)
+    return count
