@@ -2,7 +2,7 @@
 
 Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), isl 0.28 can
 take a loop for a single trip and leave iterations out; the schedule that it reports for its
-leaves shows that.
+leaves shows that. And a stride that many loops share costs it seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from kgen.schedule.to_isl import Nest, Statement, axis_from_name, to_isl
 __all__ = ["build_ast"]
 
 _DIV = isl.dim_type.div
+_SET = isl.dim_type.set
+
+#: In more loops than this, strides are guards from the start.
+MAX_STRIDED_LOOPS = 4
 
 
 def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
@@ -35,7 +39,10 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     ctx.set_ast_build_detect_min_max(1)
     try:
         build = isl.AstBuild.from_context(context)
-        if not any(_has_strides(s.domain) for s in nest.statements):
+        strided = [s.domain.dim(_SET) for s in nest.statements if _has_strides(s.domain)]
+        if max(strided, default=0) > MAX_STRIDED_LOOPS:
+            nest, strided = _without_strides(nest), []
+        if not strided:
             return nest, build.node_from_schedule(to_isl(nest))
         leaves: list[isl.UnionMap] = []
         build, keep = build.set_at_each_domain(lambda node, at: _record(leaves, node, at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import kgen as lp
+from kgen.ast.nodes import print_tree
 from kgen.targets.generate import lower
 from tests.oracle import Oracle
 
@@ -33,3 +34,13 @@ def test_a_single_trip_is_not_written_in_terms_of_loops_inside() -> None:
     knl = strided(slabs=(0, 1))
     knl = lp.split_iname(knl, "i_inner", 2)
     check(lp.prioritize_loops(knl, "i_outer,i_inner_outer,i_inner_inner"), *range(16))
+
+
+def test_a_stride_of_many_loops_is_a_guard() -> None:
+    knl, iname = strided(), "i_outer"
+    for length in (4, 2, 2, 2):
+        knl = lp.split_iname(knl, iname, length)
+        iname += "_outer"
+    (function,) = lower(knl.default_entrypoint).functions
+    assert "% 3 == 0" in print_tree(function.body)
+    check(knl, 0, 7, 40)
