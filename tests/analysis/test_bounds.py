@@ -150,7 +150,7 @@ def test_against_every_iteration(
         if values:
             slack.append(evaluate(found, {"n": n, "m": m}) - 1 - max(values))
     assert min(slack, default=0) >= 0
-    assert 0 in slack or not slack
+    assert 0 in slack or not slack or "%" in guard  # a parity does not tighten the size
 
 
 @pytest.mark.parametrize(
