@@ -16,7 +16,7 @@ from kgen.ast.expr import ExprReader
 from kgen.ir.domain import Set, to_named
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
-from kgen.schedule.to_isl import Nest, Statement, axis_from_name, to_isl
+from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
 
 __all__ = ["build_ast"]
 
@@ -71,8 +71,8 @@ def _is_complete(leaves: list[isl.UnionMap], nest: Nest, context: Set) -> bool:
     for leaf in leaves:
         found = found.union(leaf.domain())
     return all(
-        isl.UnionSet.from_set(s.domain.intersect_params(context)).is_subset(found)
-        for s in nest.statements
+        isl.UnionSet.from_set(instances.intersect_params(context)).is_subset(found)
+        for instances in own_instances(nest)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import HardwareConcurrentTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
-from kgen.schedule.tree import Barrier, Loop, Node, Run, Sequence, insn_ids, sequence
+from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
 
 @dataclass(frozen=True)
@@ -98,34 +99,44 @@ class _Inserter:
         ]
         return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
 
-    def _accesses(self, nodes: Seq[Node]) -> dict[str, list[tuple[int, Access]]]:
-        """Collect the accesses to each array with the number of the child that makes them."""
-        found: dict[str, list[tuple[int, Access]]] = {}
+    def _accesses(self, nodes: Seq[Node]) -> dict[str, list[_Visit]]:
+        """Collect the accesses to each array, with the child that makes them."""
+        found: dict[str, list[_Visit]] = {}
         for k, node in enumerate(nodes):
-            for insn_id in insn_ids(node):
+            for insn_id, before, after in _barriers_around(node):
                 for access in self.conflicts.accesses.get(insn_id, ()):
-                    found.setdefault(access.array, []).append((k, access))
+                    visit = _Visit(k, access, before, after)
+                    found.setdefault(access.array, []).append(visit)
         return found
 
     def _spans(
         self,
-        accesses: dict[str, list[tuple[int, Access]]],
+        accesses: dict[str, list[_Visit]],
         count: int,
         equal: tuple[str, ...],
         ascending: str | None,
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards."""
         spans: dict[Span, None] = {}
-        for items in accesses.values():
-            writes = [item for item in items if item[1].is_write]
-            for i, first in items:
-                for j, second in items if first.is_write else writes:
-                    if ascending is None and j <= i:
+        for array, visits in accesses.items():
+            memory = self._memory(array)
+            writes = [visit for visit in visits if visit.access.is_write]
+            for one in visits:
+                for other in visits if one.access.is_write else writes:
+                    if ascending is None and other.child <= one.child:
                         continue
-                    found = self.conflicts.between(first, second, equal, ascending)
-                    if found is not None:
-                        spans[self._span(found, i, j, count, ascending)] = None
+                    inside = memory in one.after or memory in other.before
+                    if inside and memory == "local":
+                        continue
+                    found = self.conflicts.between(one.access, other.access, equal, ascending)
+                    if found is not None and not (inside and found.reach is Reach.GROUP):
+                        span = self._span(found, one.child, other.child, count, ascending)
+                        spans[span] = None
         return list(spans)
+
+    def _memory(self, array: str) -> str:
+        space = getattr(self.kernel.array_vars[array], "address_space", None)
+        return "local" if space == AddressSpace.LOCAL else "global"
 
     def _span(self, conflict: Conflict, i: int, j: int, count: int, loop: str | None) -> Span:
         first, second = conflict.first, conflict.second
@@ -139,8 +150,7 @@ class _Inserter:
                 f"  at: {conflict.point}\n"
                 f"  hint: put '... gbarrier {{dep={first.insn_id}}}' before '{second.insn_id}'"
             )
-        space = getattr(self.kernel.array_vars[first.array], "address_space", None)
-        memory = "local" if space == AddressSpace.LOCAL else "global"
+        memory = self._memory(first.array)
         reason = f"for {first.array} ({second.insn_id} depends on {first.insn_id})"
         if loop is None:
             return Span(i + 1, j, memory, reason)
@@ -149,6 +159,42 @@ class _Inserter:
         if i + 1 >= count:
             return Span(0, j, memory, reason)
         return Span(i + 1, j, memory, reason) if j < i + 1 else Span(0, count - 1, memory, reason)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """An access made by a child, and the memory that barriers in the child keep apart around it.
+
+    Those are barriers that run in each iteration of the loops around the access, so what is
+    outside of the child needs none against it on that side.
+    """
+
+    child: int
+    access: Access
+    before: str
+    after: str
+
+
+def _barriers_around(
+    node: Node, before: str = "", after: str = ""
+) -> Iterator[tuple[str, str, str]]:
+    """Give each instruction, and the memory of the barriers right before and after it."""
+    match node:
+        case Run():
+            for insn_id in node.insn_ids:
+                yield insn_id, before, after
+        case Loop() | Bind():
+            yield from _barriers_around(node.body, before, after)
+        case Sequence():
+            barriers = [
+                (k, c.memory) for k, c in enumerate(node.children) if isinstance(c, Barrier)
+            ]
+            last = {memory: k for k, memory in barriers}
+            first = {memory: k for k, memory in reversed(barriers)}
+            for k, child in enumerate(node.children):
+                earlier = " ".join((before, *(m for m, at in first.items() if at < k)))
+                later = " ".join((after, *(m for m, at in last.items() if at > k)))
+                yield from _barriers_around(child, earlier, later)
 
 
 @dataclass(frozen=True)
@@ -225,4 +271,3 @@ def _sweep(spans: Seq[Span]) -> tuple[int, ...]:
         if not chosen or chosen[-1] < span.first:
             chosen.append(span.last)
     return tuple(chosen)
-

@@ -6,7 +6,7 @@ appearance), so that nests of one shape, whatever their inames, are one question
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -352,14 +352,7 @@ class _TreeMaker:
         filters: isl.UnionSet | None = None
         for k in self._below(node.body):
             statement = self.nest.statements[k]
-            universe = isl.Set.universe(statement.domain.get_space())
-            tuple_name = universe.get_tuple_name()
-            for position, iname in enumerate(statement.dims):
-                if iname in axes:
-                    names = dim_names(universe)
-                    named = to_named(universe.reset_tuple_id())
-                    named = _equate(named, names[position], axes[iname])
-                    universe = from_named(named, names).set_tuple_name(tuple_name)
+            universe = _tied(statement, isl.Set.universe(statement.domain.get_space()), axes)
             part = isl.UnionSet.from_set(universe)
             filters = part if filters is None else filters.union(part)
         assert filters is not None
@@ -370,6 +363,40 @@ class _TreeMaker:
         return _union(
             [isl.Set.universe(self.nest.statements[k].domain.get_space()) for k in numbers]
         )
+
+
+def _tied(statement: Statement, instances: Set, axes: Mapping[str, Expr]) -> Set:
+    """Intersect instances of a statement with ``iname = axis`` for its inames in *axes*."""
+    name = instances.get_tuple_name()
+    for position, iname in enumerate(statement.dims):
+        if iname in axes:
+            names = dim_names(instances)
+            named = to_named(instances.reset_tuple_id())
+            named = _equate(named, names[position], axes[iname])
+            instances = from_named(named, names).set_tuple_name(name)
+    return instances
+
+
+def own_instances(nest: Nest) -> tuple[Set, ...]:
+    """Return what a single work-item executes of each statement, axes as parameters."""
+    found: list[Set] = []
+
+    def visit(node: Node, axes: Mapping[str, Expr]) -> None:
+        match node:
+            case Run() | Barrier():
+                statement = nest.statements[len(found)]
+                context = axis_context(nest.grid, [axes_in(value) for value in axes.values()])
+                found.append(_tied(statement, statement.domain, axes).intersect_params(context))
+            case Loop():
+                visit(node.body, axes)
+            case Bind():
+                visit(node.body, {**axes, **dict(node.axes)})
+            case Seq():
+                for child in node.children:
+                    visit(child, axes)
+
+    visit(nest.root, {})
+    return tuple(found)
 
 
 def _count(node: Node) -> int:

@@ -44,3 +44,15 @@ def test_a_stride_of_many_loops_is_a_guard() -> None:
     (function,) = lower(knl.default_entrypoint).functions
     assert "% 3 == 0" in print_tree(function.body)
     check(knl, 0, 7, 40)
+
+
+def test_a_strided_loop_around_work_items_is_no_guard() -> None:
+    text = "for i\n t[j] = a[i + j] {id=t}\n b[i, k] = t[3 - k] {dep=t}\n end"
+    local = lp.TemporaryVariable("t", shape=4, address_space=lp.AddressSpace.LOCAL)
+    domain = "{[i, j, k]: 0 <= i < n and i mod 3 = 1 and 0 <= j, k < 4}"
+    data = [local, lp.GlobalArg("b", shape=("n", 4)), lp.GlobalArg("a", shape="n + 3"), "..."]
+    knl = lp.make_kernel(domain, text, data, target=lp.CudaTarget())
+    knl = lp.tag_inames(lp.add_dtypes(knl, {"a": "float32"}), "j:l.0, k:l.0")
+    (function,) = lower(knl.default_entrypoint).functions
+    assert print_tree(function.body).startswith("for i = 1 .. n by 3\n  barrier")
+    check(knl, 0, 1, 7)

@@ -150,12 +150,20 @@ class Program:
             found = re.search(r"id=(\w+)", line)
             name = found[1] if found else ""
             rest = (*self.lines[:k], *self.lines[k + 1 :])
-            if rest and name:
+            if rest and name and not self._is_needed(k):
                 kept = tuple(_without_dependency(text, name) for text in rest)
                 used = set(re.findall(r"\w+", " ".join(kept)))
                 arrays = tuple(a for a in self.arrays if a.name in used)
                 result.append(dataclasses.replace(self, lines=kept, arrays=arrays))
         return result
+
+    def _is_needed(self, k: int) -> bool:
+        """Tell whether other lines use a temporary that line *k* is the first to write."""
+        for name in re.findall(r"\bt\d+\b", self.lines[k]):
+            users = [line for line in self.lines if re.search(rf"\b{name}\b", line)]
+            if users[0] == self.lines[k] and len(users) > 1:
+                return True
+        return False
 
     def __str__(self) -> str:
         body = "\n".join(f"    {line}" for text in self.lines for line in text.splitlines())

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kgen.errors import KgenError
+from kgen.ir.expr import Reduction, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import InameImplementationTag
 from tests.random.kernels import Kernel, draw_global_kernel, draw_kernel, draw_local_kernel
@@ -111,6 +112,45 @@ class Transformer:
         count = self.draw(st.integers(1, 4))
         return Step("chunk_iname", (self.draw(st.sampled_from(self.short)), count))
 
+    def affine_map_inames(self) -> Step | None:
+        if not self.loops:
+            return None
+        name = self.draw(st.sampled_from(self.loops))
+        new = f"{name}_moved"
+        equation = f"{new} = {self.draw(st.sampled_from(('', '-')))}{name} + 3"
+        return Step("affine_map_inames", (name, new, equation))
+
+    def split_reduction(self) -> Step | None:
+        """Take some loops of a reduction over several out of it."""
+        reductions = [
+            expr
+            for insn in self.kernel.instructions
+            for expr in walk(*insn.read_exprs())
+            if isinstance(expr, Reduction) and len(expr.inames) > 1
+        ]
+        if not reductions:
+            return None
+        inames = self.draw(st.sampled_from(reductions)).inames
+        function = self.draw(st.sampled_from(("split_reduction_inward", "split_reduction_outward")))
+        return Step(function, (self.draw(st.sampled_from(inames)),))
+
+    def add_prefetch(self) -> Step | None:
+        """Fetch what short loops read of an argument that nobody writes."""
+        kernel = self.kernel
+        inputs = sorted(
+            n for n in kernel.readers if n in kernel.arg_dict and n not in kernel.writers
+        )
+        if not inputs or not self.short:
+            return None
+        name = self.draw(st.sampled_from(inputs))
+        users = [kernel.id_to_insn[n] for n in kernel.readers[name]]
+        around = {n for insn in users for n in insn.within_inames | insn.reduction_inames()}
+        swept = sorted(around & set(self.short))
+        if not swept:
+            return None
+        some = self.draw(st.lists(st.sampled_from(swept), min_size=1, unique=True))
+        return Step("add_prefetch", (name, tuple(sorted(some))), (("default_tag", None),))
+
     def _sizes(self) -> list[str]:
         return sorted(self.kernel.all_params() & {"n", "m"})
 
@@ -133,6 +173,9 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     *(Transformer.prioritize_loops,) * 2,
     *(Transformer.join_inames,) * 2,
     *(Transformer.duplicate_inames,) * 2,
+    *(Transformer.add_prefetch,) * 2,
+    *(Transformer.split_reduction,) * 2,
+    Transformer.affine_map_inames,
     Transformer.rename_iname,
     Transformer.chunk_iname,
     Transformer.fix_parameters,

@@ -57,6 +57,22 @@ def test_a_loop_around_needs_one_more_for_the_next_iteration() -> None:
     assert schedule(knl, a="float32").count("barrier local") == 2
 
 
+def test_loops_further_out_need_no_more_than_the_innermost() -> None:
+    knl = lp.make_kernel(
+        "{[g, k, l, i, j]: 0 <= g, k, l < n and 0 <= i, j < 16}",
+        """
+        <> t[i] = a[g, k, l, i] {id=write}
+        out[g, k, l, j] = t[15 - j] {id=read, dep=write}
+        """,
+        assumptions="n >= 1",
+    )
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    knl = lp.prioritize_loops(lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0"), "k,l")
+    text = schedule(knl, a="float32")
+    assert text.count("barrier local") == 2
+    assert "for l\n        barrier local  # for t (read rev-depends on write)" in text
+
+
 def test_two_groups_on_one_element_need_a_global_barrier() -> None:
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
