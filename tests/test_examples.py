@@ -64,3 +64,20 @@ def test_pde_to_code_notices_a_wrong_result(capsys: pytest.CaptureFixture[str]) 
     main.__globals__["evaluate_in_numpy"] = lambda u: u[1:-1, 1:-1]
     assert main(["--n", "5"]) == 1
     assert "the error is above" in capsys.readouterr().err
+
+
+def test_histogram_on_the_host() -> None:
+    text = run_example("histogram.py", "--n", "10007")
+    assert text.count("0 of 256 counters differ") == 4
+
+
+def test_histogram_on_opencl(opencl_queue: Any) -> None:
+    platform = opencl_queue.device.platform.name
+    text = run_example("histogram.py", "--device=opencl", "--n=10007", PYOPENCL_CTX=platform)
+    assert text.count("0 of 256 counters differ") == 8
+
+
+@pytest.mark.usefixtures("cuda_context")
+def test_histogram_on_cuda() -> None:
+    text = run_example("histogram.py", "--device=cuda", "--n=10007")
+    assert text.count("0 of 256 counters differ") == 8

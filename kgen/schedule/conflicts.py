@@ -13,8 +13,11 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.assignee import index_of
+from kgen.ir.atomicity import AtomicInit
 from kgen.ir.domain import Set, project_out_named, sample_point, to_named
 from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
@@ -81,6 +84,8 @@ class Conflicts:
         """
         if self._is_exempt(one.insn_id, other.insn_id):
             return None
+        if self._is_atomic_update(one) and self._is_atomic_update(other):
+            return None
         key = (one.array, self._shape(one), self._shape(other), equal, ascending)
         if key not in self._memo:
             self._memo[key] = self._conflict(one, other, equal, ascending)
@@ -90,7 +95,7 @@ class Conflicts:
     def race(self, insn_id: str) -> Conflict | None:
         """Return a conflict of an instruction with itself: two work-items write one element.
 
-        What depends on data is taken to be right, and atomic updates are.
+        What depends on data is taken to be right, and atomic accesses are.
         """
         if getattr(self.kernel.id_to_insn[insn_id], "atomicity", ()):
             return None
@@ -99,6 +104,17 @@ class Conflicts:
             if access.is_write and self._collides(access, loops):
                 return self.between(access, access, loops, None)
         return None
+
+    def _is_atomic_update(self, access: Access) -> bool:
+        """Tell whether *access* is part of an update in one step; others do not race with it."""
+        insn = self.kernel.id_to_insn[access.insn_id]
+        if not isinstance(insn, Assignment) or insn.assignee_var_names()[0] != access.array:
+            return False
+        if not insn.atomicity or any(isinstance(a, AtomicInit) for a in insn.atomicity):
+            return False
+        if access.index is None:
+            return access.is_write
+        return access.index == index_of(insn.assignee)
 
     def _collides(self, access: Access, loops: tuple[str, ...]) -> bool:
         """Tell whether, for fixed *loops*, several work-items touch one element."""

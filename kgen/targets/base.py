@@ -14,6 +14,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
 from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
+from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.functions import FunctionNames
 from kgen.targets.preamble import Need
 
@@ -86,6 +87,8 @@ class CFamilyTarget(Target):
     streaming_store: ClassVar[str | None] = None
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
+    #: How memory that work-items share is updated in one step.
+    atomics: ClassVar[AtomicFunctions] = CAtomics()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
     #: What makes a complex number of two real ones, by type.
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}

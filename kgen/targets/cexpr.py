@@ -85,6 +85,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         #: The loops around what is being written, and the values of their variables.
         self.inames: frozenset[str] = frozenset()
         self.values: Mapping[str, Expr] = {}
+        #: Texts that stand for elements whose values are known under another name.
+        self.stand_ins: Mapping[Expr, str] = {}
 
     # -- entry ----------------------------------------------------------------------------
 
@@ -175,6 +177,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self.integers.text(self.values[name], enclosing_prec)
         array = self.kernel.array_vars.get(name)
         if array is not None:
+            if self.stand_ins and expr in self.stand_ins:
+                return self.stand_ins[expr]
             return self.accesses.scalar(array)
         if self.kernel.symbol_manglers and name not in self.kernel.all_variable_names():
             for mangler in self.kernel.symbol_manglers:
@@ -189,11 +193,15 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.map_variable(expr, enclosing_prec, beside)
 
     def map_subscript(self, expr: p.Subscript, enclosing_prec: int, beside: NumpyType) -> str:
+        if self.stand_ins and expr in self.stand_ins:
+            return self.stand_ins[expr]
         return self.accesses.element(expr, self.inames, self.values)
 
     def map_linear_subscript(
         self, expr: LinearSubscript, enclosing_prec: int, beside: NumpyType
     ) -> str:
+        if self.stand_ins and expr in self.stand_ins:
+            return self.stand_ins[expr]
         return self.accesses.element(expr, self.inames, self.values)
 
     def map_group_hardware_axis_index(

@@ -12,6 +12,7 @@ import cgen.cuda
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
+from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, Rank, include
@@ -82,6 +83,7 @@ class CudaTarget(CFamilyTarget):
     streaming_store: ClassVar[str | None] = "__stcs"
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
+    atomics: ClassVar[AtomicFunctions] = CudaAtomics()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.CLASS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {

@@ -11,6 +11,7 @@ import cgen.opencl
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
+from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, Rank, include
@@ -82,6 +83,7 @@ class OpenCLTarget(CFamilyTarget):
         "local and global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
     }
     functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
+    atomics: ClassVar[AtomicFunctions] = OpenCLAtomics()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "cfloat_new", "complex128": "cdouble_new"}

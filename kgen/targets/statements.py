@@ -21,6 +21,7 @@ from kgen.ir.instruction import (
 )
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.access import is_pointer
+from kgen.targets.atomics import atomic_statements, is_atomic
 from kgen.targets.base import ComplexStyle
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.cindex import signed_terms
@@ -37,6 +38,8 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
     """Write *insn* with the values of loop variables that *writer* has been told."""
     match insn:
         case Assignment():
+            if is_atomic(writer, insn):
+                return [*atomic_statements(writer, insn), *trace(writer, insn)]
             return [_assign(writer, insn), *trace(writer, insn)]
         case CInstruction():
             return [_snippet(writer, insn)]
@@ -58,7 +61,6 @@ def declare_and_assign(
 ) -> list[cgen.Generable]:
     """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
     assert isinstance(insn, Assignment)
-    _refuse_atomic(writer, insn)
     dtype = writer.typer(insn.assignee)
     declaration: cgen.Declarator = cgen.Value(writer.type_name(dtype), name)
     if is_only:
@@ -68,7 +70,6 @@ def declare_and_assign(
 
 
 def _assign(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
-    _refuse_atomic(writer, insn)
     dtype = writer.typer(insn.assignee)
     place = writer.rec(insn.assignee, PREC_NONE, dtype)
     if _is_streamed(writer, insn, dtype):
@@ -112,19 +113,6 @@ def _is_streamed(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -
     if not isinstance(lhs, p.Subscript | LinearSubscript):
         return False
     return is_pointer(writer.kernel.array_vars[insn.assignee_var_names()[0]])
-
-
-def _refuse_atomic(writer: ExpressionWriter, insn: Assignment) -> None:
-    if insn.atomicity:
-        raise CodegenError(
-            message(
-                f"the atomic access in instruction '{insn.id}' has no code in "
-                f"{writer.target.language} yet",
-                kernel=writer.kernel.name,
-                where=str(insn),
-                hint="make the loops that write to one element sequential, and drop 'atomic'",
-            )
-        )
 
 
 def _snippet(writer: ExpressionWriter, insn: CInstruction) -> cgen.Generable:

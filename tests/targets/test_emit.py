@@ -67,7 +67,7 @@ def emit(
         tuple(sorted(set(knl.temporary_variables) - set(arguments))),
         tuple(knl.id_to_insn),
     )
-    return emit_module(knl, (function,))
+    return emit_module(knl, (function,), Run(function.name, {}))
 
 
 def lines(knl: LoopKernel, body: Node) -> list[str]:
@@ -353,12 +353,6 @@ def test_streaming_stores_where_the_target_has_them() -> None:
     assert stored(CTarget()) == "out[i] = a[i];"
 
 
-def test_atomic_accesses_are_an_error() -> None:
-    knl = kernel("out[0] = out[0] + a[i] {id=s,atomic}")
-    with pytest.raises(CodegenError, match="atomic access in instruction 's'"):
-        emit(knl, run("s"))
-
-
 def test_traces_print_what_was_assigned() -> None:
     knl = kernel("out[i] = a[i] {id=s}", options={"trace_assignment_values": True})
     source = emit(knl, loop(run("s"))).device_source
@@ -408,7 +402,8 @@ def test_several_functions_get_a_host_function_in_c() -> None:
     def function(name: str, insn: str) -> DeviceFunction:
         return DeviceFunction(name, loop(run(insn)), (), (), ("a", "out", "n"), (), (insn,))
 
-    module = emit_module(knl, (function("k", "x"), function("k_0", "y")))
+    host = Block((Run("k", {}), Run("k_0", {})))
+    module = emit_module(knl, (function("k", "x"), function("k_0", "y")), host)
     assert module.host_source.split("\n") == [
         "void k_all(float const *__restrict__ a, float *__restrict__ out, int const n)",
         "{",
