@@ -97,6 +97,20 @@ from kgen.ir.unit import (
     TranslationUnit,
     for_each_kernel,
 )
+from kgen.launches.linearize import (
+    find_most_recent_global_barrier,
+    get_global_barrier_order,
+    get_one_linearized_kernel,
+    get_subkernel_to_insn_id_map,
+    get_subkernels,
+    linearize,
+)
+from kgen.launches.linearize import (
+    get_one_linearized_kernel as get_one_scheduled_kernel,
+)
+from kgen.launches.save import (
+    save_and_reload_temporaries,
+)
 from kgen.runtime.autotest import (
     auto_test_vs_ref,
 )
@@ -314,6 +328,7 @@ __all__ = [
     "expand_subst",
     "extract_subst",
     "find_instructions",
+    "find_most_recent_global_barrier",
     "find_one_rule_matching",
     "find_rules_matching",
     "find_unused_axis_tag",
@@ -323,10 +338,16 @@ __all__ = [
     "generate_code_v2",
     "generate_header",
     "get_dot_dependency_graph",
+    "get_global_barrier_order",
     "get_iname_duplication_options",
+    "get_one_linearized_kernel",
+    "get_one_scheduled_kernel",
+    "get_subkernel_to_insn_id_map",
+    "get_subkernels",
     "has_schedulable_iname_nesting",
     "infer_unknown_types",
     "join_inames",
+    "linearize",
     "make_function",
     "make_kernel",
     "make_reduction_inames_unique",
@@ -351,6 +372,7 @@ __all__ = [
     "rename_inames",
     "rename_inames_in_batch",
     "replace_instruction_ids",
+    "save_and_reload_temporaries",
     "set_argument_order",
     "set_array_axis_names",
     "set_caching_enabled",

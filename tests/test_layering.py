@@ -23,7 +23,7 @@ PACKAGE = ROOT / "kgen"
 # of its own; one that is not listed is a facade: it may import all, and only __init__ imports it.
 BELOW_ANALYSIS = {"errors", "ir"}
 BELOW_AST = BELOW_ANALYSIS | {"analysis", "transforms", "schedule"}
-BELOW_RUNTIME = BELOW_AST | {"ast", "targets"}
+BELOW_RUNTIME = BELOW_AST | {"ast", "targets", "launches"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "ir": {"errors"},
@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ast": BELOW_AST,
     "targets": BELOW_AST | {"ast"},
     "statistics": BELOW_ANALYSIS | {"analysis", "schedule"},
+    "launches": BELOW_AST | {"ast", "targets"},
     "runtime": BELOW_RUNTIME,
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
 }

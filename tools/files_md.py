@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "files.md"
 LAYERS = [
-    *("errors.py", "ir", "analysis", "transforms", "schedule", "ast", "targets"),
+    *("errors.py", "ir", "analysis", "transforms", "schedule", "ast", "targets", "launches"),
     *("statistics", "runtime", "tuning", "library", "cli"),
 ]
 HEAD = """\

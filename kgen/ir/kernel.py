@@ -35,6 +35,7 @@ from kgen.ir.domain import (
 from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
+from kgen.ir.linearization import ScheduleItem
 from kgen.ir.options import Options
 from kgen.ir.pretty import stringify_kernel
 from kgen.ir.tags import Taggable
@@ -74,6 +75,8 @@ class LoopKernel(Taggable):
     preamble_generators: tuple[Callable[..., Any], ...] = ()
     symbol_manglers: tuple[Callable[..., Any], ...] = ()
     tags: frozenset[Tag] = frozenset()
+    #: the order that was found for just this kernel; a changed copy has none
+    linearization: tuple[ScheduleItem, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("temporary_variables", "inames", "substitutions", "iname_slab_increments"):
@@ -85,6 +88,7 @@ class LoopKernel(Taggable):
 
     def copy(self, **changes: Any) -> LoopKernel:
         """Return this with some fields changed."""
+        changes.setdefault("linearization", None)
         changed = dataclasses.replace(self, **changes)
         if _OF_LOOPS.isdisjoint(changes):
             changed.__dict__["loop_memo"] = self.loop_memo

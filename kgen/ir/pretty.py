@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kgen.ir.expr import to_text
+from kgen.ir.linearization import linearization_lines
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
@@ -90,6 +91,10 @@ def _dependencies(kernel: LoopKernel) -> list[str]:
     ]
 
 
+def _linearization(kernel: LoopKernel) -> list[str]:
+    return list(linearization_lines(kernel.linearization or (), kernel.id_to_insn))
+
+
 _SECTIONS: tuple[tuple[str, str, Callable[[LoopKernel], list[str]]], ...] = (
     ("arguments", "ARGUMENTS:", _arguments),
     ("domains", "DOMAINS:", _domains),
@@ -98,13 +103,14 @@ _SECTIONS: tuple[tuple[str, str, Callable[[LoopKernel], list[str]]], ...] = (
     ("rules", "SUBSTITUTION RULES:", _rules),
     ("instructions", "INSTRUCTIONS:", _instructions),
     ("dependencies", "DEPENDENCIES: (use show_dependency_graph to visualize)", _dependencies),
+    ("linearization", "LINEARIZATION:", _linearization),
 )
 
 
 def stringify_kernel(
     kernel: LoopKernel, *, what: Any = None, with_dependencies: bool = False
 ) -> str:
-    """Print *kernel*: arguments, domains, tags, temporaries, rules, instructions.
+    """Print *kernel*: arguments, domains, tags, temporaries, rules, instructions, order.
 
     *what* is a section name, several of them (comma-separated or a list), or ``None``.
     """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from kgen.errors import MissingDefinitionError, ScheduleError, message
+from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.grid import at_axis
+from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
     AutoFitLocalInameTag,
@@ -39,33 +41,67 @@ def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Sch
     Groups become known at the root of each launch, work-items below every barrier.
     *sequential_axes*: the target has no hardware axes; tagged loops are plain loops.
 
-    Raises :class:`ScheduleError`, :class:`MissingDefinitionError`.
+    Raises :class:`ScheduleError`.
     """
     if sequential_axes:
         _check_sequential(kernel)
     else:
         _check_tags(kernel)
     launches = []
-    for number, part in enumerate(_split(order_kernel(kernel, sequential_axes=sequential_axes))):
+    for number, (barriers, part) in enumerate(_parts(kernel, sequential_axes)):
         name = kernel.name if number == 0 else f"{kernel.name}_{number - 1}"
         body = sequence(part)
         if not sequential_axes:
             _check_axes(kernel, insn_ids(body))
             body = insert_barriers(kernel, body)
             body = _bind(kernel, GroupInameTag, _place(kernel, body), insn_ids(body))
-        launches.append(Launch(name, body))
-    _check_definitions(kernel, launches)
+        launches.append(Launch(name, body, barriers))
     return Schedule(tuple(launches))
 
 
-def _split(children: Iterable[Node | GlobalBarrier]) -> list[tuple[Node, ...]]:
-    parts: list[list[Node]] = [[]]
+#: The global barriers before a launch, and what it runs.
+_Part: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
+
+
+def _parts(kernel: LoopKernel, sequential_axes: bool) -> list[_Part]:
+    """Order the kernel and cut it at global barriers.
+
+    Where hardware axes become loops, a global barrier ends these loops: what each launch
+    runs is found with the axes, and ordered without.
+    """
+    if not (sequential_axes and _has_barrier_on_axes(kernel)):
+        return _split(order_kernel(kernel, sequential_axes=sequential_axes))
+    result: list[_Part] = []
+    for barriers, part in _split(order_kernel(kernel, sequential_axes=False)):
+        ids = frozenset(insn_ids(sequence(part)))
+        only = [
+            insn.copy(depends_on=insn.depends_on & ids)
+            for insn in kernel.instructions
+            if insn.id in ids
+        ]
+        children = order_kernel(kernel.copy(instructions=only), sequential_axes=True)
+        result.append((barriers, tuple(c for c in children if not isinstance(c, GlobalBarrier))))
+    return result
+
+
+def _has_barrier_on_axes(kernel: LoopKernel) -> bool:
+    has_barrier = any(
+        isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
+        for insn in kernel.instructions
+    )
+    return has_barrier and any(kernel.has_tag(n, HardwareConcurrentTag) for n in kernel.inames)
+
+
+def _split(children: Iterable[Node | GlobalBarrier]) -> list[_Part]:
+    parts: list[tuple[list[str], list[Node]]] = [([], [])]
     for child in children:
         if isinstance(child, GlobalBarrier):
-            parts.append([])
+            if parts[-1][1]:
+                parts.append(([], []))
+            parts[-1][0].append(child.insn_id)
         else:
-            parts[-1].append(child)
-    return [tuple(part) for part in parts if part]
+            parts[-1][1].append(child)
+    return [(tuple(barriers), tuple(part)) for barriers, part in parts if part]
 
 
 def _place(kernel: LoopKernel, node: Node) -> Node:
@@ -201,30 +237,3 @@ def _check_sequential(kernel: LoopKernel) -> None:
                 hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
             )
         )
-
-
-def _check_definitions(kernel: LoopKernel, launches: list[Launch]) -> None:
-    """Refuse private and local values that would have to survive the end of a launch."""
-    if len(launches) < 2:
-        return
-    for launch in launches[1:]:
-        written: set[str] = set()
-        for insn_id in insn_ids(launch.body):
-            insn = kernel.id_to_insn[insn_id]
-            for name in sorted(insn.read_dependency_names()):
-                temporary = kernel.temporary_variables.get(name)
-                if (
-                    temporary is None
-                    or name in written
-                    or temporary.address_space == AddressSpace.GLOBAL
-                    or temporary.initializer is not None
-                ):
-                    continue
-                raise MissingDefinitionError(
-                    f"temporary variable '{name}' gets used in subkernel '{launch.name}' without "
-                    f"a definition (in kernel '{kernel.name}', instruction '{insn_id}')\n"
-                    "  because: it does not outlive the launch that wrote it\n"
-                    "  hint: save_and_reload_temporaries(kernel), or "
-                    f"set_temporary_address_space(kernel, '{name}', 'global')"
-                )
-            written.update(insn.assignee_var_names())

@@ -61,10 +61,14 @@ Node: TypeAlias = Run | Loop | Sequence | Barrier | Bind
 
 @dataclass(frozen=True)
 class Launch:
-    """One device function: what runs between two global barriers."""
+    """One device function: what runs between two global barriers.
+
+    ``barriers`` are the instructions that end the launch before it.
+    """
 
     name: str
     body: Node
+    barriers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
+from kgen.schedule.liveness import refuse_undefined
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
@@ -87,6 +88,7 @@ def lower(
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = _prepare(kernel, dtypes, observe)
     schedule = schedule_kernel(kernel, sequential_axes=not target.has_hardware_axes)
+    refuse_undefined(kernel, schedule)
     if observe is not None:
         observe("schedule", str(schedule))
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))

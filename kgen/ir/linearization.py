@@ -1,0 +1,95 @@
+"""The order of a kernel as a flat list: launches, loops, instructions, barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kgen.ir.instruction import InstructionBase
+
+__all__ = [
+    "Barrier",
+    "CallKernel",
+    "EnterLoop",
+    "LeaveLoop",
+    "ReturnFromKernel",
+    "RunInstruction",
+    "ScheduleItem",
+    "linearization_lines",
+]
+
+
+@dataclass(frozen=True)
+class CallKernel:
+    """The host starts a device function."""
+
+    kernel_name: str
+
+
+@dataclass(frozen=True)
+class ReturnFromKernel:
+    """The device function is done."""
+
+    kernel_name: str
+
+
+@dataclass(frozen=True)
+class EnterLoop:
+    """A sequential loop begins."""
+
+    iname: str
+
+
+@dataclass(frozen=True)
+class LeaveLoop:
+    """A sequential loop ends."""
+
+    iname: str
+
+
+@dataclass(frozen=True)
+class RunInstruction:
+    """An instruction runs, in all work-items."""
+
+    insn_id: str
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All work-items of a group, or of the device, wait; *comment* says what for."""
+
+    synchronization_kind: str
+    comment: str = ""
+
+
+ScheduleItem: TypeAlias = (
+    CallKernel | ReturnFromKernel | EnterLoop | LeaveLoop | RunInstruction | Barrier
+)
+
+
+def linearization_lines(
+    items: Sequence[ScheduleItem], id_to_insn: Mapping[str, InstructionBase]
+) -> Iterator[str]:
+    """Print each item, numbered, indented by the launches and loops around it."""
+    indent = ""
+    for number, item in enumerate(items):
+        match item:
+            case CallKernel():
+                text, after = f"CALL KERNEL {item.kernel_name}", indent + "    "
+            case EnterLoop():
+                text, after = f"for {item.iname}", indent + "  "
+            case ReturnFromKernel():
+                after = indent = indent[:-4]
+                text = f"RETURN FROM KERNEL {item.kernel_name}"
+            case LeaveLoop():
+                after = indent = indent[:-2]
+                text = f"end {item.iname}"
+            case RunInstruction():
+                text, after = str(id_to_insn[item.insn_id]), indent
+            case Barrier():
+                text, after = f"... {item.synchronization_kind[0]}barrier", indent
+                if item.comment:
+                    text += f"  # {item.comment}"
+        yield f"{number:4d}: {indent}{text}"
+        indent = after

@@ -1,0 +1,189 @@
+"""The order of a kernel on its target: launches, loops, instructions, barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from kgen.errors import CodegenError, KernelError, ScheduleError, message
+from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.linearization import (
+    Barrier,
+    CallKernel,
+    EnterLoop,
+    LeaveLoop,
+    ReturnFromKernel,
+    RunInstruction,
+    ScheduleItem,
+)
+from kgen.ir.unit import TranslationUnit
+from kgen.schedule.place import schedule_kernel
+from kgen.schedule.tree import Barrier as BarrierNode
+from kgen.schedule.tree import Bind, Loop, Node, Run, Schedule, Sequence
+from kgen.targets.base import Target
+from kgen.targets.generate import prepare
+
+__all__ = [
+    "find_most_recent_global_barrier",
+    "get_global_barrier_order",
+    "get_one_linearized_kernel",
+    "get_subkernel_to_insn_id_map",
+    "get_subkernels",
+    "has_hardware_axes",
+    "linearize",
+]
+
+
+def linearize(t_unit: TranslationUnit) -> TranslationUnit:
+    """Find the order of every kernel of a program; see :func:`get_one_linearized_kernel`."""
+    return t_unit.map_kernels(get_one_linearized_kernel)
+
+
+def get_one_linearized_kernel(
+    kernel: LoopKernel, callables_table: Mapping[str, Any] | None = None
+) -> LoopKernel:
+    """Prepare a kernel and find its order, which printing it then shows.
+
+    The order is always the same one. It belongs to just this kernel: one that a
+    transformation makes of it has none, until this is called again.
+
+    :arg callables_table: the kernels that it may call, ``program.callables_table``
+
+    Raises :class:`ScheduleError` and its kin where there is no order.
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.ir.data import GlobalArg
+    >>> knl = make_kernel("{ [i]: 0<=i<n }", "b[i] = 2*a[i]", [GlobalArg("a", np.float32), ...])
+    >>> knl = get_one_linearized_kernel(knl.default_entrypoint)
+    >>> print(knl.stringify("LINEARIZATION"))  # doctest: +ELLIPSIS
+    ---...
+    LINEARIZATION:
+       0: CALL KERNEL kgen_kernel
+       1:     for i
+       2:       b[i] = 2*a[i]  {id=insn}
+       3:     end i
+       4: RETURN FROM KERNEL kgen_kernel
+    ---...
+    """
+    kernel = prepare(kernel)
+    schedule = schedule_kernel(kernel, sequential_axes=not has_hardware_axes(kernel))
+    return kernel.copy(linearization=tuple(_items(schedule)))
+
+
+def has_hardware_axes(kernel: LoopKernel) -> bool:
+    """Tell whether the kernel's target has work-groups and work-items; refuse other targets."""
+    if not isinstance(kernel.target, Target):
+        raise CodegenError(f"{type(kernel.target).__name__} does not generate code")
+    return kernel.target.has_hardware_axes
+
+
+def _items(schedule: Schedule) -> Iterator[ScheduleItem]:
+    for launch in schedule.launches:
+        for _ in launch.barriers:
+            yield Barrier("global")
+        yield CallKernel(launch.name)
+        yield from _items_of(launch.body)
+        yield ReturnFromKernel(launch.name)
+
+
+def _items_of(node: Node) -> Iterator[ScheduleItem]:
+    match node:
+        case Run():
+            yield from map(RunInstruction, node.insn_ids)
+        case Loop():
+            yield EnterLoop(node.iname)
+            yield from _items_of(node.body)
+            yield LeaveLoop(node.iname)
+        case Bind():
+            yield from _items_of(node.body)
+        case Sequence():
+            for child in node.children:
+                yield from _items_of(child)
+        case BarrierNode():
+            yield Barrier("local", node.reason)
+
+
+# -- questions ---------------------------------------------------------------------------------
+
+
+def get_subkernels(kernel: LoopKernel) -> tuple[str, ...]:
+    """Return the names of the launches of a linearized kernel, in order."""
+    return tuple(
+        item.kernel_name for item in _linearization(kernel) if isinstance(item, CallKernel)
+    )
+
+
+def get_subkernel_to_insn_id_map(kernel: LoopKernel) -> dict[str, frozenset[str]]:
+    """Return the instructions that each launch of a linearized kernel runs."""
+    found: dict[str, frozenset[str]] = {}
+    launch = ""
+    for item in _linearization(kernel):
+        if isinstance(item, CallKernel):
+            launch = item.kernel_name
+            found[launch] = frozenset()
+        elif isinstance(item, RunInstruction):
+            found[launch] |= {item.insn_id}
+    return found
+
+
+def _linearization(kernel: LoopKernel) -> tuple[ScheduleItem, ...]:
+    if kernel.linearization is None:
+        raise KernelError(
+            message(
+                "the kernel has no order yet",
+                kernel=kernel.name,
+                hint="get_one_linearized_kernel(kernel, program.callables_table)",
+            )
+        )
+    return kernel.linearization
+
+
+def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
+    """Return the ids of the global barriers, in the order that dependencies give them.
+
+    Raises :class:`ScheduleError` for two of which neither waits for the other.
+    """
+    barriers = [str(insn.id) for insn in kernel.instructions if _is_global_barrier(insn)]
+    before = {name: _prerequisites(kernel, (name,)) for name in barriers}
+    ordered = sorted(barriers, key=lambda name: sum(b in before[name] for b in barriers))
+    for one, other in pairwise(ordered):
+        if one not in before[other]:
+            raise ScheduleError(
+                message(
+                    f"global barriers '{one}' and '{other}' have no order",
+                    kernel=kernel.name,
+                    because="neither depends on the other",
+                    hint=f"add_dependency(kernel, 'id:{other}', 'id:{one}')",
+                )
+            )
+    return tuple(ordered)
+
+
+def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | None:
+    """Return the last global barrier that an instruction waits for, if there is any.
+
+    Raises :class:`ScheduleError` where the barriers have no order.
+    """
+    if insn_id not in kernel.id_to_insn:
+        raise KernelError(message(f"there is no instruction '{insn_id}'", kernel=kernel.name))
+    before = _prerequisites(kernel, (insn_id,))
+    return next((b for b in reversed(get_global_barrier_order(kernel)) if b in before), None)
+
+
+def _is_global_barrier(insn: Any) -> bool:
+    return isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
+
+
+def _prerequisites(kernel: LoopKernel, insn_ids: Iterable[str]) -> frozenset[str]:
+    """Return all that some instructions wait for, directly or not."""
+    seen: set[str] = set()
+    frontier = list(insn_ids)
+    while frontier:
+        for name in kernel.id_to_insn[frontier.pop()].depends_on:
+            if name not in seen:
+                seen.add(name)
+                frontier.append(name)
+    return frozenset(seen)

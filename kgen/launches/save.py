@@ -1,0 +1,381 @@
+"""Private and local values that later launches need: saved in global memory, and reloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+from pytools.tag import Tag
+
+from kgen.errors import TransformError, message
+from kgen.ir.affine import simplify
+from kgen.ir.data import Iname, TemporaryVariable
+from kgen.ir.domain import BasicSet, PwAff, Set
+from kgen.ir.expr import Expr
+from kgen.ir.grid import grid_of
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
+from kgen.ir.types import AddressSpace
+from kgen.launches.linearize import has_hardware_axes
+from kgen.schedule.liveness import (
+    Liveness,
+    axis_name,
+    domain_over,
+    element_name,
+    elements_of,
+    hull_of,
+    launch_axes,
+)
+from kgen.schedule.place import schedule_kernel
+from kgen.schedule.tree import Launch, insn_ids
+from kgen.targets.generate import prepare
+from kgen.transforms.privatize import subscript
+from kgen.transforms.select import transform
+
+__all__ = ["save_and_reload_temporaries"]
+
+
+@transform
+def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
+    """Save private and local values that later launches need in global memory.
+
+    A global barrier ends a launch, and with it the private and local memory. Each temporary
+    with a value that is needed behind a barrier gets a slot in global memory: an entry per
+    work-item (per work-group, if it is local) that writes it. It is saved in launches that
+    write it, and reloaded in those that need it; where a launch writes a part of what it
+    saves, it reloads the rest before. The kernel is prepared first, as for scheduling.
+
+    ::
+
+        for i                              for i
+          tmp = arr[i]                       tmp = arr[i]
+          ... gbarrier                       tmp_save_slot[i] = tmp
+          arr[(i + 1) % n] = tmp    =>       ... gbarrier
+                                             tmp = tmp_save_slot[i]
+                                             arr[(i + 1) % n] = tmp
+
+    Raises :class:`TransformError` on targets without work-items where instructions of a
+    launch use a value in different loops, and whatever scheduling raises.
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.ir.data import GlobalArg
+    >>> knl = make_kernel(
+    ...     "{ [i]: 0<=i<16 }",
+    ...     '''<> t = a[i]    {id=load, dep=*}
+    ...     ... gbarrier      {id=bar, dep=*load}
+    ...     a[15 - i] = t     {dep=*bar}''',
+    ...     [GlobalArg("a", np.float32, shape=16)],
+    ... ).default_entrypoint
+    >>> from kgen.transforms.tag import tag_inames
+    >>> for insn in save_and_reload_temporaries(tag_inames(knl, "i:g.0")).instructions:
+    ...     print(insn)
+    t = a[i]  {id=load}
+    t_save_slot[t_save_hw_dim_0_kgen_kernel] = t  {id=t.save}
+    ... gbarrier  {id=bar}
+    t = t_save_slot[t_reload_hw_dim_0_kgen_kernel_0]  {id=t.reload}
+    a[15 - i] = t  {id=insn}
+    """
+    prepared = prepare(kernel)
+    sequential = not has_hardware_axes(prepared)
+    schedule = schedule_kernel(prepared, sequential_axes=sequential)
+    if len(schedule.launches) < 2:
+        return kernel
+    saver = _Saver(prepared, schedule.launches, sequential)
+    for name in sorted(prepared.temporary_variables):
+        saver.treat(prepared.temporary_variables[name])
+    return saver.result() if saver.moves else kernel
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Where a temporary is saved: first the axes of work-items, then its own."""
+
+    temporary: TemporaryVariable
+    name: str
+    tags: tuple[AxisTag, ...]
+    counts: tuple[Expr, ...]
+
+    @property
+    def box(self) -> dict[str, Expr]:
+        """The extent along each hardware axis."""
+        return {axis_name(tag): n for tag, n in zip(self.tags, self.counts, strict=True)}
+
+    @property
+    def is_local(self) -> bool:
+        return bool(self.temporary.address_space == AddressSpace.LOCAL)
+
+    def declared(self) -> TemporaryVariable:
+        """Return the slot: neighbouring work-items next to each other, groups far apart."""
+        shape = (*self.counts, *self.temporary.shape)
+        elements = range(len(self.tags), len(shape))
+        groups = [k for k, tag in enumerate(self.tags) if isinstance(tag, GroupInameTag)]
+        items = [k for k in range(len(self.tags)) if k not in groups]
+        level = {axis: n for n, axis in enumerate((*items, *reversed(elements), *groups))}
+        return TemporaryVariable(
+            self.name,
+            dtype=self.temporary.dtype,
+            shape=shape,
+            dim_tags=[f"N{level[axis]}" for axis in range(len(shape))],
+            address_space=AddressSpace.GLOBAL,
+        )
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The loops of a save or a reload: subscripts of the slot and the temporary, domain."""
+
+    slot_index: tuple[Expr, ...]
+    index: tuple[Expr, ...]
+    within: frozenset[str]
+    domain: BasicSet | None
+    tags: Mapping[str, Tag | None]
+
+
+@dataclass(frozen=True)
+class _Move:
+    """An instruction that saves or reloads a temporary, in the launch of some number."""
+
+    name: str
+    launch: int
+    is_save: bool
+    insn: Assignment
+
+
+@dataclass
+class _Saver:
+    kernel: LoopKernel
+    launches: tuple[Launch, ...]
+    sequential: bool
+    moves: list[_Move] = field(default_factory=list)
+    slots: list[_Slot] = field(default_factory=list)
+    domains: list[BasicSet] = field(default_factory=list)
+    inames: dict[str, Iname] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.liveness = Liveness(self.kernel, self.launches)
+        self.insns = [insn_ids(launch.body) for launch in self.launches]
+        self.new_name: UniqueNameGenerator = self.kernel.get_var_name_generator()
+        self.new_id = self.kernel.get_instruction_id_generator()
+
+    def treat(self, temporary: TemporaryVariable) -> None:
+        """Add what saves and reloads one temporary, in all launches."""
+        name = temporary.name
+        slot: _Slot | None = None
+        for number, flows in enumerate(self.liveness.flows):
+            flow, live = flows.get(name), self.liveness.live[number].get(name)
+            if flow is None:
+                continue
+            before = self.liveness.written_before(name, number)
+            saved = None if live is None else flow.written.intersect(live)
+            is_saved = saved is not None and not saved.is_empty()
+            if not is_saved and flow.needed.intersect(before).is_empty():
+                continue
+            slot = slot or self._new_slot(temporary)
+            needed = flow.needed
+            if live is not None and saved is not None and is_saved:
+                saved = self._hull(slot, saved)
+                needed = needed.union(saved.intersect(live).subtract(flow.certain))
+            needed = needed.intersect(before)
+            if not needed.is_empty():
+                self._add(slot, number, self._hull(slot, needed), is_save=False)
+            if saved is not None and is_saved:
+                self._add(slot, number, saved, is_save=True)
+
+    def _new_slot(self, temporary: TemporaryVariable) -> _Slot:
+        kernel = self.kernel
+        on_axes = [
+            kernel.axes[iname]
+            for insn_id in kernel.writers[temporary.name]
+            for iname in sorted(kernel.id_to_insn[insn_id].within_inames & kernel.axes.keys())
+        ]
+        if temporary.address_space == AddressSpace.LOCAL:
+            on_axes = [axis for axis in on_axes if isinstance(axis.tag, GroupInameTag)]
+        grid = grid_of(kernel, on_axes)
+        groups = sorted({a.tag.axis for a in on_axes if isinstance(a.tag, GroupInameTag)})
+        items = sorted({a.tag.axis for a in on_axes if isinstance(a.tag, LocalInameTag)})
+        counts = [self._extent(grid.group_counts[k]) for k in groups]
+        slot = _Slot(
+            temporary,
+            self.new_name(f"{temporary.name}_save_slot"),
+            (*map(GroupInameTag, groups), *map(LocalInameTag, items)),
+            (*counts, *(grid.locals[k] for k in items)),
+        )
+        self.slots.append(slot)
+        return slot
+
+    def _extent(self, count: PwAff) -> Expr:
+        ((_, extent),) = count.gist_params(self.kernel.assumptions).get_pieces()
+        return aff_to_expr(extent)
+
+    def _hull(self, slot: _Slot, region: Set) -> Set:
+        """Return what is moved: a little more than *region*, where that has an odd form."""
+        if self.sequential:  # in all iterations of the loops around
+            return hull_of(elements_of(region), {})
+        return hull_of(region, slot.box)
+
+    def _add(self, slot: _Slot, number: int, region: Set, *, is_save: bool) -> None:
+        word = "save" if is_save else "reload"
+        name = slot.temporary.name
+        make = self._own_loops if self.sequential else self._new_loops
+        loops = make(slot, number, region, word)
+        stored = subscript(p.Variable(slot.name), (*loops.slot_index, *loops.index))
+        value = subscript(p.Variable(name), loops.index)
+        insn = Assignment(
+            stored if is_save else value,
+            value if is_save else stored,
+            id=self.new_id(f"{name}.{word}"),
+            within_inames=loops.within,
+            within_inames_is_final=True,
+            depends_on_is_final=True,
+        )
+        if loops.domain is not None:
+            self.domains.append(loops.domain)
+        for iname, tag in loops.tags.items():
+            self.inames[iname] = Iname(iname, frozenset(() if tag is None else (tag,)))
+        self.moves.append(_Move(name, number, is_save, insn))
+
+    # -- loops -------------------------------------------------------------------------------
+
+    def _new_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
+        """Make loops on the hardware axes of the launch, and others over elements."""
+        prefix, launch = f"{slot.temporary.name}_{word}", self.launches[number].name
+        names: dict[str, str] = {}
+        tags: dict[str, Tag | None] = {}
+        box: dict[str, Expr] = {}
+
+        def on_axis(tag: AxisTag) -> str:
+            iname: str = self.new_name(f"{prefix}_hw_dim_{len(tags)}_{launch}")
+            names[axis_name(tag)], tags[iname] = iname, tag
+            return iname
+
+        slot_index = tuple(p.Variable(on_axis(tag)) for tag in slot.tags)
+        axes = launch_axes(self.kernel, self.insns[number])
+        free = [tag for tag in axes if tag not in slot.tags]
+        items = [tag for tag in free if slot.is_local and isinstance(tag, LocalInameTag)]
+        sizes = self.kernel.grid_of_launch(self.insns[number]).locals
+        strided: dict[str, tuple[int, str, str]] = {}
+        index: dict[int, Expr] = {}
+        for axis in reversed(range(len(slot.temporary.shape))):
+            element: str = self.new_name(f"{prefix}_axis_{axis}_{launch}")
+            item = items.pop(0) if items else None
+            if item is None or slot.temporary.shape[axis] <= sizes[item.axis]:
+                names[element_name(axis)], tags[element] = element, item
+                index[axis] = p.Variable(element)
+            else:
+                inner = self.new_name(f"{element}_inner")
+                strided[element_name(axis)] = sizes[item.axis], element, inner
+                tags.update({element: None, inner: item})
+                outer = p.Product((sizes[item.axis], p.Variable(element)))
+                index[axis] = p.Sum((outer, p.Variable(inner)))
+            free = [tag for tag in free if tag != item]
+        for tag in free:  # of work-items that have the same value, the first one
+            if word == "save" or (slot.is_local and isinstance(tag, LocalInameTag)):
+                on_axis(tag)
+                box[axis_name(tag)] = 1
+        region = hull_of(region, box) if box else region
+        return _Loops(
+            slot_index,
+            tuple(index[axis] for axis in range(len(slot.temporary.shape))),
+            frozenset(tags),
+            domain_over(region, names, strided) if tags else None,
+            tags,
+        )
+
+    def _own_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
+        """Take the loops of the instructions that use the temporary, where these are loops."""
+        kernel, name = self.kernel, slot.temporary.name
+        users = [
+            insn_id
+            for insn_id in self.insns[number]
+            if name in kernel.id_to_insn[insn_id].dependency_names()
+        ]
+        own = [kernel.id_to_insn[user].within_inames & kernel.axes.keys() for user in users]
+        by_tag = {kernel.axes[iname].tag: iname for iname in sorted(own[0])}
+        odd = next((k for k, inames in enumerate(own) if inames != own[0]), None)
+        if odd is not None or not by_tag.keys() >= set(slot.tags):
+            raise TransformError(
+                message(
+                    f"instructions '{users[0]}' and '{users[odd or 0]}' use '{name}' in "
+                    "different loops",
+                    kernel=kernel.name,
+                    because="on this target hardware axes are loops, and a value is saved in "
+                    "the loop that makes it",
+                    hint="rename_iname the loops on one axis to the same name, or "
+                    f"set_temporary_address_space(kernel, '{name}', 'global')",
+                )
+            )
+        launch = self.launches[number].name
+        elements: list[str] = [
+            self.new_name(f"{name}_{word}_axis_{axis}_{launch}")
+            for axis in range(len(slot.temporary.shape))
+        ]
+        names = {element_name(axis): iname for axis, iname in enumerate(elements)}
+        return _Loops(
+            tuple(
+                simplify(p.Variable(by_tag[tag]) - kernel.axes[by_tag[tag]].first)
+                for tag in slot.tags
+            ),
+            tuple(map(p.Variable, elements)),
+            own[0].union(elements),
+            domain_over(region, names, {}) if elements else None,
+            dict.fromkeys(elements),
+        )
+
+    # -- the kernel --------------------------------------------------------------------------
+
+    def result(self) -> LoopKernel:
+        """Return the kernel with all instructions, loops and slots."""
+        kernel = self.kernel
+        slots = {slot.name: slot.declared() for slot in self.slots}
+        return kernel.copy(
+            instructions=self._instructions(),
+            domains=(*kernel.domains, *self.domains),
+            inames={**kernel.inames, **self.inames},
+            temporary_variables={**kernel.temporary_variables, **slots},
+        )
+
+    def _instructions(self) -> list[InstructionBase]:
+        """Put the moves beside what they are for, and keep all launches apart as they are."""
+        after: dict[str, frozenset[str]] = {}  # what each instruction has to wait for
+        before: dict[str, list[InstructionBase]] = {}
+        behind: dict[str, list[InstructionBase]] = {}
+        order = {str(insn.id): at for at, insn in enumerate(self.kernel.instructions)}
+        ids = [frozenset(insns) for insns in self.insns]
+        for number, launch in enumerate(self.launches):
+            barriers = frozenset(launch.barriers)
+            after.update(dict.fromkeys(ids[number], barriers))
+            if number:
+                done = ids[number - 1].union(
+                    str(m.insn.id) for m in self.moves if m.launch == number - 1
+                )
+                after.update(dict.fromkeys(barriers, done))
+        reloads: dict[tuple[int, str], str] = {}
+        for move in self.moves:
+            name = move.name
+            users = sorted(self._users(name, ids[move.launch]), key=order.__getitem__)
+            waits = after[users[0]]
+            if move.is_save:
+                writers = [u for u in users if u in self.kernel.writers[name]]
+                reloaded = reloads.get((move.launch, name))
+                waits = waits.union(writers, () if reloaded is None else (reloaded,))
+                behind.setdefault(writers[-1], []).append(move.insn.copy(depends_on=waits))
+            else:
+                reloads[move.launch, name] = str(move.insn.id)
+                before.setdefault(users[0], []).append(move.insn.copy(depends_on=waits))
+                for user in users:
+                    after[user] |= {str(move.insn.id)}
+        result: list[InstructionBase] = []
+        for insn in self.kernel.instructions:
+            insn_id = str(insn.id)
+            result += before.get(insn_id, ())
+            result.append(insn.copy(depends_on=insn.depends_on | after.get(insn_id, frozenset())))
+            result += behind.get(insn_id, ())
+        return result
+
+    def _users(self, name: str, insns: Iterable[str]) -> list[str]:
+        return [n for n in insns if name in self.kernel.id_to_insn[n].dependency_names()]

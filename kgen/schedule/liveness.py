@@ -1,0 +1,361 @@
+"""What each launch does to private and local values: which it needs, which it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, Place
+from kgen.analysis.footprints import Footprints
+from kgen.errors import ExpressionToAffineConversionError, MissingDefinitionError
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    from_named,
+    param_names,
+    project_out_named,
+    rename_dims,
+    to_named,
+)
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.types import AddressSpace
+from kgen.schedule.tree import Barrier, Bind, Launch, Loop, Node, Run, Schedule, Sequence
+
+__all__ = [
+    "Flow",
+    "Liveness",
+    "axis_name",
+    "domain_over",
+    "element_name",
+    "elements_of",
+    "hull_of",
+    "launch_axes",
+    "refuse_undefined",
+]
+
+_PARAM = isl.dim_type.param
+
+
+def axis_name(tag: AxisTag) -> str:
+    """Return the name that the index of a hardware axis has in the sets here."""
+    return f".{'g' if isinstance(tag, GroupInameTag) else 'l'}{tag.axis}"
+
+
+def element_name(axis: int) -> str:
+    """Return the name that a subscript has in the sets here."""
+    return f".e{axis}"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one launch does to a temporary: named sets over work-items and elements.
+
+    ``needed`` is read before the launch writes it, ``written`` may be written, ``certain``
+    is written in any case.
+    """
+
+    needed: Set
+    written: Set
+    certain: Set
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """An instruction in the order of a launch, with the loops around it, each with a number."""
+
+    position: int
+    insn_id: str
+    loops: tuple[tuple[int, str], ...]
+
+
+def _visits(node: Node) -> Iterator[_Visit]:
+    loops, positions = count(), count()
+
+    def visit(node: Node, around: tuple[tuple[int, str], ...]) -> Iterator[_Visit]:
+        match node:
+            case Run():
+                for insn_id in node.insn_ids:
+                    yield _Visit(next(positions), insn_id, around)
+            case Loop():
+                yield from visit(node.body, (*around, (next(loops), node.iname)))
+            case Bind():
+                yield from visit(node.body, around)
+            case Sequence():
+                for child in node.children:
+                    yield from visit(child, around)
+            case Barrier():
+                pass
+
+    return visit(node, ())
+
+
+class Liveness:
+    """The values that have to outlive launches, which private and local memory does not.
+
+    ``flows[k][name]`` is what launch *k* does to a temporary, ``live[k][name]`` which of its
+    elements later launches need the values of that it has at the end of launch *k*.
+    """
+
+    def __init__(self, kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
+        self.kernel = kernel
+        self.footprints = Footprints.of(kernel)
+        self.flows = tuple(self._flows(launch) for launch in launches)
+
+    @cached_property
+    def live(self) -> tuple[Mapping[str, Set], ...]:
+        """What later launches need, per launch and temporary."""
+        result: list[Mapping[str, Set]] = []
+        live: dict[str, Set] = {}
+        for flows in reversed(self.flows):
+            result.append(dict(live))
+            for name, flow in flows.items():
+                kept = live[name].subtract(flow.certain) if name in live else _NOTHING
+                live[name] = flow.needed.union(kept)
+        return tuple(reversed(result))
+
+    def written_before(self, name: str, launch: int) -> Set:
+        """Return what launches before number *launch* may write of a temporary."""
+        result = _NOTHING
+        for flows in self.flows[:launch]:
+            if name in flows:
+                result = result.union(flows[name].written)
+        return result
+
+    def _flows(self, launch: Launch) -> dict[str, Flow]:
+        """Find what a launch does to each temporary that ends with it."""
+        visits = list(_visits(launch.body))
+        accesses: dict[str, list[tuple[_Visit, Access]]] = {}
+        by_insn: dict[str, list[Access]] = {}
+        for name, temporary in sorted(self.kernel.temporary_variables.items()):
+            if _ends_with_launch(temporary):
+                for access in self.footprints.accesses.get(name, ()):
+                    by_insn.setdefault(access.insn_id, []).append(access)
+        writes: dict[str, list[int]] = {}
+        for visit in visits:
+            for access in by_insn.get(visit.insn_id, ()):
+                accesses.setdefault(access.array, []).append((visit, access))
+            for name in self.kernel.id_to_insn[visit.insn_id].assignee_var_names():
+                writes.setdefault(name, []).append(visit.position)
+        return {name: self._flow(found, writes) for name, found in sorted(accesses.items())}
+
+    def _flow(self, accesses: list[tuple[_Visit, Access]], writes: Mapping[str, list[int]]) -> Flow:
+        needed = written = certain = _NOTHING
+        earlier: list[tuple[_Visit, Access]] = []
+        for visit, access in accesses:
+            if access.is_write:
+                earlier.append((visit, access))
+                written = written.union(self._touched(access, ())[0])
+                touched, is_exact = self._touched(access, ())
+                if is_exact:
+                    certain = certain.union(touched)
+            else:
+                needed = needed.union(self._uncovered(visit, access, earlier, writes))
+        return Flow(needed.coalesce(), written.coalesce(), certain.coalesce())
+
+    def _uncovered(
+        self,
+        visit: _Visit,
+        read: Access,
+        earlier: list[tuple[_Visit, Access]],
+        writes: Mapping[str, list[int]],
+    ) -> Set:
+        """Return what *read* reads that no earlier write of the launch is certain to write.
+
+        Of a loop around both, only the same iteration counts.
+        """
+        loops = tuple(name for _, name in visit.loops)
+        left = self._touched(read, loops)[0]
+        for writer, write in reversed(earlier):
+            if left.is_empty():
+                break
+            shared = []
+            for one, other in zip(visit.loops, writer.loops, strict=False):
+                if one != other:
+                    break
+                shared.append(one[1])
+            fixed = frozenset(shared).union(self.kernel.axes)
+            changed = {
+                name
+                for name, positions in writes.items()
+                if any(writer.position <= at < visit.position for at in positions)
+            }
+            conditions = tuple(
+                condition
+                for condition in write.place.conditions
+                if condition not in read.place.conditions
+                or not self._is_fixed(condition, fixed, changed)
+            )
+            place = Place(write.place.inames, conditions)
+            given = Access(write.insn_id, write.array, write.index, True, place)
+            touched, is_exact = self._touched(given, tuple(shared))
+            if is_exact:
+                left = left.subtract(touched)
+        return project_out_named(left, loops)
+
+    def _is_fixed(self, condition: Expr, fixed: frozenset[str], changed: set[str]) -> bool:
+        """Tell whether a condition is the same for both of two instructions."""
+        return all(
+            name not in changed and (name in fixed or name not in self.kernel.inames)
+            for name in variable_names(condition)
+        )
+
+    def _touched(self, access: Access, keep: tuple[str, ...]) -> tuple[Set, bool]:
+        """Return the named set of what *access* touches, and whether it is exactly that.
+
+        It is over the axes of work-items, elements, and the loops *keep*.
+        """
+        kernel = self.kernel
+        temporary = kernel.temporary_variables[access.array]
+        domain, is_exact = self.footprints.domain(access.place)
+        named = to_named(domain.intersect_params(kernel.assumptions))
+        if access.index is None:
+            is_exact = False
+        for axis, extent in enumerate(temporary.shape):
+            name = element_name(axis)
+            inside = isl.Set(f"{{ [x] : 0 <= x < {extent} }}").set_dim_name(
+                isl.dim_type.set, 0, name
+            )
+            named = named.intersect(to_named(inside))
+            if access.index is None:
+                continue
+            try:
+                named = _equate(named, name, access.index[axis])
+            except ExpressionToAffineConversionError:
+                is_exact = False
+        shared = temporary.address_space == AddressSpace.LOCAL
+        for iname in access.place.inames:
+            axis_of = kernel.axes.get(iname)
+            if axis_of is not None and not (shared and not isinstance(axis_of.tag, GroupInameTag)):
+                index = p.Sum((p.Variable(iname), p.Product((-1, axis_of.first))))
+                named = _equate(named, axis_name(axis_of.tag), index)
+        gone = [iname for iname in access.place.inames if iname not in keep]
+        gone += [name for name in param_names(named) if name in kernel.array_vars]
+        return project_out_named(named, gone), is_exact
+
+
+_NOTHING = isl.Set("{ [] : false }")
+
+
+def _ends_with_launch(temporary: TemporaryVariable) -> bool:
+    return temporary.address_space != AddressSpace.GLOBAL and temporary.initializer is None
+
+
+def _with_params(named: Set, names: Iterable[str]) -> Set:
+    for name in names:
+        if named.find_dim_by_name(_PARAM, name) < 0:
+            at = named.dim(_PARAM)
+            named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    return named
+
+
+def _equate(named: Set, name: str, index: Expr) -> Set:
+    """Intersect with ``name = index``, adding what names are missing."""
+    named = _with_params(named, (name, *variable_names(index)))
+    space = named.get_space()
+    value = pw_aff_from_expr(space, index)
+    return named.intersect(pw_aff_from_expr(space, p.Variable(name)).eq_set(value))
+
+
+def elements_of(named: Set) -> Set:
+    """Return the elements that any work-item touches."""
+    axes = [name for name in param_names(named) if name.startswith((".g", ".l"))]
+    return project_out_named(named, axes)
+
+
+def hull_of(named: Set, box: Mapping[str, Expr]) -> Set:
+    """Return one basic set that holds *named*, as a named set; all of *box* if that is less.
+
+    *box* has the extents of the axes. A hull along each axis starts at 0, so that the number
+    of a work-item is its value.
+    """
+    whole = _NOTHING.complement()
+    for name, extent in box.items():
+        whole = _bounded(_bounded(whole, name, 0, 1), name, extent, -1)
+    inside = named.intersect(whole).coalesce()
+    hull = inside
+    if len(inside.get_basic_sets()) > 1:
+        hull = isl.Set.from_basic_set(inside.simple_hull())
+    return hull if all(_starts_at_zero(hull, name) for name in box) else whole
+
+
+def domain_over(
+    hull: Set, names: Mapping[str, str], strided: Mapping[str, tuple[int, str, str]]
+) -> BasicSet:
+    """Return a hull as a domain over new names of its dimensions.
+
+    *strided* dimensions become two, ``size*outer + inner``.
+    """
+    dims = dict(names)
+    for name, (size, outer, inner) in strided.items():
+        value = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
+        hull = _bounded(_bounded(_equate(hull, name, value), inner, 0, 1), inner, size, -1)
+        hull = project_out_named(hull, (name,))
+        dims.update({outer: outer, inner: inner})
+    (domain,) = from_named(hull, list(dims)).coalesce().get_basic_sets()
+    return rename_dims(domain, dims)
+
+
+def _starts_at_zero(hull: Set, name: str) -> bool:
+    one = from_named(hull, [name])
+    one = one.project_out(_PARAM, 0, one.dim(_PARAM))
+    return bool(one.dim_min_val(0).is_zero())
+
+
+def _bounded(named: Set, name: str, bound: Expr, sign: int) -> Set:
+    """Intersect with ``name >= bound`` or, where *sign* is negative, ``name < bound``."""
+    named = _with_params(named, (name, *variable_names(bound)))
+    space = named.get_space()
+    value, end = pw_aff_from_expr(space, p.Variable(name)), pw_aff_from_expr(space, bound)
+    return named.intersect(value.ge_set(end) if sign > 0 else value.lt_set(end))
+
+
+def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
+    """Refuse private and local values that would have to survive the end of a launch.
+
+    *kernel* is as devices see it: the variables of loops on the host are arguments.
+
+    Raises :class:`MissingDefinitionError`.
+    """
+    runs_before = schedule.runs_before
+    if not any(runs_before):
+        return
+    liveness = Liveness(kernel, schedule.launches)
+    for number, launch in enumerate(schedule.launches):
+        for name, flow in liveness.flows[number].items():
+            written = liveness.written_before(name, runs_before[number])
+            lost = flow.needed.intersect(project_out_named(written, schedule.host_inames))
+            if lost.is_empty():
+                continue
+            raise MissingDefinitionError(
+                f"temporary variable '{name}' gets used in subkernel '{launch.name}' without "
+                "a definition (maybe you forgot to call save_and_reload_temporaries?)\n"
+                f"  where: kernel '{kernel.name}', instruction "
+                f"'{_first_reader(kernel, launch, name)}'\n"
+                "  because: it does not outlive the launch that wrote it\n"
+                "  hint: save_and_reload_temporaries(kernel), or "
+                f"set_temporary_address_space(kernel, '{name}', 'global')"
+            )
+
+
+def _first_reader(kernel: LoopKernel, launch: Launch, name: str) -> str:
+    return next(
+        visit.insn_id
+        for visit in _visits(launch.body)
+        if name in kernel.id_to_insn[visit.insn_id].read_dependency_names()
+    )
+
+
+def launch_axes(kernel: LoopKernel, insn_ids: Iterable[str]) -> tuple[AxisTag, ...]:
+    """Return the hardware axes that some instructions are on, groups first."""
+    inames = frozenset[str]().union(*(kernel.id_to_insn[n].within_inames for n in insn_ids))
+    tags = {axis.tag for iname, axis in kernel.axes.items() if iname in inames}
+    return tuple(sorted(tags, key=lambda tag: (not isinstance(tag, GroupInameTag), tag.axis)))
