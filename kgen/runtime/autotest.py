@@ -30,9 +30,13 @@ def auto_test_vs_ref(
     print_ref_code: bool = False,
     print_code: bool = True,
     warmup_rounds: int = 2,
+    dump_binary: bool = False,
+    fills_entire_output: bool | None = None,
     do_check: bool = True,
     check_result: Check | None = None,
+    max_test_kernel_count: int | None = 1,
     quiet: bool = False,
+    blacklist_ref_vendors: Any = (),
     ref_entrypoint: str | None = None,
     test_entrypoint: str | None = None,
 ) -> dict[str, Any]:
@@ -43,6 +47,10 @@ def auto_test_vs_ref(
     :arg op_count: operations of one run, in billions, one per *op_label*: rates are printed
     :arg check_result: ``f(result, reference) -> (is_good, explanation)``; by default results
         must agree to a tolerance that fits their type
+
+    *dump_binary*, *fills_entire_output*, *max_test_kernel_count* and *blacklist_ref_vendors*
+    are there for programs that pass them: both kernels start with the same outputs, there is
+    one schedule, and both run on the same device.
 
     Returns ``{"ref_elapsed_wall": s, "elapsed_wall": s}``, the seconds of one run.
 

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import pymbolic.primitives as p
 
 from kgen.errors import TransformError, message
-from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute, to_text
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import ConcreteMatchable, StackMatch, parse_stack_match
@@ -37,7 +38,8 @@ def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
     """Put the expressions of substitution rules in the place of their uses.
 
     :arg within: which uses; a stack match such as ``id:insn > id:rule``. Rules that are used
-        elsewhere stay.
+        elsewhere stay. A use inside of another rule is expanded in a copy of that rule,
+        where it is not meant for all uses of it.
 
     ::
 
@@ -85,6 +87,7 @@ def _expanded(kernel: LoopKernel, expander: _Expander) -> LoopKernel:
     """Expand in all instructions, and drop the rules that nothing uses any more."""
     rules = kernel.substitutions
     instructions = tuple(expander.expand_in(insn) for insn in kernel.instructions)
+    rules = {**rules, **expander.variants}
     exprs = [expr for insn in instructions for expr in insn.expressions()]
     used = called_rules(rules, exprs)
     return kernel.copy(
@@ -96,7 +99,8 @@ def _expanded(kernel: LoopKernel, expander: _Expander) -> LoopKernel:
 class _Expander(IdentityMapper):
     """Replaces uses of rules; ``rec(expr, stack)`` knows inside which rules *expr* stands.
 
-    ``bodies`` holds rules that are expanded already.
+    ``bodies`` holds rules that are expanded already, ``variants`` those that differ from a
+    rule of the kernel by what was expanded inside.
     """
 
     def __init__(self, kernel: LoopKernel, test: StackMatch | None) -> None:
@@ -105,6 +109,9 @@ class _Expander(IdentityMapper):
         self.test = test
         self.bodies: dict[str, Expr] = {}
         self.insn: InstructionBase | None = None
+        self.variants: dict[str, SubstitutionRule] = {}
+        self._variant_names: dict[tuple[str, str], str] = {}
+        self._new_name = kernel.get_var_name_generator()
 
     def expand_in(self, insn: InstructionBase) -> InstructionBase:
         """Expand the rules that *insn* uses."""
@@ -135,7 +142,7 @@ class _Expander(IdentityMapper):
         tags = name.tags if isinstance(name, TaggedVariable) else frozenset()
         inner = (*stack, ConcreteMatchable(rule.name, tags))
         if not self._is_meant(inner):
-            return use
+            return self._with_name(use, self._variant(rule, inner))
         body = self.bodies.get(rule.name)
         if body is None:
             body = self.rec(rule.expression, inner)
@@ -148,6 +155,26 @@ class _Expander(IdentityMapper):
                 )
             )
         return substitute(body, dict(zip(rule.arguments, operands, strict=True)))
+
+    def _variant(self, rule: SubstitutionRule, inner: _Stack) -> str:
+        """Return the name of *rule*, with what is meant inside of it expanded."""
+        body = self.rec(rule.expression, inner)
+        if body is rule.expression:
+            return rule.name
+        key = (rule.name, to_text(body))
+        if key not in self._variant_names:
+            new = self._variant_names[key] = str(self._new_name(rule.name))
+            self.variants[new] = dataclasses.replace(rule, name=new, expression=body)
+        return self._variant_names[key]
+
+    @staticmethod
+    def _with_name(use: Expr, new: str) -> Expr:
+        """Return *use*, a variable or a call, of the rule *new* instead."""
+        name = use.function if isinstance(use, p.Call) else use
+        if name.name == new:
+            return use
+        name = dataclasses.replace(name, name=new)
+        return dataclasses.replace(use, function=name) if isinstance(use, p.Call) else name
 
     def _is_meant(self, stack: _Stack) -> bool:
         if self.test is None or self.insn is None:

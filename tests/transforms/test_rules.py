@@ -89,3 +89,19 @@ def test_reductions_in_rules() -> None:
     b = np.random.default_rng(0).random(5)
     _, found = knl(b=b)
     np.testing.assert_allclose(found["a"], b.sum() * (np.arange(5) + 2))
+
+
+def test_a_use_inside_of_another_rule_is_expanded_in_a_copy_of_that_rule() -> None:
+    text = """
+        g(x) := 12 + x
+        h(x) := 1 + g(x) + 20*g$two(x)
+        a[i] = h$one(i) * h$two(i)
+        """
+    knl = make_kernel("{ [i]: 0 <= i < n }", text)
+    knl = expand_subst(knl, "... > id:h and tag:two > id:g and tag:two").default_entrypoint
+    assert [str(rule) for _, rule in sorted(knl.substitutions.items())] == [
+        "g(x) := 12 + x",
+        "h(x) := 1 + g(x) + 20*g$two(x)",
+        "h_0(x) := 1 + g(x) + 20*(12 + x)",
+    ]
+    assert str(knl.instructions[0]).startswith("a[i] = h$one(i)*h_0$two(i)")
