@@ -81,6 +81,12 @@ from kgen.ir.kernel import (
 from kgen.ir.options import (
     Options,
 )
+from kgen.ir.reductions import (
+    ReductionOperation,
+    ScalarReductionOperation,
+    parse_reduction_op,
+    register_reduction_parser,
+)
 from kgen.ir.target import (
     TargetBase,
 )
@@ -292,6 +298,8 @@ __all__ = [
     "PyOpenCLTarget",
     "Reduction",
     "ReductionIsNotTriangularError",
+    "ReductionOperation",
+    "ScalarReductionOperation",
     "ScheduleError",
     "StaticValueFindingError",
     "SubstitutionRule",
@@ -355,12 +363,14 @@ __all__ = [
     "map_instructions",
     "memoize_on_disk",
     "options",
+    "parse_reduction_op",
     "precompute",
     "preprocess_kernel",
     "prioritize_loops",
     "privatize_temporaries_with_inames",
     "realize_reduction",
     "register_preamble_generators",
+    "register_reduction_parser",
     "register_symbol_manglers",
     "remove_inames_from_insn",
     "remove_instructions",

@@ -15,7 +15,7 @@ from constantdict import constantdict
 
 from kgen.errors import KgenError
 from kgen.ir.domain import BasicSet, Set
-from kgen.ir.reductions import REDUCTIONS, ReductionOperation
+from kgen.ir.reductions import KnownOperation, ReductionOperation, parse_reduction_op
 
 __all__ = ["CodecError", "decode", "encode"]
 
@@ -90,7 +90,7 @@ def _pack_set(value: Iterable[Any]) -> Any:
 
 
 def _pack_reduction(value: ReductionOperation) -> Any:
-    if REDUCTIONS.get(value.name) is not value:
+    if not isinstance(value, KnownOperation):
         raise CodecError(f"the reduction {value.name} is none of kgen's own")
     return {_KIND: "reduction", "name": value.name}
 
@@ -158,7 +158,7 @@ _UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "constantdict": lambda d: constantdict(_unpack_map(d)),
     "dict": _unpack_map,
     "name": lambda d: _named(d["value"]),
-    "reduction": lambda d: REDUCTIONS[d["name"]],
+    "reduction": lambda d: parse_reduction_op(d["name"]),
     "BasicSet": lambda d: BasicSet(d["text"]),
     "Set": lambda d: Set(d["text"]),
     "object": _unpack_object,

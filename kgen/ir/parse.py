@@ -27,7 +27,7 @@ from kgen.ir.expr import (
     TypedLiteral,
     is_constant,
 )
-from kgen.ir.reductions import REDUCTIONS
+from kgen.ir.reductions import REDUCTIONS, find_reduction_op, parse_reduction_op
 from kgen.ir.tags import to_tags
 from kgen.ir.tokens import NotParsable, Token, parse_number, syntax_error, tokenize
 from kgen.ir.types import KgenType, to_kgen_type
@@ -275,7 +275,7 @@ class ExpressionParser:
                 return self._cast()
             if text in ("reduce", "simul_reduce"):
                 return self._named_reduction(at, text == "simul_reduce")
-            if text in REDUCTIONS:
+            if text in REDUCTIONS or find_reduction_op(text) is not None:
                 return self._reduction_or_call(text, at)
         return p.Variable(text)
 
@@ -391,11 +391,8 @@ class ExpressionParser:
         hint = "write reduce(sum, [i, j], a[i, j])"
         self.expect("(")
         operation = self.token
-        if operation.kind not in ("name", "string"):
-            self.refuse("expected the name of a reduction operation", hint)
-        self.advance()
-        name = operation.text.strip("'\"")
-        if name not in REDUCTIONS:
+        name = self._operation(hint)
+        if find_reduction_op(name) is None:
             raise NotParsable(
                 f"'{name}' is not a reduction operation", operation.at, near_names(name, REDUCTIONS)
             )
@@ -406,6 +403,17 @@ class ExpressionParser:
         if not args:
             raise NotParsable(f"the reduction '{name}' lacks its loop variables", at, hint)
         return _reduction(name, args[0], args[1:], simultaneous, at)
+
+    def _operation(self, hint: str) -> str:
+        """``sum``, ``segmented(sum)``, or either one quoted."""
+        if self.token.kind not in ("name", "string"):
+            self.refuse("expected the name of a reduction operation", hint)
+        name = self.advance().text.strip("'\"")
+        if not self.take("("):
+            return name
+        inner = self._operation(hint)
+        self.expect(")")
+        return f"{name}({inner})"
 
     def _reduction_or_call(self, name: str, at: int) -> Expr:
         """``op(inames, expr)``; ``max(a, b)`` remains a call that resolve_reductions may turn."""
@@ -432,7 +440,8 @@ def _reduction(
             f"write {name}(i, ...) or {name}((i, j), ...)",
         )
     parts = tuple(operands)
-    count = REDUCTIONS[name].arg_count
+    operation = parse_reduction_op(name)
+    count = operation.arg_count
     if len(parts) == 1 and isinstance(parts[0], tuple):
         parts = parts[0]
     if len(parts) != count:
@@ -443,7 +452,7 @@ def _reduction(
             f"several loop variables go into parentheses: {name}((i, j), ...)",
         )
     return Reduction(
-        REDUCTIONS[name],
+        operation,
         tuple(n.name for n in names),
         parts if count > 1 else parts[0],
         simultaneous,

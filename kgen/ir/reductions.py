@@ -2,50 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
+from constantdict import constantdict
 
 from kgen.errors import KgenError, near_names
+from kgen.ir.target import TargetBase
 from kgen.ir.types import BOOL8, INT32, KgenType
+
+__all__ = [
+    "REDUCTIONS",
+    "KnownOperation",
+    "ReductionOperation",
+    "ScalarReductionOperation",
+    "find_reduction_op",
+    "parse_reduction_op",
+    "register_reduction_parser",
+]
 
 #: A pymbolic expression or a scalar constant.
 Expr = Any
+_Types: TypeAlias = Sequence[KgenType]
+_NO_CALLABLES: Final[Mapping[str, Any]] = constantdict()
 
 
-@dataclass(frozen=True)
-class ReductionOperation:
-    """An associative operation on ``arg_count`` operands.
+class ReductionOperation(ABC):
+    """An associative operation on ``arg_count`` operands, with an element that changes nothing.
 
-    ``neutral(dtypes)`` gives the start values, ``combine(a, b)`` one step on tuples of
-    expressions, ``result(dtypes)`` the types of the accumulators.
+    Make a subclass for an operation of your own and register what finds it by its name,
+    see :func:`register_reduction_parser`. ``str(operation)`` is that name. Operations are
+    equal when their types and names are.
+
+    Operands are expressions where ``arg_count`` is 1, else tuples of expressions. Functions
+    in the results are found by their names, so the *callables_table* is returned as it came.
     """
 
-    name: str
-    arg_count: int
-    neutral: Callable[[Sequence[KgenType]], tuple[Expr, ...]]
-    combine: Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, ...]]
-    result: Callable[[Sequence[KgenType]], tuple[KgenType, ...]]
-    #: A step that never depends on the order of the operands.
+    #: A step may be taken in any order. A prefix keeps the order in any case.
     is_commutative: bool = True
 
+    @property
+    @abstractmethod
+    def arg_count(self) -> int:
+        """The number of operands of one step, and of results."""
+
+    @abstractmethod
+    def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
+        """Return the types of the results, for operands of the types *dtypes*."""
+
+    @abstractmethod
+    def neutral_element(self, *dtypes: KgenType, callables_table: Any, target: Any) -> Any:
+        """Return ``(the start value, callables_table)`` for results of the types *dtypes*."""
+
+    @abstractmethod
+    def __call__(
+        self, dtypes: _Types, operand1: Expr, operand2: Expr, callables_table: Any, target: Any
+    ) -> Any:
+        """Return ``(operand1 combined with operand2, callables_table)``."""
+
     def __str__(self) -> str:
-        return self.name
+        return type(self).__name__
+
+    @property
+    def name(self) -> str:
+        """The name that expressions use."""
+        return str(self)
 
     def __repr__(self) -> str:
-        return f"{self.name!r}"
+        return f"{str(self)!r}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReductionOperation) and self.name == other.name
+        return type(other) is type(self) and str(other) == str(self)
 
     def __hash__(self) -> int:
-        return hash((ReductionOperation, self.name))
+        return hash((ReductionOperation, str(self)))
+
+    # -- the same, always with tuples ---------------------------------------------------
+
+    def result(self, dtypes: _Types) -> tuple[KgenType, ...]:
+        """Return the types of the accumulators."""
+        return tuple(self.result_dtypes(*dtypes))
+
+    def neutral(self, dtypes: _Types) -> tuple[Expr, ...]:
+        """Return the start values of accumulators of the types *dtypes*."""
+        found, _ = self.neutral_element(
+            *dtypes, callables_table=_NO_CALLABLES, target=TargetBase()
+        )
+        return _parts(found)
+
+    def combine(
+        self, a: Sequence[Expr], b: Sequence[Expr], dtypes: _Types = ()
+    ) -> tuple[Expr, ...]:
+        """Return one step: *a* combined with what comes after it, *b*."""
+        one, other = (tuple(a), tuple(b)) if self.arg_count > 1 else (a[0], b[0])
+        found, _ = self(dtypes, one, other, _NO_CALLABLES, TargetBase())
+        return _parts(found)
+
+
+def _parts(found: Any) -> tuple[Expr, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+class ScalarReductionOperation(ReductionOperation):
+    """An operation on one operand, whose result has a type of its own or that of the operand.
+
+    :arg forced_result_type: the type of the result, whatever the operand's is
+    """
+
+    def __init__(self, forced_result_type: Any = None) -> None:
+        self.forced_result_type = forced_result_type
+
+    @property
+    def arg_count(self) -> int:
+        """The number of operands: one."""
+        return 1
+
+    def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
+        """Return the type that was asked for, or that of the operand."""
+        if self.forced_result_type is not None:
+            return (self.forced_result_type,)
+        return tuple(dtypes)
+
+
+class KnownOperation(ReductionOperation):
+    """One of kgen's own operations, made of functions on tuples of types and expressions."""
+
+    def __init__(
+        self,
+        name: str,
+        arg_count: int,
+        neutral: Callable[[_Types], tuple[Expr, ...]],
+        combine: Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, ...]],
+        result: Callable[[_Types], tuple[KgenType, ...]],
+        *,
+        is_commutative: bool = True,
+    ) -> None:
+        self._name = name
+        self._arg_count = arg_count
+        self._neutral = neutral
+        self._combine = combine
+        self._result = result
+        self.is_commutative = is_commutative
+
+    @property
+    def arg_count(self) -> int:
+        """The number of operands of one step, and of results."""
+        return self._arg_count
+
+    def __str__(self) -> str:
+        return self._name
+
+    def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
+        """Return the types of the results, for operands of the types *dtypes*."""
+        return self._result(dtypes)
+
+    def neutral_element(self, *dtypes: KgenType, callables_table: Any, target: Any) -> Any:
+        """Return the start values for results of the types *dtypes*."""
+        return self._neutral(dtypes), callables_table
+
+    def __call__(
+        self, dtypes: _Types, operand1: Expr, operand2: Expr, callables_table: Any, target: Any
+    ) -> Any:
+        """Return *operand1* combined with *operand2*."""
+        return self._combine(_parts(operand1), _parts(operand2)), callables_table
 
     def __reduce__(self) -> tuple[Callable[[str], ReductionOperation], tuple[str]]:
-        return parse_reduction_op, (self.name,)
+        return parse_reduction_op, (self._name,)
 
 
 def _numpy(dtype: KgenType) -> np.dtype[Any]:
@@ -71,20 +196,16 @@ def _same(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
 
 
 def _widened(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
-    """Keep the operand's type, but sum booleans and bytes as int32."""
+    """Keep the operand's type, but add up truth values as int32."""
     dtype = _numpy(dtypes[0])
     return (INT32,) if dtype.kind == "b" else (dtypes[0],)
-
-
-def _integer(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
-    return (INT32,)
 
 
 def _bool(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
     return (BOOL8,)
 
 
-def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> ReductionOperation:
+def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> KnownOperation:
     """Make ``argmin``/``argmax``: a value with the index where it stands.
 
     Of equal values the smaller index wins, as numpy has it.
@@ -102,7 +223,7 @@ def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> Redu
         )
         return p.If(take, new_value, value), p.If(take, new_index, index)
 
-    return ReductionOperation(
+    return KnownOperation(
         name,
         2,
         lambda dtypes: (start(dtypes[0]), int(np.iinfo(_numpy(dtypes[1])).max)),
@@ -111,33 +232,33 @@ def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> Redu
     )
 
 
-REDUCTIONS: dict[str, ReductionOperation] = {
+REDUCTIONS: dict[str, KnownOperation] = {
     op.name: op
     for op in (
-        ReductionOperation(
+        KnownOperation(
             "sum", 1, lambda d: (_zero(d[0]),), lambda a, b: (a[0] + b[0],), _widened
         ),
-        ReductionOperation(
+        KnownOperation(
             "product", 1, lambda d: (_one(d[0]),), lambda a, b: (a[0] * b[0],), _widened
         ),
-        ReductionOperation(
+        KnownOperation(
             "max",
             1,
             lambda d: (_smallest(d[0]),),
             lambda a, b: (p.Variable("max")(a[0], b[0]),),
             _same,
         ),
-        ReductionOperation(
+        KnownOperation(
             "min",
             1,
             lambda d: (_largest(d[0]),),
             lambda a, b: (p.Variable("min")(a[0], b[0]),),
             _same,
         ),
-        ReductionOperation(
+        KnownOperation(
             "any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool
         ),
-        ReductionOperation(
+        KnownOperation(
             "all", 1, lambda d: (1,), lambda a, b: (p.LogicalAnd((a[0], b[0])),), _bool
         ),
         _extremum("argmin", "<", _largest),
@@ -154,14 +275,91 @@ def _one(dtype: KgenType) -> Expr:
     return _numpy(dtype).type(1)
 
 
+def _segmented(operation: ReductionOperation) -> KnownOperation:
+    """Make the operation that starts anew where the last operand, a flag, is set.
+
+    Values are combined from the last one that is flagged on.
+    """
+
+    def neutral(dtypes: _Types) -> tuple[Expr, ...]:
+        return (*operation.neutral(dtypes[:-1]), _zero(dtypes[-1]))
+
+    def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
+        is_start = p.Comparison(b[-1], "!=", 0)
+        joined = operation.combine(a[:-1], b[:-1])
+        values = (p.If(is_start, new, both) for new, both in zip(b, joined, strict=False))
+        return (*values, p.If(is_start, b[-1], a[-1]))
+
+    def result(dtypes: _Types) -> tuple[KgenType, ...]:
+        return (*operation.result(dtypes[:-1]), dtypes[-1])
+
+    return KnownOperation(
+        f"segmented({operation})",
+        operation.arg_count + 1,
+        neutral,
+        combine,
+        result,
+        is_commutative=False,
+    )
+
+
+# -- by name ------------------------------------------------------------------------------
+
+#: What is asked, the last one first, for names that kgen does not know.
+_parsers: list[Callable[[str], ReductionOperation | None]] = []
+
+
+def register_reduction_parser(parser: Callable[[str], ReductionOperation | None]) -> None:
+    """Make reduction operations known by their names, to all kernels made from now on.
+
+    :arg parser: a function that takes a name and returns a :class:`ReductionOperation`, or
+        ``None`` where the name means nothing to it; the last one registered is asked first
+
+    ::
+
+        reduce(sumsq, i, a[i])     or     sumsq(i, a[i])
+
+    >>> class SumOfSquares(ScalarReductionOperation):
+    ...     def neutral_element(self, *dtypes, callables_table, target):
+    ...         return 0, callables_table
+    ...     def __call__(self, dtypes, operand1, operand2, callables_table, target):
+    ...         return operand1 + operand2 * operand2, callables_table
+    ...     def __str__(self):
+    ...         return "sumsq"
+    >>> register_reduction_parser(lambda name: SumOfSquares() if name == "sumsq" else None)
+    >>> parse_reduction_op("sumsq")
+    'sumsq'
+    """
+    if parser not in _parsers:
+        _parsers.insert(0, parser)
+
+
+def find_reduction_op(name: str) -> ReductionOperation | None:
+    """Return the operation called *name*, or ``None``."""
+    known = REDUCTIONS.get(name)
+    if known is not None:
+        return known
+    for parser in _parsers:
+        found = parser(name)
+        if found is not None:
+            return found
+    inner = name.strip()
+    if inner.startswith("segmented(") and inner.endswith(")"):
+        operation = find_reduction_op(inner[len("segmented(") : -1].strip())
+        return None if operation is None else _segmented(operation)
+    return None
+
+
 def parse_reduction_op(name: str) -> ReductionOperation:
     """Return the operation called *name*, or refuse with the near names.
 
     >>> parse_reduction_op("sum").arg_count
     1
+    >>> parse_reduction_op("segmented(max)").arg_count
+    2
     """
-    op = REDUCTIONS.get(name)
+    op = find_reduction_op(name)
     if op is None:
-        hint = near_names(name, REDUCTIONS)
+        hint = f"{near_names(name, REDUCTIONS)} (register_reduction_parser makes others known)"
         raise KgenError(f"'{name}' is not a reduction operation\n  hint: {hint}")
     return op

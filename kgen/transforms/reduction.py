@@ -320,7 +320,8 @@ class _Realizer(IdentityMapper):
         context: _Context,
         prefix: str,
     ) -> list[str]:
-        (value,) = reduction.operation.combine(accumulators, operands)
+        dtypes = [self.types[accumulator.name] for accumulator in accumulators]
+        (value,) = reduction.operation.combine(accumulators, operands, dtypes)
         update = self._ids(f"{prefix}_update")
         context.out.append(context.assign(update, accumulators[0], value))
         return [update]
@@ -348,7 +349,8 @@ class _Realizer(IdentityMapper):
                 out.append(context.assign(done[-1], target, operand))
                 operand = target
             held.append(operand)
-        *values, last = reduction.operation.combine(accumulators, held)
+        dtypes = [self.types[accumulator.name] for accumulator in accumulators]
+        *values, last = reduction.operation.combine(accumulators, held, dtypes)
         new: list[Expr] = []
         for accumulator, value in zip(accumulators, values, strict=False):
             target = self._temporary(f"new_{accumulator.name}", self.types[accumulator.name])
