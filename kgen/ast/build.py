@@ -45,7 +45,7 @@ def _device_function(
 ) -> DeviceFunction:
     ids = insn_ids(launch.body)
     grid = kernel.grid_of_launch(ids)
-    tree = _nest_code(kernel, grid, launch.body, [], parse_assumptions(None), memo)
+    tree = nest_code(kernel, grid, launch.body, [], parse_assumptions(None), memo)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
     tree = merge_guards(expand_unrolled(tree, kernel, facts))
@@ -62,7 +62,7 @@ def _device_function(
     )
 
 
-def _nest_code(
+def nest_code(
     kernel: LoopKernel,
     grid: Grid,
     root: ScheduleNode,
@@ -80,15 +80,15 @@ def _nest_code(
         inner = [*axes, *root.axes]
         bulk = bulk_of(kernel, grid, root.axes)
         if bulk is None:
-            return _nest_code(kernel, grid, root.body, inner, known, memo)
+            return nest_code(kernel, grid, root.body, inner, known, memo)
         condition, inside = bulk
         return If(
             condition,
-            _nest_code(kernel, grid, root.body, inner, known.intersect(inside), memo),
-            _nest_code(kernel, grid, root.body, inner, known.subtract(inside), memo),
+            nest_code(kernel, grid, root.body, inner, known.intersect(inside), memo),
+            nest_code(kernel, grid, root.body, inner, known.subtract(inside), memo),
         )
     if isinstance(root, Sequence):
-        parts = (_nest_code(kernel, grid, child, axes, known, memo) for child in root.children)
+        parts = (nest_code(kernel, grid, child, axes, known, memo) for child in root.children)
         return Block(tuple(parts))
     nest = make_nest(kernel, grid, root, axes, known)
     general = memo.get(nest.key)

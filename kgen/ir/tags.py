@@ -19,6 +19,7 @@ __all__ = [
     "FoundInCallTag",
     "GroupInameTag",
     "HardwareConcurrentTag",
+    "HostLoopTag",
     "IlpBaseTag",
     "InOrderSequentialSequentialTag",
     "InameImplementationTag",
@@ -173,6 +174,10 @@ class StringTag(Tag):
 
 class FoundInCallTag(Tag):
     """A value argument that follows from the arrays of a call and is never passed."""
+
+
+class HostLoopTag(Tag):
+    """A value argument of device functions that is the variable of a loop on the host."""
 
 
 TagLike: TypeAlias = str | Tag | None

@@ -21,7 +21,7 @@ from kgen.ir.linearization import (
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Barrier as BarrierNode
-from kgen.schedule.tree import Bind, Loop, Node, Run, Schedule, Sequence
+from kgen.schedule.tree import Bind, HostLoop, Loop, Node, Run, Sequence, Step
 from kgen.targets.base import Target
 from kgen.targets.generate import prepare
 
@@ -70,7 +70,7 @@ def get_one_linearized_kernel(
     """
     kernel = prepare(kernel)
     schedule = schedule_kernel(kernel, sequential_axes=not has_hardware_axes(kernel))
-    return kernel.copy(linearization=tuple(_items(schedule)))
+    return kernel.copy(linearization=tuple(_items(schedule.steps)))
 
 
 def has_hardware_axes(kernel: LoopKernel) -> bool:
@@ -80,13 +80,18 @@ def has_hardware_axes(kernel: LoopKernel) -> bool:
     return kernel.target.has_hardware_axes
 
 
-def _items(schedule: Schedule) -> Iterator[ScheduleItem]:
-    for launch in schedule.launches:
-        for _ in launch.barriers:
+def _items(steps: Iterable[Step]) -> Iterator[ScheduleItem]:
+    for step in steps:
+        if isinstance(step, HostLoop):
+            yield EnterLoop(step.iname)
+            yield from _items(step.steps)
+            yield LeaveLoop(step.iname)
+            continue
+        for _ in step.barriers:
             yield Barrier("global")
-        yield CallKernel(launch.name)
-        yield from _items_of(launch.body)
-        yield ReturnFromKernel(launch.name)
+        yield CallKernel(step.name)
+        yield from _items_of(step.body)
+        yield ReturnFromKernel(step.name)
 
 
 def _items_of(node: Node) -> Iterator[ScheduleItem]:

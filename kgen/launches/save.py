@@ -85,6 +85,15 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
     schedule = schedule_kernel(prepared, sequential_axes=sequential)
     if len(schedule.launches) < 2:
         return kernel
+    for iname in sorted(schedule.host_inames):
+        raise TransformError(
+            message(
+                f"launches inside of loop '{iname}' cannot be saved for",
+                kernel=kernel.name,
+                because="the host runs that loop, and a value may be needed an iteration later",
+                hint="set_temporary_address_space(kernel, name, 'global') for what is needed",
+            )
+        )
     saver = _Saver(prepared, schedule.launches, sequential)
     for name in sorted(prepared.temporary_variables):
         saver.treat(prepared.temporary_variables[name])

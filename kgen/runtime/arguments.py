@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
+from constantdict import constantdict
 
 from kgen.analysis.range import PARAM_LIMIT
 from kgen.ir.affine import linear_form, simplify
@@ -115,6 +116,8 @@ class Contract:
     typed_by_call: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
     conditions: tuple[Expr, ...] = ()
+    #: the variables of loops on the host, which launches are passed: their types
+    host_variables: Mapping[str, np.dtype[Any]] = constantdict()
 
     @classmethod
     def of(
@@ -125,6 +128,8 @@ class Contract:
     ) -> Contract:
         """Return the contract of *module*, whose loops are bounded by *domain_parameters*."""
         exprs: list[Expr] = [size for launch in module.launches for size in launch.groups]
+        for loop in module.host_loops:
+            exprs += [loop.first, loop.stop]
         for arg in module.arguments:
             exprs += [*(arg.shape or ()), *(arg.strides or ())]
         return cls(
@@ -133,6 +138,7 @@ class Contract:
             typed_by_call=frozenset(typed_by_call),
             parameters=frozenset((*domain_parameters, *variable_names(*exprs))),
             conditions=module.conditions,
+            host_variables=constantdict({loop.name: loop.dtype for loop in module.host_loops}),
         )
 
     # -- the arguments by kind ----------------------------------------------------------
@@ -176,6 +182,8 @@ class Contract:
         """Return the type of a number that a device function takes; ``None`` for an array."""
         if text in self.offsets:
             return np.dtype(np.int64)
+        if text in self.host_variables:
+            return self.host_variables[text]
         arg = self.by_name[text]
         return None if arg.is_array else arg.dtype
 

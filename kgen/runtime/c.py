@@ -30,7 +30,7 @@ from kgen.runtime.pyast import (
 from kgen.runtime.strided import empty_strided
 from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
-from kgen.targets.module import ArgumentInfo, Module
+from kgen.targets.module import ArgumentInfo, Launch, Module
 
 __all__ = ["CExecutor", "executor_for", "load_library"]
 
@@ -129,13 +129,14 @@ class CWrapperBuilder(WrapperBuilder):
         body = self.make_outputs()
         body += [assign(arg.name, self.allocate(arg)) for arg in self.contract.temporaries]
         body += self.find_addresses()
-        for number, launch in enumerate(self.module.launches):
-            function = self.library[launch.function]
-            function.restype = None
-            function.argtypes = [self.c_type(text) for text in launch.parameters]
-            called = self.known(f"function{number}", function)
-            body.append(do(call(called, *map(self.pass_parameter, launch.parameters))))
-        return [*body, self.make_result(NONE)]
+        return [*body, *self.take_steps(self.module.steps), self.make_result(NONE)]
+
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        function = self.library[launch.function]
+        function.restype = None
+        function.argtypes = [self.c_type(text) for text in launch.parameters]
+        called = self.known(f"function{number}", function)
+        return [do(call(called, *map(self.pass_parameter, launch.parameters)))]
 
     def c_type(self, parameter: str) -> Any:
         """Return the ctypes type of a parameter."""

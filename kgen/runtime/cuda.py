@@ -33,6 +33,7 @@ from kgen.runtime.pyast import (
     return_,
     tuple_,
 )
+from kgen.runtime.refusals import address_of
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
 from kgen.runtime.toolchain import compile_cubin
 from kgen.runtime.transfer import Transfers, call_through_host
@@ -118,8 +119,7 @@ class CudaWrapperBuilder(WrapperBuilder):
             *self.make_outputs(),
             *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
         ]
-        for number, launch in enumerate(self.module.launches):
-            body += self.launch(number, launch)
+        body += self.take_steps(self.module.steps)
         made = call(self.known("Event", drv.Event))
         recorded = call(attribute(made, "record"), name("stream"))
         return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
@@ -140,6 +140,14 @@ class CudaWrapperBuilder(WrapperBuilder):
         arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
         called = call(self.known("through_host", slow_way), **arguments)
         return [if_(any_of(tests), [return_(called)])]
+
+    def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
+        """Return the condition that an array has a wrong shape, layout or alignment."""
+        found = super().misfit(arg)
+        if found is None or arg.alignment == 1:
+            return found
+        address = call(self.known("address_of", address_of), name(arg.name))
+        return any_of([found, ast.BinOp(address, ast.Mod(), const(arg.alignment))])
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         function = self.known("new_array", new_array)

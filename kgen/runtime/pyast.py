@@ -53,7 +53,18 @@ PREFIX: Final = "_kg_"
 #: What functions use of Python's own; by other names, since an argument may be called ``len``.
 _BUILTINS: Final = {
     PREFIX + function.__name__: function
-    for function in (AttributeError, Exception, IndexError, int, isinstance, len, max, min, type)
+    for function in (
+        AttributeError,
+        Exception,
+        IndexError,
+        int,
+        isinstance,
+        len,
+        max,
+        min,
+        range,
+        type,
+    )
 }
 
 

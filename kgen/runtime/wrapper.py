@@ -36,7 +36,7 @@ from kgen.runtime.pyast import (
     tuple_,
 )
 from kgen.runtime.refusals import CallChecker
-from kgen.targets.module import ArgumentInfo, Launch, Module
+from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Module, Step
 
 __all__ = ["WrapperBuilder"]
 
@@ -82,7 +82,17 @@ class WrapperBuilder:
         self.check_names()
 
     def check_names(self) -> None:
-        """Refuse arguments whose names the wrapper has for other things."""
+        """Refuse names that the wrapper has for other things."""
+        for text in self.contract.host_variables:
+            if text in (*self.positional, *self.optional) or text.startswith(PREFIX):
+                raise InvocationError(
+                    message(
+                        f"loop '{text}' runs on the host and has the name of an argument of "
+                        "every call",
+                        kernel=self.contract.kernel,
+                        hint=f"rename_iname(knl, '{text}', ...)",
+                    )
+                )
         for arg in self.contract.arguments:
             if arg.name in (*self.positional, *self.optional) or arg.name.startswith(PREFIX):
                 raise InvocationError(
@@ -356,8 +366,31 @@ class WrapperBuilder:
 
     # -- launches ---------------------------------------------------------------------------
 
+    def take_steps(self, steps: Iterable[Step]) -> list[ast.stmt]:
+        """Return the statements that make all launches, in the loops of the host."""
+        body: list[ast.stmt] = []
+        for step in steps:
+            match step:
+                case Launch():
+                    number = self.module.launches.index(step)
+                    body += self.launch(number, step)
+                case HostLoop():
+                    bounds = map(from_expr, (step.first, step.stop, step.step))
+                    values = call(builtin("range"), *bounds)
+                    variable = ast.Name(step.name, ast.Store())
+                    body.append(ast.For(variable, values, self.take_steps(step.steps), []))
+                case HostIf():
+                    body.append(if_(from_expr(step.condition), self.take_steps(step.steps)))
+        return body
+
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        """Return the statements that make one launch, of that *number*."""
+        raise NotImplementedError
+
     def pass_parameter(self, text: str) -> ast.expr:
         """Return what a device function gets for its parameter *text*."""
+        if text in self.contract.host_variables:
+            return name(text)
         if text in self.contract.offsets:
             return self.pass_offset(self.contract.by_name[self.contract.offsets[text]])
         arg = self.contract.by_name[text]

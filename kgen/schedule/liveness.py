@@ -321,14 +321,18 @@ def _bounded(named: Set, name: str, bound: Expr, sign: int) -> Set:
 def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
     """Refuse private and local values that would have to survive the end of a launch.
 
+    *kernel* is as devices see it: the variables of loops on the host are arguments.
+
     Raises :class:`MissingDefinitionError`.
     """
-    if len(schedule.launches) < 2:
+    runs_before = schedule.runs_before
+    if not any(runs_before):
         return
     liveness = Liveness(kernel, schedule.launches)
     for number, launch in enumerate(schedule.launches):
         for name, flow in liveness.flows[number].items():
-            lost = flow.needed.intersect(liveness.written_before(name, number))
+            written = liveness.written_before(name, runs_before[number])
+            lost = flow.needed.intersect(project_out_named(written, sorted(schedule.host_inames)))
             if lost.is_empty():
                 continue
             raise MissingDefinitionError(

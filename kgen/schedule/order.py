@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from kgen.errors import DependencyCycleFound, ScheduleError, message
 from kgen.ir.expr import variable_names
@@ -46,9 +47,19 @@ class GlobalBarrier:
     insn_id: str
 
 
-def order_kernel(
-    kernel: LoopKernel, *, sequential_axes: bool
-) -> tuple[Node | GlobalBarrier, ...]:
+@dataclass(frozen=True)
+class LaunchLoop:
+    """A loop with global barriers inside, which the host runs."""
+
+    iname: str
+    children: tuple[Item, ...]
+
+
+#: What stands in a body that the host may have to run.
+Item: TypeAlias = Node | GlobalBarrier | LaunchLoop
+
+
+def order_kernel(kernel: LoopKernel, *, sequential_axes: bool) -> tuple[Item, ...]:
     """Put loops and instructions in order; return the children of the outermost body.
 
     A dependency acts inside the loops that both instructions share. Ties go by priority of
@@ -112,9 +123,9 @@ def _connect(kernel: LoopKernel, home: dict[str, _Body]) -> None:
                 )
 
 
-def _children(kernel: LoopKernel, body: _Body) -> Iterable[Node | GlobalBarrier]:
+def _children(kernel: LoopKernel, body: _Body) -> Iterable[Item]:
     """Make the ordered nodes of a body, consecutive alike instructions in one block."""
-    result: list[Node | GlobalBarrier] = []
+    result: list[Item] = []
     block: list[InstructionBase] = []
 
     def flush() -> None:
@@ -172,20 +183,11 @@ def _interleaved(kernel: LoopKernel, insn: InstructionBase, inames: list[str]) -
     return node
 
 
-def _loop(kernel: LoopKernel, body: _Body, inner: tuple[Node | GlobalBarrier, ...]) -> Loop:
+def _loop(kernel: LoopKernel, body: _Body, inner: tuple[Item, ...]) -> Loop | LaunchLoop:
     assert body.iname is not None
-    nodes: list[Node] = []
-    for child in inner:
-        if isinstance(child, GlobalBarrier):
-            raise ScheduleError(
-                message(
-                    f"global barrier '{child.insn_id}' is inside the loop over '{body.iname}'",
-                    kernel=kernel.name,
-                    because="a global barrier ends a launch, and the host runs launches in a row",
-                    hint=f"move the barrier out of '{body.iname}', or call the kernel in a loop",
-                )
-            )
-        nodes.append(child)
+    nodes = [child for child in inner if not isinstance(child, GlobalBarrier | LaunchLoop)]
+    if len(nodes) < len(inner):
+        return LaunchLoop(body.iname, inner)
     unrolled = kernel.has_tag(body.iname, UnrollTag)
     return Loop(
         body.iname,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+import itertools
+from collections.abc import Iterable, Iterator
 
 from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
@@ -18,17 +18,20 @@ from kgen.ir.tags import (
     LocalInameTagBase,
 )
 from kgen.ir.types import AddressSpace
-from kgen.schedule.order import GlobalBarrier, order_kernel
+from kgen.schedule.host import on_device
+from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
 from kgen.schedule.sync import insert_barriers
 from kgen.schedule.tree import (
     Barrier,
     Bind,
+    HostLoop,
     Launch,
     Loop,
     Node,
     Run,
     Schedule,
     Sequence,
+    Step,
     contains_barrier,
     insn_ids,
     sequence,
@@ -47,41 +50,57 @@ def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Sch
         _check_sequential(kernel)
     else:
         _check_tags(kernel)
-    launches = []
-    for number, (barriers, part) in enumerate(_parts(kernel, sequential_axes)):
-        name = kernel.name if number == 0 else f"{kernel.name}_{number - 1}"
-        body = sequence(part)
-        if not sequential_axes:
-            _check_axes(kernel, insn_ids(body))
-            body = insert_barriers(kernel, body)
-            body = _bind(kernel, GroupInameTag, _place(kernel, body), insn_ids(body))
-        launches.append(Launch(name, body, barriers))
-    return Schedule(tuple(launches))
+    ends_axes = sequential_axes and _has_barrier_on_axes(kernel)
+    items = order_kernel(kernel, sequential_axes=sequential_axes and not ends_axes)
+    cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
+    device = on_device(kernel, cut.host_inames)
+    if not sequential_axes:
+        return cut.map_launches(lambda launch: _with_axes(device, launch))
+    return cut.map_launches(lambda launch: _ordered(device, launch)) if ends_axes else cut
 
 
-#: The global barriers before a launch, and what it runs.
-_Part: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
+def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator[Step]:
+    """Cut a body at its global barriers, and around the loops that have some inside."""
+    barriers: list[str] = []
+    part: list[Node] = []
+    for item in (*items, None):
+        if item is not None and not isinstance(item, GlobalBarrier | LaunchLoop):
+            part.append(item)
+            continue
+        if part:
+            number = next(numbers)
+            yield Launch(
+                f"{name}_{number - 1}" if number else name, sequence(tuple(part)), tuple(barriers)
+            )
+            barriers, part = [], []
+        if isinstance(item, GlobalBarrier):
+            barriers.append(item.insn_id)
+        elif isinstance(item, LaunchLoop):
+            inner = tuple(_steps(item.children, name, numbers))
+            if inner:
+                yield HostLoop(item.iname, inner)
 
 
-def _parts(kernel: LoopKernel, sequential_axes: bool) -> list[_Part]:
-    """Order the kernel and cut it at global barriers.
+def _with_axes(kernel: LoopKernel, launch: Launch) -> Launch:
+    """Insert barriers into a launch, and bind its hardware axes."""
+    ids = insn_ids(launch.body)
+    _check_axes(kernel, ids)
+    body = _place(kernel, insert_barriers(kernel, launch.body))
+    return Launch(launch.name, _bind(kernel, GroupInameTag, body, ids), launch.barriers)
 
-    Where hardware axes become loops, a global barrier ends these loops: what each launch
-    runs is found with the axes, and ordered without.
-    """
-    if not (sequential_axes and _has_barrier_on_axes(kernel)):
-        return _split(order_kernel(kernel, sequential_axes=sequential_axes))
-    result: list[_Part] = []
-    for barriers, part in _split(order_kernel(kernel, sequential_axes=False)):
-        ids = frozenset(insn_ids(sequence(part)))
-        only = [
-            insn.copy(depends_on=insn.depends_on & ids)
-            for insn in kernel.instructions
-            if insn.id in ids
-        ]
-        children = order_kernel(kernel.copy(instructions=only), sequential_axes=True)
-        result.append((barriers, tuple(c for c in children if not isinstance(c, GlobalBarrier))))
-    return result
+
+def _ordered(kernel: LoopKernel, launch: Launch) -> Launch:
+    """Order a launch again, now with hardware axes as loops, which end with the launch."""
+    ids = frozenset(insn_ids(launch.body))
+    only = [
+        insn.copy(depends_on=insn.depends_on & ids)
+        for insn in kernel.instructions
+        if insn.id in ids
+    ]
+    items = order_kernel(kernel.copy(instructions=only), sequential_axes=True)
+    (ordered,) = _steps(items, launch.name, itertools.count())
+    assert isinstance(ordered, Launch)
+    return Launch(launch.name, ordered.body, launch.barriers)
 
 
 def _has_barrier_on_axes(kernel: LoopKernel) -> bool:
@@ -90,18 +109,6 @@ def _has_barrier_on_axes(kernel: LoopKernel) -> bool:
         for insn in kernel.instructions
     )
     return has_barrier and any(kernel.has_tag(n, HardwareConcurrentTag) for n in kernel.inames)
-
-
-def _split(children: Iterable[Node | GlobalBarrier]) -> list[_Part]:
-    parts: list[tuple[list[str], list[Node]]] = [([], [])]
-    for child in children:
-        if isinstance(child, GlobalBarrier):
-            if parts[-1][1]:
-                parts.append(([], []))
-            parts[-1][0].append(child.insn_id)
-        else:
-            parts[-1][1].append(child)
-    return [(tuple(barriers), tuple(part)) for barriers, part in parts if part]
 
 
 def _place(kernel: LoopKernel, node: Node) -> Node:

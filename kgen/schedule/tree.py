@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -72,17 +73,86 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """All launches of a kernel, in order."""
+class HostLoop:
+    """A loop that contains a global barrier: in every iteration the host makes launches."""
 
-    launches: tuple[Launch, ...]
+    iname: str
+    steps: tuple[Step, ...]
+
+
+#: What the host does.
+Step: TypeAlias = Launch | HostLoop
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All launches of a kernel, in order, and the loops on the host around them."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches, in order."""
+        return tuple(_launches(self.steps))
+
+    @property
+    def host_inames(self) -> frozenset[str]:
+        """The inames of loops on the host."""
+        return frozenset(_host_inames(self.steps))
+
+    @property
+    def runs_before(self) -> tuple[int, ...]:
+        """For each launch, how many launches, from the first one, may have run before it.
+
+        In a loop on the host that is all of the loop, because of the iteration before.
+        """
+        result: list[int] = []
+        for step in self.steps:
+            first = len(result)
+            inside = len(tuple(_launches((step,))))
+            is_loop = isinstance(step, HostLoop)
+            result += [first + inside if is_loop else first] * inside
+        return tuple(result)
+
+    def map_launches(self, function: Callable[[Launch], Launch]) -> Schedule:
+        """Return the schedule with *function* of each launch in its place."""
+        return Schedule(_map_launches(self.steps, function))
 
     def __str__(self) -> str:
-        parts = []
-        for launch in self.launches:
-            parts.append(f"launch {launch.name}")
-            parts.append(print_node(launch.body, "  "))
-        return "\n".join(parts)
+        return "\n".join(_print_step(step, "") for step in self.steps)
+
+
+def _map_launches(
+    steps: tuple[Step, ...], function: Callable[[Launch], Launch]
+) -> tuple[Step, ...]:
+    return tuple(
+        HostLoop(step.iname, _map_launches(step.steps, function))
+        if isinstance(step, HostLoop)
+        else function(step)
+        for step in steps
+    )
+
+
+def _launches(steps: Iterable[Step]) -> Iterator[Launch]:
+    for step in steps:
+        if isinstance(step, HostLoop):
+            yield from _launches(step.steps)
+        else:
+            yield step
+
+
+def _host_inames(steps: Iterable[Step]) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, HostLoop):
+            yield step.iname
+            yield from _host_inames(step.steps)
+
+
+def _print_step(step: Step, indent: str) -> str:
+    if isinstance(step, Launch):
+        return f"{indent}launch {step.name}\n" + print_node(step.body, indent + "  ")
+    inner = [_print_step(child, indent + "  ") for child in step.steps]
+    return "\n".join((f"{indent}host for {step.iname}", *inner))
 
 
 def print_node(node: Node, indent: str = "") -> str:

@@ -1,48 +1,38 @@
-"""Code trees to cgen trees, and a whole kernel to its module."""
+"""A whole kernel to its module: texts, arguments, launches."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import cgen
-import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
-from kgen.analysis.signs import Interval
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    DeviceFunction,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-)
+from kgen.ast.nodes import DeviceFunction, Node
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
+from kgen.ir.domain import Set
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import conditions_of
-from kgen.ir.tags import FoundInCallTag
-from kgen.ir.types import INT64, AddressSpace, NumpyType
+from kgen.ir.tags import FoundInCallTag, HostLoopTag
+from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.access import is_pointer
 from kgen.targets.base import CFamilyTarget
+from kgen.targets.bodies import body_of
 from kgen.targets.cexpr import ExpressionWriter
-from kgen.targets.declarations import declare_at_top, needs_braces, place
+from kgen.targets.host import host_driver, host_steps
 from kgen.targets.module import ArgumentInfo, Launch, Module
 from kgen.targets.preamble import Preamble, Rank
-from kgen.targets.signature import declare_function, host_driver, parameters_of
-from kgen.targets.statements import declare_and_assign, statements_of
+from kgen.targets.signature import declare_function, parameters_of
 
 __all__ = ["emit_module"]
 
 
-def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Module:
-    """Write the code of *functions*, which together run *kernel*.
+def emit_module(
+    kernel: LoopKernel, functions: tuple[DeviceFunction, ...], host: Node, assumptions: Set
+) -> Module:
+    """Write the code of *functions*, which together run *kernel*, in the order of *host*.
+
+    Callers must keep to the *assumptions*.
 
     The kernel's types and shapes are known, and its reductions realized. Conditions of
     instructions stand in the trees.
@@ -58,7 +48,7 @@ def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Mo
     bodies: list[cgen.Generable] = []
     heads: list[cgen.FunctionDeclaration] = []
     for function in functions:
-        block = cgen.Block(_FunctionEmitter(writer, function).statements())
+        block = cgen.Block(body_of(writer, function))
         heads.append(declare_function(writer, function))
         bodies += [cgen.Line(), cgen.FunctionBody(heads[-1], block)]
     _refuse_hidden_names(kernel, target, preamble)
@@ -67,26 +57,31 @@ def emit_module(kernel: LoopKernel, functions: tuple[DeviceFunction, ...]) -> Mo
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
-    host = host_driver(writer, functions, launches)
+    driver = host_driver(writer, functions, launches, host)
     return Module(
         name=kernel.name,
         device_source=str(cgen.Module([*top, *(bodies if top else bodies[1:])])),
-        host_source="" if host is None else str(host.body),
-        header="\n".join(f"{head}" for head in (heads if host is None else [host.head])),
+        host_source="" if driver is None else str(driver.body),
+        header="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
         arguments=tuple(_argument_infos(writer)),
-        launches=launches if host is None else (host.launch,),
-        conditions=_conditions(kernel),
+        steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
+        conditions=_conditions(kernel, assumptions),
     )
 
 
-def _conditions(kernel: LoopKernel) -> tuple[Expr, ...]:
+def _conditions(kernel: LoopKernel, assumptions: Set) -> tuple[Expr, ...]:
     """Return the assumptions on value arguments, which a caller must keep to."""
-    values = {arg.name for arg in kernel.args if isinstance(arg, ValueArg)}
+    values = {arg.name for arg in _passed(kernel) if isinstance(arg, ValueArg)}
     return tuple(
         condition
-        for condition in conditions_of(kernel.assumptions)
+        for condition in conditions_of(assumptions)
         if values.issuperset(variable_names(condition))
     )
+
+
+def _passed(kernel: LoopKernel) -> Iterable[ArrayArg | ValueArg]:
+    """Return the arguments without the variables of loops on the host."""
+    return (arg for arg in kernel.args if HostLoopTag() not in arg.tags)
 
 
 def _refuse_reserved_words(kernel: LoopKernel, target: CFamilyTarget) -> None:
@@ -122,7 +117,7 @@ def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
     """Describe what a caller passes, then the global temporaries that the runtime allocates."""
     kernel = writer.kernel
     written = kernel.get_written_variables()
-    for arg in kernel.args:
+    for arg in _passed(kernel):
         assert isinstance(arg.dtype, NumpyType)
         if isinstance(arg, ValueArg):
             yield ArgumentInfo(
@@ -166,144 +161,5 @@ def _array_info(
         offset=writer.accesses.offsets.get(array.name),
         address_space=space,
         is_temporary=is_temporary,
+        alignment=writer.accesses.alignments.get(array.name, 1),
     )
-
-
-class _FunctionEmitter:
-    """Writes the body of one function."""
-
-    def __init__(self, writer: ExpressionWriter, function: DeviceFunction) -> None:
-        self.writer = writer
-        self.function = function
-        self.kernel = writer.kernel
-        self.placement = place(self.kernel, function)
-        self.runs = 0
-        self.scope: dict[str, Interval] = {}
-
-    def statements(self) -> list[cgen.Generable]:
-        """Return the declarations at the top and the statements below."""
-        self._find_long_names(self.function.body)
-        declared = [declare_at_top(self.writer, name) for name in self.placement.top]
-        top: list[cgen.Generable] = [line for line in declared if line is not None]
-        if top:
-            top.append(cgen.Line())
-        self._emit(self.function.body, top)
-        return top
-
-    def _find_long_names(self, node: Node) -> None:
-        if isinstance(node, For | Let) and node.dtype == INT64:
-            self.writer.integers.long_names.add(node.iname if isinstance(node, For) else node.name)
-        for child in children_of(node):
-            self._find_long_names(child)
-
-    def _emit(self, node: Node, out: list[cgen.Generable]) -> None:
-        """Append the statements of *node* to *out*."""
-        match node:
-            case Block():
-                for at, child in enumerate(node.children):
-                    if needs_braces(node.children, at):
-                        inner: list[cgen.Generable] = []
-                        self._emit(child, inner)
-                        out.append(cgen.Block(inner))
-                    else:
-                        self._emit(child, out)
-            case Run():
-                self._run(node, out)
-            case For():
-                out.extend(self._for(node))
-            case If():
-                out.append(self._if(node))
-            case Let():
-                self._outside()
-                name = self.writer.type_name(node.dtype)
-                value = self._value(node.value, node.dtype)
-                declaration = cgen.Const(cgen.Value(name, node.name))
-                out.append(cgen.Initializer(declaration, value))
-                with self._in_scope(node.name, self.writer.signs.interval(node.value)):
-                    self._emit(node.body, out)
-            case Barrier():
-                out.append(self._barrier(node))
-            case Comment():
-                out.append(cgen.LineComment(node.text))
-                self._emit(node.body, out)
-
-    def _outside(self) -> None:
-        """Tell the writer that variables have no values: bounds and conditions of the tree."""
-        self.writer.enter(frozenset(), {})
-        self.writer.signs.scope = self.scope
-
-    @contextlib.contextmanager
-    def _in_scope(self, name: str, values: Interval) -> Iterator[None]:
-        """Let a variable have some values in bounds and conditions below."""
-        around, self.scope = self.scope, {**self.scope, name: values}
-        yield
-        self.scope = around
-
-    def _for(self, node: For) -> list[cgen.Generable]:
-        self._outside()
-        first = self._value(node.first, node.dtype)
-        start = f"{self.writer.type_name(node.dtype)} {node.iname} = {first}"
-        condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
-        step = f"++{node.iname}" if node.step == 1 else f"{node.iname} += {node.step}"
-        signs = self.writer.signs
-        stop = signs.interval(node.stop).high
-        values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
-        with self._in_scope(node.iname, values):
-            body = self._body(node.body)
-        loop = cgen.For(cgen.Line(start), cgen.Line(condition), cgen.Line(step), body)
-        comment = node.comment
-        if comment is None and self.kernel.options.annotate_inames:
-            comment = f"loop over '{node.iname}'"
-        return [loop] if comment is None else [cgen.LineComment(comment), loop]
-
-    def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
-        """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
-        is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
-        return self.writer.integers.text(value, prec, wide=is_wide)
-
-    def _if(self, node: If) -> cgen.Generable:
-        self._outside()
-        condition = cgen.Line(self.writer.condition(node.condition))
-        body = self._body(node.body)
-        if node.orelse is None:
-            return cgen.If(condition, body)
-        if not isinstance(body, cgen.Block):
-            body = cgen.Block([body])  # an else belongs to the nearest if
-        return cgen.If(condition, body, self._body(node.orelse))
-
-    def _body(self, node: Node) -> cgen.Generable:
-        """Return the statements of *node*, in braces unless there is just one."""
-        inner: list[cgen.Generable] = []
-        self._emit(node, inner)
-        if len(inner) == 1 and isinstance(inner[0], _SINGLE):
-            return inner[0]
-        return cgen.Block(inner)
-
-    def _barrier(self, node: Barrier) -> cgen.Generable:
-        text = self.writer.target.barriers.get(node.memory)
-        if text is None:
-            raise CodegenError(
-                message(
-                    f"{self.writer.target.language} has no work-items that could wait for each "
-                    "other",
-                    kernel=self.kernel.name,
-                    because=f"a barrier is needed {node.reason}",
-                    hint="take the tags 'l.N' and 'g.N' off with untag_inames, or choose a "
-                    "target that has them",
-                )
-            )
-        return cgen.Line(f"{text};  // {node.reason}" if node.reason else f"{text};")
-
-    def _run(self, node: Run, out: list[cgen.Generable]) -> None:
-        insn = self.kernel.id_to_insn[node.insn_id]
-        self.writer.enter(insn.within_inames, node.values)
-        self.writer.signs.scope = None
-        declared = self.placement.first.get(self.runs)
-        self.runs += 1
-        if declared is not None:
-            out.extend(declare_and_assign(self.writer, insn, *declared))
-        else:
-            out.extend(statements_of(self.writer, insn))
-
-
-_SINGLE = (cgen.Assign, cgen.Statement, cgen.For, cgen.If, cgen.Block, cgen.Line)

@@ -13,11 +13,13 @@ from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
-from kgen.ast.nodes import DeviceFunction, print_tree
+from kgen.ast.host import build_host
+from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
+from kgen.schedule.host import on_device
 from kgen.schedule.liveness import refuse_undefined
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Schedule
@@ -40,6 +42,8 @@ class Lowered:
     kernel: LoopKernel
     schedule: Schedule
     functions: tuple[DeviceFunction, ...]
+    #: the order of the functions, as code of the host
+    host: Node
 
 
 def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> LoopKernel:
@@ -88,13 +92,15 @@ def lower(
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = _prepare(kernel, dtypes, observe)
     schedule = schedule_kernel(kernel, sequential_axes=not target.has_hardware_axes)
-    refuse_undefined(kernel, schedule)
     if observe is not None:
         observe("schedule", str(schedule))
+    host = build_host(kernel, schedule)
+    kernel = on_device(kernel, schedule.host_inames)
+    refuse_undefined(kernel, schedule)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))
-    return Lowered(kernel, schedule, functions)
+    return Lowered(kernel, schedule, functions, host)
 
 
 def generate_module(
@@ -107,7 +113,9 @@ def generate_module(
     if isinstance(unit, TranslationUnit):
         unit = unit[entrypoint] if entrypoint is not None else unit.default_entrypoint
     lowered = lower(unit, dtypes, observe)
-    module = emit_module(lowered.kernel, lowered.functions)
+    module = emit_module(
+        lowered.kernel, lowered.functions, lowered.host, unit.assumptions
+    )
     if observe is not None:
         observe("code", module.device_source)
     return module

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,8 @@ class ArgumentInfo:
     #: never passed by the caller: a global temporary, which the runtime allocates, or a
     #: number that it finds from the shapes and strides of arrays
     is_temporary: bool = False
+    #: the bytes of which the address of the first element is a multiple
+    alignment: int = 1
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,37 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class HostLoop:
+    """``for name = first, first + step .. stop - 1`` on the host: steps in every iteration.
+
+    The device functions take *name* as a parameter of type *dtype*.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    first: Expr
+    stop: Expr
+    step: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class HostIf:
+    """Steps that the host takes where a condition on parameters and its loops holds."""
+
+    condition: Expr
+    steps: tuple[Step, ...]
+
+
+#: What the host does in a call.
+Step: TypeAlias = Launch | HostLoop | HostIf
+
+
+@dataclass(frozen=True)
 class Module:
     """Generated code with all that is needed to run it.
 
-    ``arguments`` are in the caller's order; ``launches`` run one after the other.
+    ``arguments`` are in the caller's order; ``steps`` run one after the other.
     ``conditions`` on the value arguments are what the code was generated for.
     """
 
@@ -58,6 +88,24 @@ class Module:
     host_source: str
     header: str
     arguments: tuple[ArgumentInfo, ...]
-    launches: tuple[Launch, ...]
+    steps: tuple[Step, ...]
     build_options: tuple[str, ...] = ()
     conditions: tuple[Expr, ...] = ()
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches, in the order of the text."""
+        return tuple(step for step in every_step(self.steps) if isinstance(step, Launch))
+
+    @property
+    def host_loops(self) -> tuple[HostLoop, ...]:
+        """All loops on the host, outer ones first."""
+        return tuple(step for step in every_step(self.steps) if isinstance(step, HostLoop))
+
+
+def every_step(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield all steps, those inside of others after these."""
+    for step in steps:
+        yield step
+        if not isinstance(step, Launch):
+            yield from every_step(step.steps)

@@ -69,7 +69,7 @@ def module(
         host_source="",
         header="",
         arguments=arguments,
-        launches=launches or (Launch("f", names, grid, local),),
+        steps=launches or (Launch("f", names, grid, local),),
     )
 
 

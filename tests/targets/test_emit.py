@@ -67,7 +67,7 @@ def emit(
         tuple(sorted(set(knl.temporary_variables) - set(arguments))),
         tuple(knl.id_to_insn),
     )
-    return emit_module(knl, (function,), Run(function.name, {}))
+    return emit_module(knl, (function,), Run(function.name, {}), knl.assumptions)
 
 
 def lines(knl: LoopKernel, body: Node) -> list[str]:
@@ -403,7 +403,7 @@ def test_several_functions_get_a_host_function_in_c() -> None:
         return DeviceFunction(name, loop(run(insn)), (), (), ("a", "out", "n"), (), (insn,))
 
     host = Block((Run("k", {}), Run("k_0", {})))
-    module = emit_module(knl, (function("k", "x"), function("k_0", "y")), host)
+    module = emit_module(knl, (function("k", "x"), function("k_0", "y")), host, knl.assumptions)
     assert module.host_source.split("\n") == [
         "void k_all(float const *__restrict__ a, float *__restrict__ out, int const n)",
         "{",

@@ -95,8 +95,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             self.take_launcher(free),
             *self.choose_events(),
         ]
-        for number, launch in enumerate(self.module.launches):
-            body += self.launch(number, launch)
+        body += self.launch_all()
         return [
             *body,
             *self.record_events(),
@@ -236,14 +235,23 @@ class OpenCLWrapperBuilder(WrapperBuilder):
 
     # -- launches ---------------------------------------------------------------------------
 
+    def launch_all(self) -> list[ast.stmt]:
+        """Make all launches; where a loop on the host makes none, there is an event all the same.
+        """
+        steps = self.module.steps
+        body = self.take_steps(steps)
+        if any(isinstance(step, Launch) for step in steps):
+            return body
+        marker = call(self.known("marker", cl.enqueue_marker), name("queue"), name("wait_for"))
+        is_missing = compare(name(EVENT), "is", NONE)
+        return [assign(EVENT, NONE), *body, if_(is_missing, [assign(EVENT, marker)])]
+
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         """Set the parameters of a function and enqueue it, after the one before.
 
         An empty grid is not enqueued, which OpenCL refuses; but there is an event of it.
         """
-        wait_for: ast.expr = name("wait_for")
-        if number:
-            wait_for = ast.List([name(EVENT)], ast.Load())
+        wait_for = name("wait_for")
         local = launch.locals or (1,)
         local = (*local, *(1 for _ in launch.groups[len(local) :]))
         size = attribute(name(LAUNCHER), f"size{number}")
@@ -261,7 +269,10 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             marker = call(self.known("marker", cl.enqueue_marker), name("queue"), wait_for)
             is_empty = compare(size, "is", NONE)
             enqueue = if_(is_empty, [assign(EVENT, marker)], [enqueue])
-        return [*self.set_parameters(number, launch, local), enqueue]
+        body = [*self.set_parameters(number, launch, local), enqueue]
+        if self.module.steps != (launch,):
+            body.append(assign("wait_for", ast.List([name(EVENT)], ast.Load())))
+        return body
 
     def set_parameters(self, number: int, launch: Launch, local: tuple[int, ...]) -> list[ast.stmt]:
         """Set all parameters and the grid, or only arrays where the integers are as last time."""

@@ -1,0 +1,220 @@
+"""Code trees to statements: the body of one function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
+
+from kgen.analysis.signs import Interval
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    children_of,
+)
+from kgen.errors import CodegenError, message
+from kgen.ir.expr import Expr
+from kgen.ir.types import INT64, NumpyType
+from kgen.targets.cexpr import ExpressionWriter
+from kgen.targets.declarations import Placement, declare_at_top, needs_braces, place
+from kgen.targets.statements import declare_and_assign, statements_of
+from kgen.targets.vectors import lanes_at, vector_statements
+
+__all__ = ["BodyEmitter", "body_of"]
+
+
+def body_of(writer: ExpressionWriter, function: DeviceFunction) -> list[cgen.Generable]:
+    """Return the declarations at the top of a device function and the statements below."""
+    return _DeviceEmitter(writer, place(writer.kernel, function)).statements(function.body)
+
+
+class BodyEmitter:
+    """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say."""
+
+    def __init__(self, writer: ExpressionWriter) -> None:
+        self.writer = writer
+        self.kernel = writer.kernel
+        self.scope: dict[str, Interval] = {}
+
+    def statements(self, body: Node) -> list[cgen.Generable]:
+        """Return the statements of a function's body."""
+        self._find_long_names(body)
+        result: list[cgen.Generable] = []
+        self._emit(body, result)
+        return result
+
+    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+        """Append the statements of *node* to *out*."""
+        raise NotImplementedError
+
+    def _find_long_names(self, node: Node) -> None:
+        if isinstance(node, For | Let) and node.dtype == INT64:
+            self.writer.integers.long_names.add(node.iname if isinstance(node, For) else node.name)
+        for child in children_of(node):
+            self._find_long_names(child)
+
+    def _emit(self, node: Node, out: list[cgen.Generable]) -> None:
+        """Append the statements of *node* to *out*."""
+        match node:
+            case Block():
+                at = 0
+                while at < len(node.children):
+                    taken = self.together(node.children, at, out)
+                    if taken == 0:
+                        self._child(node.children, at, out)
+                    at += max(1, taken)
+            case Run():
+                self.run(node, out)
+            case For():
+                out.extend(self._for(node))
+            case If():
+                out.append(self._if(node))
+            case Let():
+                self.outside()
+                name = self.writer.type_name(node.dtype)
+                value = self._value(node.value, node.dtype)
+                declaration = cgen.Const(cgen.Value(name, node.name))
+                out.append(cgen.Initializer(declaration, value))
+                with self._in_scope(node.name, self.writer.signs.interval(node.value)):
+                    self._emit(node.body, out)
+            case Barrier():
+                out.append(self._barrier(node))
+            case Comment():
+                out.append(cgen.LineComment(node.text))
+                self._emit(node.body, out)
+
+    def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
+        """Append the statements of several nodes from ``nodes[at]`` on, if they are made as one.
+
+        Returns how many.
+        """
+        return 0
+
+    def _child(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> None:
+        if needs_braces(nodes, at):
+            inner: list[cgen.Generable] = []
+            self._emit(nodes[at], inner)
+            out.append(cgen.Block(inner))
+        else:
+            self._emit(nodes[at], out)
+
+    def outside(self) -> None:
+        """Tell the writer that variables have no values: bounds and conditions of the tree."""
+        self.writer.enter(frozenset(), {})
+        self.writer.signs.scope = self.scope
+
+    @contextlib.contextmanager
+    def _in_scope(self, name: str, values: Interval) -> Iterator[None]:
+        """Let a variable have some values in bounds and conditions below."""
+        around, self.scope = self.scope, {**self.scope, name: values}
+        yield
+        self.scope = around
+
+    def _for(self, node: For) -> list[cgen.Generable]:
+        self.outside()
+        first = self._value(node.first, node.dtype)
+        start = f"{self.writer.type_name(node.dtype)} {node.iname} = {first}"
+        condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
+        step = f"++{node.iname}" if node.step == 1 else f"{node.iname} += {node.step}"
+        signs = self.writer.signs
+        stop = signs.interval(node.stop).high
+        values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
+        with self._in_scope(node.iname, values):
+            body = self._body(node.body)
+        loop = cgen.For(cgen.Line(start), cgen.Line(condition), cgen.Line(step), body)
+        comment = node.comment
+        if comment is None and self.kernel.options.annotate_inames:
+            comment = f"loop over '{node.iname}'"
+        return [loop] if comment is None else [cgen.LineComment(comment), loop]
+
+    def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
+        """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
+        is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
+        return self.writer.integers.text(value, prec, wide=is_wide)
+
+    def _if(self, node: If) -> cgen.Generable:
+        self.outside()
+        condition = cgen.Line(self.writer.condition(node.condition))
+        body = self._body(node.body)
+        if node.orelse is None:
+            return cgen.If(condition, body)
+        if not isinstance(body, cgen.Block):
+            body = cgen.Block([body])  # an else belongs to the nearest if
+        return cgen.If(condition, body, self._body(node.orelse))
+
+    def _body(self, node: Node) -> cgen.Generable:
+        """Return the statements of *node*, in braces unless there is just one."""
+        inner: list[cgen.Generable] = []
+        self._emit(node, inner)
+        if len(inner) == 1 and isinstance(inner[0], _SINGLE):
+            return inner[0]
+        return cgen.Block(inner)
+
+    def _barrier(self, node: Barrier) -> cgen.Generable:
+        text = self.writer.target.barriers.get(node.memory)
+        if text is None:
+            raise CodegenError(
+                message(
+                    f"{self.writer.target.language} has no work-items that could wait for each "
+                    "other",
+                    kernel=self.kernel.name,
+                    because=f"a barrier is needed {node.reason}",
+                    hint="take the tags 'l.N' and 'g.N' off with untag_inames, or choose a "
+                    "target that has them",
+                )
+            )
+        return cgen.Line(f"{text};  // {node.reason}" if node.reason else f"{text};")
+
+
+class _DeviceEmitter(BodyEmitter):
+    """Writes the body of a device function, whose runs are instructions."""
+
+    def __init__(self, writer: ExpressionWriter, placement: Placement) -> None:
+        super().__init__(writer)
+        self.placement = placement
+        self.runs = 0
+
+    def statements(self, body: Node) -> list[cgen.Generable]:
+        """Return the declarations at the top and the statements below."""
+        declared = [declare_at_top(self.writer, name) for name in self.placement.top]
+        top: list[cgen.Generable] = [line for line in declared if line is not None]
+        if top:
+            top.append(cgen.Line())
+        return [*top, *super().statements(body)]
+
+    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+        insn = self.kernel.id_to_insn[node.insn_id]
+        self.writer.enter(insn.within_inames, node.values)
+        self.writer.signs.scope = None
+        declared = self.placement.first.get(self.runs)
+        self.runs += 1
+        if declared is not None:
+            out.extend(declare_and_assign(self.writer, insn, *declared))
+        else:
+            out.extend(statements_of(self.writer, insn))
+
+    def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
+        """Append the lanes of a vector."""
+        lanes = lanes_at(self.kernel, nodes, at)
+        if lanes is None or self.runs in self.placement.first:
+            return 0
+        self.writer.signs.scope = None
+        statements = vector_statements(self.writer, lanes)
+        if statements is None:
+            return 0
+        self.runs += len(lanes.values)
+        out.extend(statements)
+        return len(lanes.values)
+
+
+_SINGLE = (cgen.Assign, cgen.Statement, cgen.For, cgen.If, cgen.Block, cgen.Line)
