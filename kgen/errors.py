@@ -130,6 +130,10 @@ class WriteRaceConditionWarning(KgenWarning):
     """A write that several work-items may do to one element."""
 
 
+class VectorizationWarning(KgenWarning):
+    """A loop tagged ``vec`` whose lanes touch memory one by one."""
+
+
 class DirectCallUncachedWarning(KgenWarning):
     """A call of a kernel object that had to generate code again."""
 

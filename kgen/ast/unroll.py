@@ -145,7 +145,7 @@ class _Expander:
             self._check_count(loop, len(values))
             return Block(tuple(bind(body, loop.iname, value) for value in values))
         values, are_steps = self._values(loop)
-        copies = []
+        copies: list[tuple[Expr, Node]] = []
         for value in values:
             guard = conjunction(
                 [
@@ -155,11 +155,33 @@ class _Expander:
                     or not self.facts.imply(_without_trunc(condition))
                 ]
             )
-            if guard is False:
-                continue
-            copy = bind(body, loop.iname, value)
-            copies.append(copy if guard is True else If(guard, copy))
-        return Block(tuple(copies))
+            if guard is not False:
+                copies.append((guard, bind(body, loop.iname, value)))
+        if self.kernel.has_tag(loop.iname, VectorizeTag):
+            return self._lanes(copies)
+        return _guarded(copies)
+
+    def _lanes(self, copies: list[tuple[Expr, Node]]) -> Node:
+        """Tell apart whether all lanes of a vector run, which needs one condition, or only some.
+
+        ::
+
+            if (4*i < n) a; if (4*i + 1 < n) b;  =>  if (4*i + 1 < n) { a; b; } else if (4*i < n) a;
+        """
+        guards = [guard for guard, _ in copies if guard is not True]
+        if not guards:
+            return _guarded(copies)
+        last = guards[-1]
+        if not self._all_follow(last, guards):
+            return _guarded(copies)
+        together = Block(tuple(node for _, node in copies))
+        if guards[0] is copies[0][0] and self._all_follow(guards[0], [last]):
+            return If(guards[0], together)
+        return If(last, together, _guarded(copies[:-1] if copies[-1][0] is last else copies))
+
+    def _all_follow(self, condition: Expr, guards: list[Expr]) -> bool:
+        known = self.facts.with_(_without_trunc(condition))
+        return all(known.imply(_without_trunc(guard)) for guard in guards)
 
     def _values(self, loop: For) -> tuple[list[Expr], bool]:
         """Return values among which are all that the loop takes, for fixed loops around.
@@ -210,6 +232,10 @@ class _Expander:
             *(move_to_sides(value, ">=", bottom) for bottom in bottoms),
             *(move_to_sides(value, "<", top) for top in tops),
         ]
+
+
+def _guarded(copies: list[tuple[Expr, Node]]) -> Node:
+    return Block(tuple(node if guard is True else If(guard, node) for guard, node in copies))
 
 
 class _TruncRemover(IdentityMapper):

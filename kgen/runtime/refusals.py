@@ -247,7 +247,8 @@ class CallChecker:
         offsets = frozenset(
             name
             for name, arg in arrays.items()
-            if getattr(given[name], "offset", 0) and arg.offset is None
+            if arg.offset is None
+            and (getattr(given[name], "offset", 0) or not _is_aligned(arg, given[name]))
         )
         return FreeLayout(strides, offsets)
 
@@ -276,3 +277,12 @@ def _sizes_text(exprs: tuple[Expr, ...], sizes: Mapping[str, Any]) -> str:
     names = [name for name in variable_names(*exprs) if name in sizes]
     shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
     return f", with {shown}" if shown else ""
+
+
+def address_of(array: Any) -> int:
+    """Return the address of a CUDA array; 0, which has any alignment, of others."""
+    return int(getattr(array, "gpudata", None) or 0)
+
+
+def _is_aligned(arg: ArgumentInfo, array: Any) -> bool:
+    return address_of(array) % arg.alignment == 0

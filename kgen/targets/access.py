@@ -66,6 +66,8 @@ class AccessWriter:
         self._indices: dict[_Key, tuple[Expr, Expr]] = {}
         self._texts: dict[_Key, str] = {}
         self._is_wide: dict[str, bool] = {}
+        #: The bytes to which arrays must be aligned, where the code relies on that.
+        self.alignments: dict[str, int] = {}
         #: Of the statement at hand: arrays are often accessed alike.
         self._values: Mapping[str, Expr] = {}
         self._index_texts: dict[tuple[Expr, bool], str] = {}
@@ -92,13 +94,25 @@ class AccessWriter:
         values: Mapping[str, Expr],
     ) -> str:
         name = _name_of(access)
+        return f"{name}[{self._index_text(self._index(access, inames), values, self._wide(name))}]"
+
+    def linear_index(
+        self,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> Expr:
+        """Return the number of the element, counted from where the array begins."""
+        return simplify(self._index(access, inames), values)
+
+    def _index(self, access: p.Subscript | LinearSubscript, inames: frozenset[str]) -> Expr:
         known = self._indices.get((id(access), inames))
         if known is None:
             index = self._linear_index(access)
             if _has_division(index):
                 index = _ProvenDivisions(self.signs, inames)(index)
             known = self._indices[id(access), inames] = (access, index)
-        return f"{name}[{self._index_text(known[1], values, self._wide(name))}]"
+        return known[1]
 
     def _index_text(self, index: Expr, values: Mapping[str, Expr], wide: bool) -> str:
         if values is not self._values:

@@ -17,6 +17,7 @@ from kgen.ir.types import KgenType
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.functions import FunctionNames
 from kgen.targets.preamble import Need
+from kgen.targets.vector_types import Vectors
 
 __all__ = ["CFamilyTarget", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
 
@@ -89,6 +90,8 @@ class CFamilyTarget(Target):
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: How memory that work-items share is updated in one step.
     atomics: ClassVar[AtomicFunctions] = CAtomics()
+    #: Types for several numbers, where memory is accessed in them.
+    vectors: ClassVar[Vectors | None] = None
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
     #: What makes a complex number of two real ones, by type.
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}

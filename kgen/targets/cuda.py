@@ -16,6 +16,7 @@ from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, Rank, include
+from kgen.targets.vector_types import CudaVectors, Vectors
 
 __all__ = ["CudaTarget", "PyCudaTarget"]
 
@@ -84,6 +85,7 @@ class CudaTarget(CFamilyTarget):
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = CudaAtomics()
+    vectors: ClassVar[Vectors | None] = CudaVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.CLASS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {

@@ -15,6 +15,7 @@ from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, Rank, include
+from kgen.targets.vector_types import OpenCLVectors, Vectors
 
 __all__ = ["OpenCLTarget", "PyOpenCLTarget"]
 
@@ -84,6 +85,7 @@ class OpenCLTarget(CFamilyTarget):
     }
     functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = OpenCLAtomics()
+    vectors: ClassVar[Vectors | None] = OpenCLVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "cfloat_new", "complex128": "cdouble_new"}

@@ -1,0 +1,46 @@
+"""Which subscripts are multiples of a number, as the assumptions on parameters have it."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import set_from_condition
+
+__all__ = ["unaligned_part"]
+
+
+def unaligned_part(kernel: LoopKernel, index: Expr, modulus: int) -> Expr:
+    """Return what of *index* is not known to be a multiple of *modulus*: 0 if all of it is.
+
+    Of ``4*i + n*j + 1`` that is ``n*j + 1`` for 4, and ``1`` where the assumptions say that ``n``
+    is a multiple of 4.
+    """
+    form = linear_form(index)
+    rest: list[Expr] = []
+    for coefficient, atom in form.terms:
+        needed = modulus // gcd(coefficient, modulus)
+        factors = atom.children if isinstance(atom, p.Product) else (atom,)
+        if needed > 1 and not any(_is_multiple(kernel, factor, needed) for factor in factors):
+            rest.append(p.Product((coefficient, atom)))
+    return simplify(p.Sum((*rest, form.constant % modulus)))
+
+
+def _is_multiple(kernel: LoopKernel, factor: Expr, number: int) -> bool:
+    """Tell whether the assumptions make *factor* a multiple of *number*."""
+    known = kernel.assumptions
+    names = variable_names(factor)
+    if not names or any(known.find_dim_by_name(isl.dim_type.param, n) < 0 for n in names):
+        return False
+    condition = p.Comparison(p.Remainder(factor, number), "==", 0)
+    try:
+        multiples = set_from_condition(known.get_space(), condition)
+    except ExpressionToAffineConversionError:
+        return False
+    return bool(known.params().is_subset(multiples.params()))
