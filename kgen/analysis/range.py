@@ -173,7 +173,8 @@ class Ranges:
         if self.kernel.index_dtype.itemsize > 4:
             return self.kernel.index_dtype
         values = self.kernel.domain_of((iname,)).intersect_params(self._context)
-        return INT32 if _fits(values, 0, 1) else INT64
+        # -2**31, which data may be, is a value like any other: nothing is negated in a loop
+        return INT32 if _fits(values, 1, 1) else INT64
 
     def _find_index_type(self, array: ArrayBase) -> NumpyType:
         if self.kernel.index_dtype.itemsize > 4:

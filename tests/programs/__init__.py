@@ -1,0 +1,1 @@
+"""Programs as scientific codes have them, on the host and on OpenCL against numpy."""
