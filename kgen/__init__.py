@@ -31,7 +31,9 @@ from kgen.errors import (
     TypeInferenceFailure,
     UnscheduledInstructionError,
     VariableAccessNotOrdered,
+    VectorizationWarning,
     WriteRaceConditionWarning,
+    WriteRaceError,
 )
 from kgen.frontend import (
     make_function,
@@ -315,8 +317,10 @@ __all__ = [
     "UseStreamingStoreTag",
     "ValueArg",
     "VarAtomicity",
+    "VectorizationWarning",
     "VariableAccessNotOrdered",
     "WriteRaceConditionWarning",
+    "WriteRaceError",
     "add_and_infer_dtypes",
     "add_barrier",
     "add_dependency",

@@ -25,7 +25,9 @@ from kgen.errors import (
     TypeInferenceFailure,
     UnscheduledInstructionError,
     VariableAccessNotOrdered,
+    VectorizationWarning,
     WriteRaceConditionWarning,
+    WriteRaceError,
 )
 
 __all__ = [
@@ -51,5 +53,7 @@ __all__ = [
     "TypeInferenceFailure",
     "UnscheduledInstructionError",
     "VariableAccessNotOrdered",
+    "VectorizationWarning",
     "WriteRaceConditionWarning",
+    "WriteRaceError",
 ]

@@ -248,7 +248,7 @@ class CallChecker:
             name
             for name, arg in arrays.items()
             if arg.offset is None
-            and (getattr(given[name], "offset", 0) or not _is_aligned(arg, given[name]))
+            and (getattr(given[name], "offset", 0) != 0 or not _is_aligned(arg, given[name]))
         )
         return FreeLayout(strides, offsets)
 
