@@ -29,7 +29,9 @@ __all__ = [
     "TypeInferenceFailure",
     "UnscheduledInstructionError",
     "VariableAccessNotOrdered",
+    "VectorizationWarning",
     "WriteRaceConditionWarning",
+    "WriteRaceError",
     "message",
     "near_names",
     "warn",
@@ -96,6 +98,10 @@ class MissingBarrierError(ScheduleError):
 
 class MissingDefinitionError(ScheduleError):
     """A variable that is read where no value can have reached it."""
+
+
+class WriteRaceError(ScheduleError):
+    """A write of different values that several work-items do to one element."""
 
 
 class VariableAccessNotOrdered(ScheduleError):
