@@ -161,6 +161,9 @@ from kgen.transforms.affine import (
     affine_map_inames,
     map_domain,
 )
+from kgen.transforms.buffer import (
+    buffer_array,
+)
 from kgen.transforms.data import (
     add_dtypes,
     register_preamble_generators,
@@ -335,6 +338,7 @@ __all__ = [
     "auto",
     "auto_test_vs_ref",
     "chunk_iname",
+    "buffer_array",
     "clear_in_mem_caches",
     "duplicate_inames",
     "expand_subst",

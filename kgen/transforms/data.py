@@ -245,7 +245,7 @@ def set_temporary_address_space(
     >>> knl.default_entrypoint.temporary_variables["t"].address_space.name
     'LOCAL'
     """
-    space = _read_address_space(address_space)
+    space = read_address_space(address_space)
     changed = {
         name: _require_temporary(kernel, name).copy(address_space=space)
         for name in split_names(temp_var_names)
@@ -253,7 +253,7 @@ def set_temporary_address_space(
     return _with_declarations(kernel, changed)
 
 
-def _read_address_space(given: AddressSpace | str) -> AddressSpace:
+def read_address_space(given: AddressSpace | str) -> AddressSpace:
     if isinstance(given, str):
         found = AddressSpace.__members__.get(given.strip().upper())
         if found is not None:
