@@ -12,10 +12,11 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
+from kgen.analysis.points import describe_pair, example
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.domain import Set, project_out_named, sample_point, to_named
+from kgen.ir.domain import Set, project_out_named, to_named
 from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -55,7 +56,7 @@ class Conflicts:
         self.kernel = kernel
         self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}
-        self._collisions: dict[object, bool] = {}
+        self._injective: dict[object, bool | None] = {}
         self._sets: dict[tuple[Access, str, tuple[str, ...]], Set] = {}
 
     @cached_property
@@ -92,19 +93,6 @@ class Conflicts:
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.point)
 
-    def race(self, insn_id: str) -> Conflict | None:
-        """Return a conflict of an instruction with itself: two work-items write one element.
-
-        What depends on data is taken to be right, and atomic accesses are.
-        """
-        if getattr(self.kernel.id_to_insn[insn_id], "atomicity", ()):
-            return None
-        for access in self.accesses.get(insn_id, ()):
-            loops = tuple(n for n in access.place.inames if n not in self.kernel.axes)
-            if access.is_write and self._collides(access, loops):
-                return self.between(access, access, loops, None)
-        return None
-
     def _is_atomic_update(self, access: Access) -> bool:
         """Tell whether *access* is part of an update in one step; others do not race with it."""
         insn = self.kernel.id_to_insn[access.insn_id]
@@ -116,22 +104,28 @@ class Conflicts:
             return access.is_write
         return access.index == index_of(insn.assignee)
 
-    def _collides(self, access: Access, loops: tuple[str, ...]) -> bool:
-        """Tell whether, for fixed *loops*, several work-items touch one element."""
-        key = (self._shape(access), loops)
-        found = self._collisions.get(key)
-        if found is None:
-            is_exact = self.footprints.domain(access.place)[1]
-            relation = self.footprints.relation(access) if is_exact else None
-            if relation is None:
-                return False
-            for name in loops:
+    def is_injective(self, access: Access) -> bool | None:
+        """Tell whether, for fixed loops, each work-item touches elements of its own.
+
+        ``None`` where that depends on data.
+        """
+        key = self._shape(access)
+        if key not in self._injective:
+            self._injective[key] = self._find_injective(access)
+        return self._injective[key]
+
+    def _find_injective(self, access: Access) -> bool | None:
+        relation = self.footprints.relation(access)
+        if relation is None:
+            return None
+        for name in access.place.inames:
+            if name not in self.kernel.axes:
                 at = relation.find_dim_by_name(isl.dim_type.in_, name)
                 end = relation.dim(_PARAM)
                 relation = relation.move_dims(_PARAM, end, isl.dim_type.in_, at, 1)
-            relation = relation.intersect_params(self.kernel.assumptions)
-            found = self._collisions[key] = not relation.is_injective()
-        return found
+        if relation.intersect_params(self.kernel.assumptions).is_injective():
+            return True
+        return False if self.footprints.domain(access.place)[1] else None
 
     def _shape(self, access: Access) -> object:
         return access.place, access.index
@@ -244,5 +238,4 @@ def _some_differ(named: Set, axes: Sequence[str]) -> Set | None:
 
 
 def _shown(named: Set) -> str:
-    point = sample_point(named) or {}
-    return ", ".join(f"{name} = {value}" for name, value in point.items())
+    return describe_pair(example(named))

@@ -7,11 +7,12 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from kgen.analysis.access import Access
-from kgen.errors import MissingBarrierError, WriteRaceConditionWarning, message, warn
+from kgen.errors import MissingBarrierError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import HardwareConcurrentTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
+from kgen.schedule.races import refuse_races
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
 
@@ -39,7 +40,8 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
     """Insert the local barriers that a launch needs.
 
     Raises :class:`MissingBarrierError` for a conflict between two work-groups: only a
-    global barrier, which ends the launch, orders those.
+    global barrier, which ends the launch, orders those. Raises :class:`WriteRaceError` for an
+    instruction that no barrier can order with itself.
     """
     parallel = any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames)
     if not parallel:
@@ -47,28 +49,8 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
     conflicts = Conflicts(kernel)
     if not conflicts.accesses:
         return root
-    _warn_of_races(conflicts, root)
+    refuse_races(conflicts, insn_ids(root))
     return _Inserter(kernel, conflicts).body(root, (), None)
-
-
-def _warn_of_races(conflicts: Conflicts, root: Node) -> None:
-    kernel = conflicts.kernel
-    for insn_id in insn_ids(root):
-        found = conflicts.race(insn_id)
-        if found is not None:
-            warn(
-                message(
-                    f"instruction '{insn_id}' writes elements of '{found.first.array}' from "
-                    "several work-items",
-                    kernel=kernel.name,
-                    point=found.point,
-                    hint="use all inames on hardware axes in the subscripts, or split the "
-                    "reduction, so that each work-item writes elements of its own",
-                ),
-                WriteRaceConditionWarning,
-                silencer=f"write_race({insn_id})",
-                silenced=kernel.silenced_warnings,
-            )
 
 
 class _Inserter:

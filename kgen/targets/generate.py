@@ -11,6 +11,7 @@ import numpy as np
 from kgen.analysis.address_space import find_address_spaces
 from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.infer import infer_types
+from kgen.analysis.ordering import refuse_unordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
 from kgen.ast.host import build_host
@@ -19,6 +20,7 @@ from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
+from kgen.schedule.definition import refuse_reads_before_writes
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import refuse_undefined
 from kgen.schedule.place import schedule_kernel
@@ -91,12 +93,14 @@ def lower(
     if not isinstance(target, Target):
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = _prepare(kernel, dtypes, observe)
+    refuse_unordered(kernel)
     schedule = schedule_kernel(kernel, sequential_axes=not target.has_hardware_axes)
     if observe is not None:
         observe("schedule", str(schedule))
     host = build_host(kernel, schedule)
     kernel = on_device(kernel, schedule.host_inames)
     refuse_undefined(kernel, schedule)
+    refuse_reads_before_writes(kernel, schedule, has_axes=target.has_hardware_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))

@@ -180,7 +180,9 @@ def test_an_axis_that_starts_elsewhere_is_compared_by_index() -> None:
         "{ [g, i, j]: 0 <= g < n and 3 <= i < 7 and 0 <= j < 7 }",
         """
         <> t[i] = a[g, i] {id=write}
-        out[g, j] = t[j] {id=read, dep=write}
+        if 3 <= j
+            out[g, j] = t[j] {id=read, dep=write}
+        end
         """,
     )
     knl = lp.set_temporary_address_space(knl, "t", "local")
@@ -199,11 +201,27 @@ def overwriting(text: str, tags: str) -> str:
     [
         ("a[i] = j", "j:g.0"),
         ("a[i] = a[i] + j", "j:l.0"),
-        ("a[i // 2] = 1", "i:l.0"),
-        ("a[i + j] = 1", "i:l.0, j:g.0"),
+        ("a[0] = a[0] + 0*i", "i:l.0"),
+        ("a[i // 2] = b[i]", "i:l.0"),
+        ("a[i + j] = i", "i:l.0, j:g.0"),
     ],
 )
-def test_a_write_by_several_work_items_is_reported(text: str, tags: str) -> None:
+def test_different_values_from_several_work_items_are_refused(text: str, tags: str) -> None:
+    with pytest.raises(lp.WriteRaceError, match=r"id0 = [^;]* and work-item"):
+        overwriting(text, tags)
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("a[i // 2] = 1", "i:l.0"),
+        ("a[i // 2] = b[i // 2]", "i:l.0"),
+        ("a[i + j] = 1", "i:l.0, j:g.0"),
+        ("a[b[i]] = i", "i:g.0"),
+        ("a[i] = j {if=b[i] == j}", "j:l.0"),
+    ],
+)
+def test_a_possible_race_is_reported(text: str, tags: str) -> None:
     with pytest.warns(lp.WriteRaceConditionWarning, match=r"write_race\(insn\)"):
         overwriting(text, tags)
 
@@ -215,9 +233,25 @@ def test_a_write_by_several_work_items_is_reported(text: str, tags: str) -> None
         ("a[i + j] = 1", "i:l.0"),
         ("a[0] = 1 {if=i == 2}", "i:l.0"),
         ("a[b[i]] = 1", "i:g.0"),
-        ("a[i] = j {if=b[i] == j}", "j:l.0"),
+        ("a[i] = j {if=b[i] == i}", "i:l.0"),
+        ("a[0] = a[0] + 1 {atomic}", "i:l.0"),
     ],
 )
 @pytest.mark.filterwarnings("error::kgen.KgenWarning")
 def test_a_write_by_one_work_item_is_not(text: str, tags: str) -> None:
     overwriting(text, tags)
+
+
+def test_one_warning_is_silenced_at_a_time() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 16 }",
+        "a[b[i]] = i {id=one}\nc[b[i]] = i {id=two}",
+        [
+            lp.GlobalArg("a, c", "float32", shape="16"),
+            lp.GlobalArg("b", "int32", shape="16"),
+        ],
+        silenced_warnings=["write_race(one)"],
+    )
+    with pytest.warns(lp.WriteRaceConditionWarning, match="write_race.two.") as caught:
+        schedule(lp.tag_inames(knl, "i:l.0"))
+    assert len(caught) == 1

@@ -1,0 +1,121 @@
+"""Elements that instances of instructions touch, as named sets over loops, axes and elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access
+from kgen.analysis.footprints import Footprints
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.domain import Set, param_names, project_out_named, to_named
+from kgen.ir.expr import Expr, is_zero
+from kgen.ir.grid import Axis
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.types import AddressSpace
+
+__all__ = ["Instances", "axis_name", "bound", "relate", "with_params"]
+
+_PARAM = isl.dim_type.param
+
+
+def axis_name(tag: AxisTag) -> str:
+    """Return the name of the index along a hardware axis: ``gid0``, ``lid1``."""
+    return f"{'gid' if isinstance(tag, GroupInameTag) else 'lid'}{tag.axis}"
+
+
+class Instances:
+    """What the instances of accesses touch.
+
+    A set has the loop variables and hardware axes that were asked for, with a suffix that
+    tells two accesses apart, and the subscripts ``element0``, ``element1``, ... without.
+    Where *has_axes* is false, hardware axes are loops as others are.
+    """
+
+    def __init__(self, kernel: LoopKernel, *, has_axes: bool) -> None:
+        self.kernel = kernel
+        self.footprints = Footprints.of(kernel)
+        self.axes: Mapping[str, Axis] = kernel.axes if has_axes else {}
+        self._memo: dict[object, tuple[Set, bool]] = {}
+
+    def owner_axes(self, array: str, inames: Iterable[str]) -> dict[str, Axis]:
+        """Return the axes along which each work-item, or each group, has its own *array*."""
+        space = getattr(self.kernel.array_vars[array], "address_space", None)
+        if space == AddressSpace.GLOBAL:
+            return {}
+        axes = {iname: self.axes[iname] for iname in inames if iname in self.axes}
+        if space == AddressSpace.LOCAL:
+            axes = {i: axis for i, axis in axes.items() if isinstance(axis.tag, GroupInameTag)}
+        return axes
+
+    def touched(self, access: Access, loops: tuple[str, ...], suffix: str = "") -> tuple[Set, bool]:
+        """Return what *access* touches per iteration of *loops*; whether it is exactly that.
+
+        Where a condition or a subscript depends on data, it is more.
+        """
+        axes = self.owner_axes(access.array, access.place.inames)
+        named = tuple((iname, axis_name(axis.tag)) for iname, axis in axes.items())
+        key = (access.place, access.index, loops, suffix, named)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._touched(access, loops, suffix, axes)
+        return found
+
+    def _touched(
+        self, access: Access, loops: tuple[str, ...], suffix: str, axes: Mapping[str, Axis]
+    ) -> tuple[Set, bool]:
+        kernel = self.kernel
+        domain, is_exact = self.footprints.domain(access.place)
+        named = to_named(domain.intersect_params(kernel.assumptions))
+        if access.index is None:
+            is_exact = False
+        for number, index in enumerate(access.index or ()):
+            try:
+                named = bound(named, f"element{number}", index)
+            except ExpressionToAffineConversionError:
+                is_exact = False
+        for iname, axis in axes.items():
+            value: Expr = p.Variable(iname)
+            if not is_zero(axis.first):
+                value = p.Sum((value, p.Product((-1, axis.first))))
+            named = bound(named, axis_name(axis.tag) + suffix, value)
+        for iname in access.place.inames:
+            if iname in loops:
+                at = named.find_dim_by_name(_PARAM, iname)
+                named = named.set_dim_name(_PARAM, at, iname + suffix)
+            else:
+                named = project_out_named(named, (iname,))
+        data = [name for name in param_names(named) if name in kernel.array_vars]
+        return project_out_named(named, data), is_exact
+
+
+def with_params(named: Set, names: Iterable[str]) -> Set:
+    """Add the parameters *names* that *named* does not have."""
+    for name in names:
+        if named.find_dim_by_name(_PARAM, name) < 0:
+            at = named.dim(_PARAM)
+            named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    return named
+
+
+def bound(named: Set, name: str, value: Expr, relation: str = "eq_set") -> Set:
+    """Intersect with ``name = value``, or with another relation of the two.
+
+    Raises :class:`ExpressionToAffineConversionError` for a value that is not affine in the
+    parameters of *named*.
+    """
+    named = with_params(named, (name,))
+    space = named.get_space()
+    right = pw_aff_from_expr(space, value)
+    holds: Set = getattr(pw_aff_from_expr(space, p.Variable(name)), relation)(right)
+    return named.intersect(holds)
+
+
+def relate(named: Set, one: str, other: str, relation: str) -> Set:
+    """Intersect with a relation of two names: ``eq_set``, ``lt_set``, ``ne_set``."""
+    named = with_params(named, (one, other))
+    return bound(named, one, p.Variable(other), relation)

@@ -1,0 +1,219 @@
+"""Accesses to one element of which neither waits for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access
+from kgen.analysis.instances import Instances, axis_name, relate
+from kgen.analysis.points import describe_pair, example
+from kgen.errors import KgenWarning, VariableAccessNotOrdered, message, warn
+from kgen.ir.atomicity import AtomicInit
+from kgen.ir.expr import Expr
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+
+__all__ = ["Unordered", "find_unordered", "refuse_unordered"]
+
+
+@dataclass(frozen=True)
+class Unordered:
+    """A write and another access to one element, in any order; where, if that is certain."""
+
+    write: Access
+    other: Access
+    point: str
+    is_certain: bool
+
+
+def refuse_unordered(kernel: LoopKernel) -> None:
+    """Raise :class:`VariableAccessNotOrdered` where the order of two accesses is left open.
+
+    Two instructions touch one element, one of them writes it, and neither waits for the
+    other, directly or not. ``options.enforce_variable_access_ordered``: ``False`` makes that
+    a warning, ``"no_check"`` saves the time. Exempt are pairs with ``nosync``, atomic
+    updates, groups that exclude each other, and the two branches of one condition.
+    """
+    enforce = kernel.options.enforce_variable_access_ordered
+    if enforce == "no_check":
+        return
+    for found in find_unordered(kernel):
+        error = unordered_error(kernel, found)
+        if enforce:
+            raise error
+        silencer = f"unordered_access({found.write.array})"
+        warn(str(error), KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+
+
+def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOrdered:
+    """Return the error for two accesses without an order."""
+    first, second = found.write.insn_id, found.other.insn_id
+    verb = "writes" if found.other.is_write else "reads"
+    return VariableAccessNotOrdered(
+        message(
+            f"nothing says whether '{first}' writes '{found.write}' before or after '{second}' "
+            f"{verb} '{found.other}'",
+            kernel=kernel.name,
+            where=f"'{kernel.id_to_insn[first]}' and '{kernel.id_to_insn[second]}'",
+            point=found.point,
+            because="neither depends on the other, directly or not",
+            hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way "
+            f"around; add_nosync(kernel, 'any', '{first}', '{second}') if any order will do",
+        )
+    )
+
+
+def find_unordered(kernel: LoopKernel) -> Iterator[Unordered]:
+    """Give the pairs of instructions that touch one element in no order, each pair once.
+
+    isl is asked only of pairs without a path of dependencies between them.
+    """
+    order = _Order(kernel)
+    instances: Instances | None = None
+    readers = kernel.readers
+    for name, writers in kernel.writers.items():
+        if name not in kernel.array_vars:
+            continue
+        mask = order.mask((*writers, *readers.get(name, ())))
+        seen = 0
+        for writer in writers:
+            loose = mask & ~order.related(writer) & ~seen
+            seen |= order.bit(writer)
+            if not loose:
+                continue
+            instances = instances or Instances(kernel, has_axes=True)
+            for other in order.ids(loose):
+                found = _meeting(instances, name, writer, other)
+                if found is not None:
+                    yield found
+
+
+class _Order:
+    """Which instruction waits for which, through others, too: a bit for each."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.names = [str(insn.id) for insn in kernel.instructions]
+        self.number = {name: k for k, name in enumerate(self.names)}
+        number = self.number
+        self.direct = [[number[d] for d in insn.depends_on] for insn in kernel.instructions]
+        self.before = [0] * len(self.names)
+        self.after = [0] * len(self.names)
+        sequence = self._sorted()
+        for k in sequence:
+            for d in self.direct[k]:
+                self.before[k] |= self.before[d] | 1 << d
+        for k in reversed(sequence):
+            for d in self.direct[k]:
+                self.after[d] |= self.after[k] | 1 << k
+
+    def _sorted(self) -> list[int]:
+        """Return all numbers, each after those that it waits for; a circle is cut somewhere."""
+        seen = [False] * len(self.names)
+        result: list[int] = []
+        for root in range(len(self.names)):
+            stack = [(root, iter(self.direct[root]))]
+            if seen[root]:
+                continue
+            seen[root] = True
+            while stack:
+                at, rest = stack[-1]
+                following = next((d for d in rest if not seen[d]), None)
+                if following is None:
+                    result.append(at)
+                    stack.pop()
+                else:
+                    seen[following] = True
+                    stack.append((following, iter(self.direct[following])))
+        return result
+
+    def bit(self, name: str) -> int:
+        return 1 << self.number[name]
+
+    def mask(self, names: tuple[str, ...]) -> int:
+        result = 0
+        for name in names:
+            result |= 1 << self.number[name]
+        return result
+
+    def related(self, name: str) -> int:
+        """Return what *name* waits for, itself, and what waits for it."""
+        k = self.number[name]
+        return self.before[k] | self.after[k] | 1 << k
+
+    def ids(self, mask: int) -> list[str]:
+        return [self.names[k] for k in _bits(mask)]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _meeting(instances: Instances, name: str, writer: str, other: str) -> Unordered | None:
+    """Return where two instructions meet at one element of *name*, if anywhere."""
+    kernel = instances.kernel
+    one, two = kernel.id_to_insn[writer], kernel.id_to_insn[other]
+    if _is_exempt(one, two) or _exclude_each_other(one, two):
+        return None
+    accesses = instances.footprints.accesses.get(name, ())
+    for write in accesses:
+        if write.insn_id != writer or not write.is_write:
+            continue
+        for access in accesses:
+            if access.insn_id != other or (_is_atomic(one, name) and _is_atomic(two, name)):
+                continue
+            found = _meet(instances, write, access)
+            if found is not None:
+                return found
+    return None
+
+
+def _meet(instances: Instances, write: Access, access: Access) -> Unordered | None:
+    first, is_exact = instances.touched(write, write.place.inames, "_a")
+    second, too = instances.touched(access, access.place.inames, "_b")
+    both = first.intersect(second)
+    mine, theirs = (
+        {axis_name(a.tag) for a in instances.owner_axes(x.array, x.place.inames).values()}
+        for x in (write, access)
+    )
+    for axis in sorted(mine & theirs):
+        both = relate(both, f"{axis}_a", f"{axis}_b", "eq_set")
+    if both.is_empty():
+        return None
+    at_once = both
+    for iname in write.place.inames:  # a common iteration reads best
+        if iname in access.place.inames:
+            at_once = relate(at_once, f"{iname}_a", f"{iname}_b", "eq_set")
+    point = example(both if at_once.is_empty() else at_once)
+    return Unordered(write, access, describe_pair(point), is_exact and too)
+
+
+def _is_exempt(one: InstructionBase, two: InstructionBase) -> bool:
+    if any(
+        second.id in {name for name, _ in first.no_sync_with}
+        for first, second in ((one, two), (two, one))
+    ):
+        return True
+    return bool(one.groups & two.conflicts_with_groups or two.groups & one.conflicts_with_groups)
+
+
+def _is_atomic(insn: InstructionBase, name: str) -> bool:
+    """Tell whether *insn* updates *name* in one step, which no order of such changes."""
+    kinds = [a for a in getattr(insn, "atomicity", ()) if a.var_name == name]
+    return bool(kinds) and not any(isinstance(a, AtomicInit) for a in kinds)
+
+
+def _exclude_each_other(one: InstructionBase, two: InstructionBase) -> bool:
+    """Tell whether the two are branches of one condition, in the same iteration of its loops."""
+    return any(
+        _is_negation(mine, theirs) for mine in one.sorted_predicates for theirs in two.predicates
+    )
+
+
+def _is_negation(one: Expr, other: Expr) -> bool:
+    return bool(one == p.LogicalNot(other) or other == p.LogicalNot(one))

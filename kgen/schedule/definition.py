@@ -1,0 +1,279 @@
+"""Values that are read where nothing can have written them before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from kgen.analysis.access import Access
+from kgen.analysis.instances import Instances, axis_name, bound, relate, with_params
+from kgen.analysis.points import describe, example
+from kgen.errors import ExpressionToAffineConversionError, MissingDefinitionError, message
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.domain import Set, project_out_named
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag
+from kgen.schedule.tree import (
+    Bind,
+    HostLoop,
+    Launch,
+    Loop,
+    Node,
+    Run,
+    Schedule,
+    Sequence,
+    insn_ids,
+)
+
+__all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes"]
+
+#: The suffix of the loops and axes of the instance that writes.
+_WRITER = ".w"
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """A read of elements that nothing wrote; *point* is ``None`` where that is not known."""
+
+    read: Access
+    point: str | None
+    element: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """An instruction in the order of execution, and the loops around it, each with a number."""
+
+    position: int
+    insn_id: str
+    loops: tuple[tuple[int, str], ...]
+
+
+class _Walker:
+    """Gives the instructions of a schedule in order."""
+
+    def __init__(self) -> None:
+        self.numbers, self.positions = count(), count()
+
+    def walk(
+        self, node: Node | Launch | HostLoop, around: tuple[tuple[int, str], ...] = ()
+    ) -> Iterator[_Visit]:
+        match node:
+            case Run():
+                for insn_id in node.insn_ids:
+                    yield _Visit(next(self.positions), insn_id, around)
+            case Loop() | HostLoop():
+                around = (*around, (next(self.numbers), node.iname))
+                for child in node.steps if isinstance(node, HostLoop) else (node.body,):
+                    yield from self.walk(child, around)
+            case Bind() | Launch():
+                yield from self.walk(node.body, around)
+            case Sequence():
+                for child in node.children:
+                    yield from self.walk(child, around)
+
+
+def _visits(schedule: Schedule) -> dict[str, _Visit]:
+    walker = _Walker()
+    return {visit.insn_id: visit for step in schedule.steps for visit in walker.walk(step)}
+
+
+def refuse_reads_before_writes(
+    kernel: LoopKernel, schedule: Schedule, *, has_axes: bool = True
+) -> None:
+    """Refuse a read of a temporary's element that no write can have reached before.
+
+    The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
+    a condition or a subscript on data decides is taken to be right, and tables are defined.
+
+    Raises :class:`MissingDefinitionError` with an iteration.
+    """
+    for found in find_undefined(kernel, schedule, has_axes=has_axes):
+        if found.point is not None:
+            raise undefined_error(kernel, found)
+
+
+def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionError:
+    """Return the error for a read of what nothing wrote."""
+    name = found.read.array
+    writers = kernel.writers.get(name, ())
+    element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
+    if writers:
+        because = f"what writes '{name}' ({', '.join(writers[:4])}) does so later, or elsewhere"
+        hint = (
+            f"write {element} before '{found.read.insn_id}', or let it depend on what does: "
+            f"add_dependency(kernel, 'id:{found.read.insn_id}', 'id:{writers[0]}')"
+        )
+    else:
+        because = f"no instruction writes '{name}'"
+        hint = f"write '{name}' before, make it an argument, or give it an initializer"
+    return MissingDefinitionError(
+        message(
+            f"'{found.read}' is read where nothing can have written it",
+            kernel=kernel.name,
+            where=f"instruction '{kernel.id_to_insn[found.read.insn_id]}'",
+            point=", ".join(filter(None, (found.point, f"reads {element}"))),
+            because=because,
+            hint=hint,
+        )
+    )
+
+
+def find_undefined(
+    kernel: LoopKernel, schedule: Schedule, *, has_axes: bool = True
+) -> Iterator[Undefined]:
+    """Give the reads of temporaries that nothing wrote, and those of which that is not known."""
+    return _Finder(kernel, schedule, has_axes).find()
+
+
+class _Finder:
+    def __init__(self, kernel: LoopKernel, schedule: Schedule, has_axes: bool) -> None:
+        self.kernel = kernel
+        self.schedule = schedule
+        self.instances = Instances(kernel, has_axes=has_axes)
+        self.memo: dict[object, tuple[str, tuple[int, ...]] | None] = {}
+
+    def find(self) -> Iterator[Undefined]:
+        kernel = self.kernel
+        accesses = self.instances.footprints.accesses
+        names = [n for n, t in sorted(kernel.temporary_variables.items()) if _must_be_written(t)]
+        if not names:
+            return
+        self.visits = _visits(self.schedule)
+        for name in names:
+            mine = accesses.get(name, ())
+            writes = [access for access in mine if access.is_write]
+            for access in mine:
+                if not access.is_write and access.insn_id in self.visits:
+                    yield from self._check(access, writes)
+
+    def _check(self, read: Access, writes: list[Access]) -> Iterator[Undefined]:
+        at = self.visits[read.insn_id]
+        if any(self._surely_before(write, read, at) for write in writes):
+            return
+        if read.index is None or not self.instances.footprints.domain(read.place)[1]:
+            yield Undefined(read, None)
+            return
+        earlier = [w for w in writes if self._may_be_before(w, at)]
+        key = (read.place, read.index, at.loops, self._shapes(earlier, at), self._space(read))
+        if key not in self.memo:
+            self.memo[key] = self._undefined(read, earlier, at)
+        found = self.memo[key]
+        if found is not None:
+            yield Undefined(read, *found)
+        elif not self.instances.touched(read, ())[1]:
+            yield Undefined(read, None)
+
+    def _space(self, access: Access) -> object:
+        return getattr(self.kernel.array_vars[access.array], "address_space", None)
+
+    def _shapes(self, writes: list[Access], at: _Visit) -> object:
+        return tuple(
+            (w.place, w.index, visit.loops, visit.position < at.position)
+            for w in writes
+            for visit in (self.visits[w.insn_id],)
+        )
+
+    def _surely_before(self, write: Access, read: Access, at: _Visit) -> bool:
+        """Tell without isl that the same element was written right before."""
+        visit = self.visits.get(write.insn_id)
+        return (
+            visit is not None
+            and visit.position < at.position
+            and write.index is not None
+            and write.index == read.index
+            and set(write.place.inames) <= set(read.place.inames)
+            and set(write.place.conditions) <= set(read.place.conditions)
+        )
+
+    def _may_be_before(self, write: Access, at: _Visit) -> bool:
+        visit = self.visits.get(write.insn_id)
+        if visit is None:
+            return False
+        return visit.position < at.position or bool(_shared(visit, at))
+
+    def _undefined(
+        self, read: Access, earlier: list[Access], at: _Visit
+    ) -> tuple[str, tuple[int, ...]] | None:
+        """Return a point and an element that *read* reads and none of *earlier* writes."""
+        loops = tuple(name for _, name in at.loops)
+        left, is_exact = self.instances.touched(read, loops)
+        if not is_exact:
+            return None
+        left = self._in_grid(left, read, earlier)
+        for write in earlier:
+            if left.is_empty():
+                return None
+            left = left.subtract(self._written_before(write, at))
+        if left.is_empty():
+            return None
+        point = example(left)
+        naxes = len(read.index or ())
+        element = tuple(point.pop(f"element{axis}") for axis in range(naxes))
+        return describe(point), element
+
+    def _in_grid(self, left: Set, read: Access, earlier: list[Access]) -> Set:
+        """Bound the axes on which *read* is not, but a writer is: all its work-items read."""
+        mine = {axis_name(self.instances.axes[i].tag) for i in self._owners(read)}
+        for write in earlier:
+            for iname in self._owners(write):
+                axis = self.instances.axes[iname]
+                name = axis_name(axis.tag)
+                if name in mine:
+                    continue
+                mine.add(name)
+                grid = self.kernel.grid_of_launch(self._launch_of(read))
+                sizes = grid.groups if isinstance(axis.tag, GroupInameTag) else grid.locals
+                left = bound(with_params(left, (name,)), name, 0, "ge_set")
+                if axis.tag.axis < len(sizes):
+                    try:
+                        left = bound(left, name, sizes[axis.tag.axis], "lt_set")
+                    except ExpressionToAffineConversionError:
+                        left = left.intersect(left.complement())
+        return left
+
+    def _owners(self, access: Access) -> Iterable[str]:
+        return self.instances.owner_axes(access.array, access.place.inames)
+
+    def _launch_of(self, access: Access) -> tuple[str, ...]:
+        for launch in self.schedule.launches:
+            found = insn_ids(launch.body)
+            if access.insn_id in found:
+                return found
+        raise AssertionError(access.insn_id)
+
+    def _written_before(self, write: Access, at: _Visit) -> Set:
+        """Return what *write* may have written, per iteration of the loops around the reader."""
+        visit = self.visits[write.insn_id]
+        shared = _shared(visit, at)
+        touched, _ = self.instances.touched(write, shared, _WRITER)
+        result: Set | None = None
+        equal = touched
+        for iname in shared:
+            part = relate(equal, iname + _WRITER, iname, "lt_set")
+            result = part if result is None else result.union(part)
+            equal = relate(equal, iname + _WRITER, iname, "eq_set")
+        if visit.position < at.position:
+            result = equal if result is None else result.union(equal)
+        assert result is not None
+        for iname in self._owners(write):
+            name = axis_name(self.instances.axes[iname].tag)
+            result = relate(result, name + _WRITER, name, "eq_set")
+            result = project_out_named(result, (name + _WRITER,))
+        return project_out_named(result, [iname + _WRITER for iname in shared])
+
+
+def _shared(one: _Visit, other: _Visit) -> tuple[str, ...]:
+    """Return the loops around both, outermost first."""
+    result = []
+    for mine, theirs in zip(one.loops, other.loops, strict=False):
+        if mine != theirs:
+            break
+        result.append(mine[1])
+    return tuple(result)
+
+
+def _must_be_written(temporary: TemporaryVariable) -> bool:
+    """Tell whether only instructions give *temporary* its values, under its own name."""
+    return temporary.initializer is None and temporary.base_storage is None

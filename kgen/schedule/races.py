@@ -1,0 +1,247 @@
+"""Instructions that race with themselves: several work-items write one element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import islpy as isl
+import pymbolic.primitives as p
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.analysis.access import Access
+from kgen.analysis.instances import axis_name, bound
+from kgen.analysis.points import describe_pair, example
+from kgen.errors import (
+    ExpressionToAffineConversionError,
+    WriteRaceConditionWarning,
+    WriteRaceError,
+    message,
+    warn,
+)
+from kgen.ir.domain import Set, project_out_named, to_named
+from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
+from kgen.ir.grid import Axis
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag
+from kgen.ir.types import AddressSpace
+from kgen.schedule.conflicts import Conflicts
+
+__all__ = ["Race", "RaceKind", "find_races", "race_text", "refuse_races"]
+
+_PARAM = isl.dim_type.param
+
+
+class RaceKind(Enum):
+    """What is known of a write by several work-items."""
+
+    CERTAIN = "different work-items write different values"
+    SAME_VALUE = "different work-items write one value, for all that is known"
+    POSSIBLE = "whether different work-items meet depends on data"
+
+
+@dataclass(frozen=True)
+class Race:
+    """A write that several work-items do to one element; where, if that is known."""
+
+    access: Access
+    kind: RaceKind
+    point: str
+
+
+def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
+    """Refuse instructions with which work-items write different values to one element.
+
+    Where it depends on data whether they meet, or whether the values differ, there is a
+    :class:`WriteRaceConditionWarning`; ``write_race(id)`` in ``silenced_warnings`` takes the
+    user's word for one instruction, and so does atomic access.
+
+    Raises :class:`WriteRaceError` with both work-items.
+    """
+    kernel = conflicts.kernel
+    for race in find_races(conflicts, insn_ids):
+        silencer = f"write_race({race.access.insn_id})"
+        text = race_text(kernel, race)
+        if race.kind is not RaceKind.CERTAIN:
+            silenced = kernel.silenced_warnings
+            warn(text, WriteRaceConditionWarning, silencer=silencer, silenced=silenced)
+        elif silencer not in kernel.silenced_warnings:
+            raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
+
+
+def race_text(kernel: LoopKernel, race: Race) -> str:
+    """Say what races with what, and where."""
+    access = race.access
+    verb = "may write" if race.kind is RaceKind.POSSIBLE else "writes"
+    return message(
+        f"instruction '{access.insn_id}' {verb} elements of '{access.array}' from several "
+        "work-items",
+        kernel=kernel.name,
+        where=f"'{kernel.id_to_insn[access.insn_id]}'",
+        point=race.point,
+        because=race.kind.value,
+        hint="use all inames on hardware axes in the subscripts, split the reduction, or make "
+        "it atomic, so that each work-item writes elements of its own",
+    )
+
+
+def find_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> Iterator[Race]:
+    """Give the writes of instructions in which several work-items may meet."""
+    for insn_id in insn_ids:
+        insn = conflicts.kernel.id_to_insn[insn_id]
+        if getattr(insn, "atomicity", ()) or insn_id in {n for n, _ in insn.no_sync_with}:
+            continue
+        for access in conflicts.accesses.get(insn_id, ()):
+            if access.is_write:
+                race = _race(conflicts, insn, access)
+                if race is not None:
+                    yield race
+
+
+def _race(conflicts: Conflicts, insn: InstructionBase, access: Access) -> Race | None:
+    axes = _axes_that_meet(conflicts.kernel, access)
+    if not axes:
+        return None
+    is_injective = conflicts.is_injective(access)
+    if is_injective:
+        return None
+    return _Pairs(conflicts, insn, access, axes).race(is_injective is None)
+
+
+def _axes_that_meet(kernel: LoopKernel, access: Access) -> dict[str, Axis]:
+    """Return the axes along which work-items share the array."""
+    space = getattr(kernel.array_vars[access.array], "address_space", None)
+    return {
+        iname: kernel.axes[iname]
+        for iname in access.place.inames
+        if iname in kernel.axes
+        and not (space == AddressSpace.LOCAL and isinstance(kernel.axes[iname].tag, GroupInameTag))
+    }
+
+
+class _Pairs:
+    """Two instances of an instruction, in different work-items, that write one element.
+
+    Each iname is there twice, with ``_a`` and with ``_b``.
+    """
+
+    def __init__(
+        self, conflicts: Conflicts, insn: InstructionBase, access: Access, axes: dict[str, Axis]
+    ) -> None:
+        self.kernel = conflicts.kernel
+        self.insn = insn
+        self.access = access
+        self.axes = axes
+        domain, self.is_exact = conflicts.footprints.domain(access.place)
+        domain = conflicts.footprints.with_params(domain, *insn.expressions())
+        self.named = to_named(domain.intersect_params(self.kernel.assumptions))
+
+    def race(self, is_unknown: bool) -> Race | None:
+        pairs = self._pairs()
+        if pairs.is_empty():
+            return None
+        varying = self._with_other_values(pairs)
+        if is_unknown or not self.is_exact:
+            if not self._reads_data_to_write():
+                return None
+            shown = varying or pairs
+            kind = RaceKind.POSSIBLE if varying is not None or self._is_private() else None
+            return None if kind is None else Race(self.access, kind, self._describe(shown))
+        if varying is not None:
+            return Race(self.access, RaceKind.CERTAIN, self._describe(varying))
+        return Race(self.access, RaceKind.SAME_VALUE, self._describe(pairs))
+
+    def _pairs(self) -> Set:
+        one, other = self._side("_a"), self._side("_b")
+        both = one.intersect(other)
+        different: Set | None = None
+        for iname in self.access.place.inames:
+            if iname not in self.axes:
+                both = bound(both, f"{iname}_a", p.Variable(f"{iname}_b"))
+        for iname in self.axes:
+            part = bound(both, f"{iname}_a", p.Variable(f"{iname}_b"), "ne_set")
+            different = part if different is None else different.union(part)
+        assert different is not None
+        return different
+
+    def _side(self, suffix: str) -> Set:
+        named = self.named
+        for axis, index in enumerate(self.access.index or ()):
+            try:
+                named = bound(named, f"element{axis}", index)
+            except ExpressionToAffineConversionError:
+                continue
+        for iname in self.access.place.inames:
+            at = named.find_dim_by_name(_PARAM, iname)
+            named = named.set_dim_name(_PARAM, at, iname + suffix)
+        return named
+
+    def _with_other_values(self, pairs: Set) -> Set | None:
+        """Return the part of *pairs* that writes different values, as far as one can see."""
+        finder = _Operands(self.kernel)
+        for expr in self.insn.read_exprs():
+            finder(expr)
+        if self.access.array in finder.arrays:
+            return pairs  # an update: what one writes, the other reads
+        inames = self.access.place.inames
+        sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in ("_a", "_b")]
+        for operand in finder.found:
+            one, other = (substitute(operand, side) for side in sides)
+            try:
+                part = _unequal(pairs, one, other)
+            except ExpressionToAffineConversionError:
+                if self.axes.keys() & set(variable_names(operand)):
+                    return pairs
+                continue
+            if not part.is_empty():
+                return part
+        return None
+
+    def _is_private(self) -> bool:
+        """Tell whether the value comes from what each work-item has of its own."""
+        return any(
+            getattr(self.kernel.array_vars.get(name), "address_space", None) == AddressSpace.PRIVATE
+            for name in variable_names(*self.insn.read_exprs())
+        )
+
+    def _reads_data_to_write(self) -> bool:
+        """Tell whether data, and not only a product of loop variables, decides what is written."""
+        deciding = (*(self.access.index or ()), *self.access.place.conditions)
+        arrays = self.kernel.array_vars
+        return self.access.index is None or any(n in arrays for n in variable_names(*deciding))
+
+    def _describe(self, pairs: Set) -> str:
+        point = example(pairs)
+        for iname, axis in self.axes.items():
+            for suffix in ("_a", "_b"):
+                value = evaluate(axis.first, point)
+                point[axis_name(axis.tag) + suffix] = point[iname + suffix] - value
+        return describe_pair(point)
+
+
+def _unequal(pairs: Set, one: Expr, other: Expr) -> Set:
+    different = bound(bound(pairs, ".value", one), ".value", other, "ne_set")
+    return project_out_named(different, (".value",))
+
+
+class _Operands(WalkMapper):
+    """Collect what a value is made of: subscripts of what is read, and plain variables."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self.found: dict[Expr, None] = {}
+        self.arrays: set[str] = set()
+
+    def map_variable(self, expr: p.Variable, *args: object) -> None:
+        if expr.name in self.kernel.inames:
+            self.found[expr] = None
+        elif expr.name in self.kernel.array_vars:
+            self.arrays.add(expr.name)
+
+    def map_subscript(self, expr: p.Subscript, *args: object) -> None:
+        if isinstance(expr.aggregate, p.Variable):
+            self.arrays.add(expr.aggregate.name)
+        for index in expr.index_tuple:
+            self.found[index] = None

@@ -1,0 +1,79 @@
+"""Reads of temporaries before anything can have written them."""
+
+from __future__ import annotations
+
+import pytest
+
+import kgen as lp
+
+
+def code(text: str, temporary: str = "t", tags: str = "", **kwargs: object) -> str:
+    options = {"shape": ("16",), "address_space": lp.AddressSpace.PRIVATE} | kwargs
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i, j < 16 and 0 <= k < n }",
+        text,
+        [
+            lp.TemporaryVariable(temporary, "float32", **options),
+            lp.GlobalArg("a", "float32", shape="16"),
+            "...",
+        ],
+        target=lp.OpenCLTarget(),
+        assumptions="n >= 2",
+    )
+    return lp.generate_code_v2(lp.tag_inames(knl, tags)).device_code()
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("out[i] = t[i]", r"i = \d+, reads t"),
+        ("t[i] = a[i] {id=w, if=i >= 3}\nout[j] = t[j] {dep=w}", r"j = [012], reads t\[[012]\]"),
+        ("t[i] = a[i] {id=w, if=i != 7}\nout[j] = t[j] {dep=w}", r"j = 7, reads t\[7\]"),
+        ("out[i] = t[i] {id=r, dep=*}\nt[i] = a[i] {dep=r, id=w}", r"i = \d+, reads t"),
+        ("t[0] = t[0] + a[k % 16]", r"k = 0, reads t\[0\]"),
+        ("t[k] = a[k] {id=w, if=k < 16}\nout[k] = t[k + 1] {dep=w, if=k < 15}", r"k = 0, reads t"),
+        ("t[k] = a[k] {id=w, if=k < 9}\nout[k] = t[k - 1] {dep=w, if=k < 9 and k > 0}", ""),
+    ],
+)
+def test_a_read_before_any_write_is_refused(text: str, point: str) -> None:
+    if not point:
+        assert "t[" in code(text)
+        return
+    with pytest.raises(lp.MissingDefinitionError, match=point):
+        code(text)
+
+
+def test_a_private_value_of_another_work_item_is_not_there() -> None:
+    text = "t[0] = a[i] {id=w, if=i >= 4}\nout[j] = t[0] {dep=w, inames=j}"
+    with pytest.raises(lp.MissingDefinitionError, match="in work-item lid0 = 0"):
+        code(text, tags="i:l.0, j:l.0")
+
+
+def test_a_local_value_of_another_work_item_is() -> None:
+    text = "t[i] = a[i] {id=w}\nout[j] = t[15 - j] {dep=w}"
+    local = lp.AddressSpace.LOCAL
+    assert "barrier" in code(text, tags="i:l.0, j:l.0", address_space=local)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t[i] = a[i] {id=w, if=a[i] > 0}\nout[j] = t[j] {dep=w}",
+        "out[i] = t[i] {if=a[i] > 0, id=r}",
+        "t[a[i] > 0] = 1 {id=w}\nout[j] = t[j] {dep=w}",
+    ],
+)
+def test_what_data_decides_is_taken_to_be_right(text: str) -> None:
+    assert "t[" in code(text)
+
+
+def test_tables_are_defined() -> None:
+    np = pytest.importorskip("numpy")
+    table = np.arange(16, dtype=np.float32)
+    text = code("out[i] = t[i]", initializer=table, read_only=True, address_space=lp.auto)
+    assert "t[i]" in text
+
+
+def test_without_writers_the_message_says_so() -> None:
+    with pytest.raises(lp.MissingDefinitionError, match="no instruction writes 't'"):
+        code("out[i] = t[i]")
