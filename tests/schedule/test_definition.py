@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import kgen as lp
 
 
-def code(text: str, temporary: str = "t", tags: str = "", **kwargs: object) -> str:
-    options = {"shape": ("16",), "address_space": lp.AddressSpace.PRIVATE} | kwargs
+def code(text: str, temporary: str = "t", tags: str = "", **kwargs: Any) -> str:
+    options: dict[str, Any] = {"shape": ("16",), "address_space": lp.AddressSpace.PRIVATE} | kwargs
     knl = lp.make_kernel(
         "{ [i, j, k]: 0 <= i, j < 16 and 0 <= k < n }",
         text,
