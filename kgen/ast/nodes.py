@@ -116,6 +116,25 @@ def children_of(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def has_guarded_barriers(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
+    """Tell whether there is code from which a barrier below *node* may be reached, or not.
+
+    That is the case for conditions, but not for one around all of the function's end.
+    """
+    match node:
+        case Barrier():
+            return guarded
+        case For():
+            at_end = False
+        case If():
+            guarded = guarded or not at_end or node.orelse is not None
+    children = children_of(node)
+    return any(
+        has_guarded_barriers(child, at_end=at_end and child is children[-1], guarded=guarded)
+        for child in children
+    )
+
+
 def print_tree(node: Node, indent: str = "") -> str:
     """Print a code tree, for people and golden tests."""
     match node:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import cgen
 
-from kgen.ast.nodes import DeviceFunction, Node
+from kgen.ast.nodes import DeviceFunction, Node, has_guarded_barriers
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
 from kgen.ir.domain import Set
@@ -66,6 +66,7 @@ def emit_module(
         arguments=tuple(_argument_infos(writer)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(kernel, assumptions),
+        guards_barriers=any(has_guarded_barriers(f.body) for f in functions),
     )
 
 

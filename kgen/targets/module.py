@@ -81,6 +81,7 @@ class Module:
 
     ``arguments`` are in the caller's order; ``steps`` run one after the other.
     ``conditions`` on the value arguments are what the code was generated for.
+    ``guards_barriers``: a barrier is under a condition that is not one on all of a function.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Module:
     steps: tuple[Step, ...]
     build_options: tuple[str, ...] = ()
     conditions: tuple[Expr, ...] = ()
+    guards_barriers: bool = False
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -11,7 +11,11 @@ import pyopencl as cl
 from kgen.errors import InvocationError, message
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.executor import ExecutorBase, remember
-from kgen.runtime.opencl.program import check_group_size, load_program
+from kgen.runtime.opencl.program import (
+    check_group_size,
+    load_program,
+    mistakes_guarded_barriers,
+)
 from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
@@ -62,6 +66,8 @@ class OpenCLExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
+        if module.guards_barriers and any(map(mistakes_guarded_barriers, self.context.devices)):
+            flags = (*flags, "-cl-opt-disable")
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)

@@ -12,7 +12,7 @@ from kgen.runtime.executor import refuse_group_size
 from kgen.runtime.toolchain import keep_source
 from kgen.targets.module import Launch
 
-__all__ = ["check_group_size", "load_program"]
+__all__ = ["check_group_size", "load_program", "mistakes_guarded_barriers"]
 
 
 def load_program(
@@ -65,6 +65,15 @@ def _identity(device: cl.Device) -> tuple[str, ...]:
         device.version,
         device.driver_version,
     )
+
+
+def mistakes_guarded_barriers(device: cl.Device) -> bool:
+    """Tell whether a device may lose work where there is a way around a barrier.
+
+    PoCL (seen with 3.1) does when it optimizes: it may join the way around with a branch
+    behind the barrier that some work-items take and others do not.
+    """
+    return device.platform.name == "Portable Computing Language"
 
 
 def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -> None:
