@@ -59,8 +59,7 @@ def instruction_reads(kernel: LoopKernel, insn: InstructionBase) -> frozenset[st
     names = set(insn.read_dependency_names())
     loops = insn.within_inames | insn.reduction_inames()
     if kernel.substitutions:
-        found = mentions_of(*insn.expressions())
-        found.add_rules(kernel.substitutions)
+        found = mentions_of(*insn.expressions(), rules=kernel.substitutions)
         names.update(found.variables)
         loops = loops.union(found.reduced)
     homes = {kernel.home_domain[loop] for loop in loops}

@@ -33,6 +33,7 @@ from kgen.ir.domain import (
     restrict,
 )
 from kgen.ir.domain_text import parse_assumptions
+from kgen.ir.expr import Expr
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.linearization import ScheduleItem
@@ -77,6 +78,8 @@ class LoopKernel(Taggable):
     tags: frozenset[Tag] = frozenset()
     #: the order that was found for just this kernel; a changed copy has none
     linearization: tuple[ScheduleItem, ...] | None = field(default=None, compare=False)
+    #: what inames that are gone were in terms of those that came for them, oldest first
+    applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("temporary_variables", "inames", "substitutions", "iname_slab_increments"):

@@ -163,7 +163,7 @@ def _may_reduce(found: Mentions) -> bool:
 
 def _reads_of(insn: InstructionBase, rules: Mapping[str, SubstitutionRule]) -> Mentions:
     """Return what *insn* reads: operands, predicates, subscripts; rules opened."""
-    found = Mentions()
+    found = Mentions(rules=rules)
     if isinstance(insn, Assignment | CallInstruction):
         found.add(insn.expression)
     elif isinstance(insn, CInstruction):
@@ -174,11 +174,9 @@ def _reads_of(insn: InstructionBase, rules: Mapping[str, SubstitutionRule]) -> M
         if isinstance(lhs, SubArrayRef):
             swept = tuple(v.name for v in lhs.swept_inames)
             found.swept.update(dict.fromkeys(swept))
-            found.merge(mentions_of(*index_of(lhs)), bound=swept)
+            found.merge(mentions_of(*index_of(lhs), rules=rules), bound=swept)
         else:
             found.add(*index_of(lhs))
-    if rules:
-        found.add_rules(rules)
     return found
 
 

@@ -31,6 +31,9 @@ class Mentions:
     ``variables`` are the free ones: the loop variables of a reduction count outside of it
     only. ``ranks`` are the numbers of subscripts with which each array occurs; 0 where it
     stands without, -1 where its subscript is a linear one.
+
+    A use of one of *rules* stands for what the rule mentions, through all levels: what is
+    free in a rule is not free in a reduction over it.
     """
 
     variables: dict[str, None] = field(default_factory=dict)
@@ -39,6 +42,9 @@ class Mentions:
     reduced: dict[str, None] = field(default_factory=dict)
     swept: dict[str, None] = field(default_factory=dict)
     has_slices: bool = False
+    rules: Mapping[str, SubstitutionRule] = field(default_factory=dict)
+    #: what each rule mentions, as far as it has been asked
+    _of_rules: dict[str, Mentions] = field(default_factory=dict)
 
     def add(self, *exprs: Expr) -> Mentions:
         """Add what *exprs* mention; returns this."""
@@ -47,6 +53,9 @@ class Mentions:
             expr = stack.pop()
             kind = type(expr)
             if kind is p.Variable or kind is TaggedVariable:
+                if expr.name in self.rules:
+                    self._add_rule(expr.name)
+                    continue
                 self.variables[expr.name] = None
                 self.ranks[expr.name, 0] = None
             elif kind is int or kind is float or kind is TypedLiteral:
@@ -66,11 +75,11 @@ class Mentions:
     def _add_node(self, expr: p.ExpressionNode, stack: list[Any]) -> None:
         if isinstance(expr, Reduction):
             self.reduced.update(dict.fromkeys(expr.inames))
-            self.merge(mentions_of(*expr.exprs), bound=expr.inames)
+            self.merge(self._inside(*expr.exprs), bound=expr.inames)
         elif isinstance(expr, SubArrayRef):
             swept = tuple(v.name for v in expr.swept_inames)
             self.swept.update(dict.fromkeys(swept))
-            self.merge(mentions_of(expr.subscript), bound=swept)
+            self.merge(self._inside(expr.subscript), bound=swept)
         else:
             self.has_slices = self.has_slices or isinstance(expr, p.Slice)
             fields = dataclasses.fields(expr)  # type: ignore[arg-type]
@@ -89,7 +98,10 @@ class Mentions:
 
     def _add_call(self, expr: p.Call | p.CallWithKwargs, stack: list[Any]) -> None:
         if isinstance(expr.function, p.Variable):
-            self.functions[expr.function.name] = None
+            if expr.function.name in self.rules:
+                self._add_rule(expr.function.name)
+            else:
+                self.functions[expr.function.name] = None
         stack.extend(expr.parameters)
         if isinstance(expr, p.CallWithKwargs):
             stack.extend(expr.kw_parameters.values())
@@ -107,32 +119,27 @@ class Mentions:
         self.swept.update(other.swept)
         self.has_slices = self.has_slices or other.has_slices
 
-    def add_rules(self, rules: Mapping[str, SubstitutionRule]) -> None:
-        """Replace mentions of *rules* by what the rules mention, through all levels."""
-        done: set[str] = set()
-        while True:
-            used = [name for name in (*self.functions, *self.variables) if name in rules]
-            used = [name for name in used if name not in done]
-            if not used:
-                break
-            for name in used:
-                done.add(name)
-                rule = rules[name]
-                self.merge(mentions_of(rule.expression), bound=rule.arguments)
-        for name in done:
-            self.variables.pop(name, None)
-            self.functions.pop(name, None)
-            self.ranks.pop((name, 0), None)
+    def _inside(self, *exprs: Expr) -> Mentions:
+        """Return what *exprs* mention, with the same rules."""
+        return Mentions(rules=self.rules, _of_rules=self._of_rules).add(*exprs)
+
+    def _add_rule(self, name: str) -> None:
+        found = self._of_rules.get(name)
+        rule = self.rules[name]
+        if found is None:
+            self._of_rules[name] = Mentions()  # for rules that use each other in a circle
+            found = self._of_rules[name] = self._inside(rule.expression)
+        self.merge(found, bound=rule.arguments)
 
 
-def mentions_of(*exprs: Expr) -> Mentions:
-    """Return what *exprs* mention.
+def mentions_of(*exprs: Expr, rules: Mapping[str, SubstitutionRule] | None = None) -> Mentions:
+    """Return what *exprs* mention; uses of *rules* are what these mention.
 
     >>> from kgen.ir.parse import parse
     >>> sorted(mentions_of(parse("sum(k, a[i,k]) + f(n)")).variables)
     ['a', 'i', 'n']
     """
-    return Mentions().add(*exprs)
+    return Mentions(rules=rules or {}).add(*exprs)
 
 
 # -- max(i, a[i]) ---------------------------------------------------------------------

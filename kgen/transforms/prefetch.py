@@ -20,6 +20,7 @@ from kgen.ir.types import auto
 from kgen.transforms.make_rules import use_rule
 from kgen.transforms.precompute import store_rule
 from kgen.transforms.privatize import subscript
+from kgen.transforms.rewrite import in_present_inames
 from kgen.transforms.rules import expand_callers
 from kgen.transforms.select import (
     NothingSelectedError,
@@ -58,7 +59,8 @@ def add_prefetch(
     axes of the array along which that is more than one element.
 
     :arg var_name: the array; ``"a$tag"`` for tagged reads of it; or subscripted, such as
-        ``"a[:, j]"``, which then says what to fetch
+        ``"a[:, j]"``, which then says what to fetch, in the inames of now or of before they
+        were split
     :arg dim_arg_names: the loops that fetch, one for each axis; ``<array>_dim_<k>`` by default
     :arg default_tag: how these run. By default the work-items share them, in strides where
         there are more elements than work-items; ``None`` makes them plain loops.
@@ -94,6 +96,10 @@ def add_prefetch(
     array = require_array(kernel, name)
     if footprint_subscripts is not None:
         given = (*given, *_read_subscripts(footprint_subscripts))
+    given = tuple(
+        tuple(None if i is None else in_present_inames(kernel, i) for i in subscripts)
+        for subscripts in given
+    )
     kernel = expand_callers(kernel, (name,))
     rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given)
     kernel = _with_rule(kernel, rule, name, tags, within)

@@ -22,6 +22,7 @@ from kgen.ir.expr import (
     Reduction,
     SubArrayRef,
     SubstitutionMapper,
+    substitute,
 )
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -33,6 +34,7 @@ __all__ = [
     "Replacement",
     "Selection",
     "bounds_follow",
+    "in_present_inames",
     "replace_in_domains",
     "replace_in_priority",
     "replace_inames",
@@ -179,7 +181,16 @@ def replace_inames(
         inames=inames,
         loop_priority=replace_in_priority(kernel.loop_priority, change, select.kept),
         iname_slab_increments={name: slab for name, slab in slabs.items() if name not in gone},
+        applied_iname_rewrites=(*kernel.applied_iname_rewrites, constantdict(change.values)),
     )
+
+
+def in_present_inames(kernel: LoopKernel, expr: Expr) -> Expr:
+    """Write *expr* in the inames that the kernel has now, where it is in replaced ones."""
+    for values in kernel.applied_iname_rewrites:
+        gone = {name: value for name, value in values.items() if name not in kernel.inames}
+        expr = substitute(expr, gone)
+    return expr
 
 
 @dataclass(frozen=True)

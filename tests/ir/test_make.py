@@ -513,3 +513,9 @@ def test_texts_of_rules_are_read() -> None:
     rule = SubstitutionRule("f", arguments, "x + 2*y")
     assert rule == SubstitutionRule("f", ("x", "y"), p.Variable("x") + 2 * p.Variable("y"))
     assert waits(make(["t = 1 {id=t}", rule, "a = f(t, i)"])) == {"t": [], "insn": ["t"]}
+
+
+def test_a_rule_may_use_the_loop_variable_that_its_user_reduces_over() -> None:
+    knl = make(["gap := x[i] - x[j]", "out[i] = sum(j, gap*gap)"])
+    assert loops(knl) == {"insn": "i"}
+    assert knl.instructions[0].reduction_inames() == {"j"}

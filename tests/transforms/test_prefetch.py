@@ -294,3 +294,11 @@ def test_a_fetch_in_the_loop_of_a_sum_is_in_the_loops_around_it() -> None:
     assert instructions(fetched)[0].startswith("b_dim_0,i,j,k_outer: ")
     a = np.random.default_rng(4).random((7, 7))
     assert_same_results(knl, fetched, {"a": a, "b": a + 1})
+
+
+def test_a_footprint_may_be_written_in_inames_of_before_a_split() -> None:
+    knl = lp.make_kernel("{ [i, k]: 0 <= i < 32 and 0 <= k < 3 }", "b[i] = sum(k, a[i, k])")
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "a[i, k]", ["k"], default_tag=None)
+    (fetch,) = lp.find_instructions(knl, "writes:a_fetch")
+    assert str(fetch).startswith("a_fetch[a_dim_1] = a[i_inner + 16*i_outer, a_dim_1]")
