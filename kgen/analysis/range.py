@@ -21,7 +21,7 @@ from kgen.ir.expr import (
     is_zero,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.layout import FixedStrideArrayDimTag, SeparateArrayArrayDimTag
 from kgen.ir.quasi_affine import aff_to_expr, set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
@@ -193,8 +193,8 @@ class Ranges:
             return False
         total = offset[1]
         for tag, extent in zip(array.dim_tags, shape, strict=True):
-            if not isinstance(tag, FixedStrideArrayDimTag):
-                continue  # an axis of its own, no part of the index
+            if isinstance(tag, SeparateArrayArrayDimTag):
+                continue  # no part of the index
             stride = None if tag.stride is auto else self.interval(tag.stride)
             count = self.interval(extent)
             if stride is None or count is None:
@@ -229,9 +229,7 @@ def _fits(values: Set, low: int, high: int) -> bool:
         return True
     if not (least.is_int() and largest.is_int()):
         return False
-    return bool(
-        least.to_python() + low >= -_INT32_MAX and largest.to_python() + high <= _INT32_MAX
-    )
+    return bool(least.to_python() + low >= -_INT32_MAX and largest.to_python() + high <= _INT32_MAX)
 
 
 def _combine(expr: p.Sum | p.Product | p.Min | p.Max, a: Interval, b: Interval) -> Interval:

@@ -10,7 +10,7 @@ from kgen.analysis.access import collect_accesses
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, flatten_sum
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.layout import FixedStrideArrayDimTag, VectorArrayDimTag
 
 #: A vote on the best innermost loop needs no more voters than this.
 MAX_VOTERS = 64
@@ -36,7 +36,7 @@ def _adjacent(array: ArrayBase, index: tuple[Expr, ...]) -> list[str]:
     return [
         term.name
         for axis, tag in zip(index, array.dim_tags, strict=False)
-        if isinstance(tag, FixedStrideArrayDimTag) and tag.stride == 1
+        if isinstance(tag, FixedStrideArrayDimTag | VectorArrayDimTag) and tag.stride == 1
         for term in flatten_sum(axis)
         if isinstance(term, p.Variable)
     ]

@@ -135,8 +135,8 @@ class ArrayBase(Declaration, Taggable):
     @property
     def fixed_strides(self) -> tuple[Expr, ...]:
         """The strides of all axes, in elements; refuses while one is unknown."""
-        if not isinstance(self.dim_tags, tuple) or not all(
-            isinstance(tag, FixedStrideArrayDimTag) for tag in self.dim_tags
+        if not isinstance(self.dim_tags, tuple) or any(
+            isinstance(tag, ComputedStrideArrayDimTag) for tag in self.dim_tags
         ):
             raise KernelError(f"the strides of array '{self.name}' are not known yet")
         return tuple(tag.stride for tag in self.dim_tags)
@@ -204,9 +204,7 @@ class ArrayArg(ArrayBase, KernelArgument):
     def __str__(self) -> str:
         kind = "auto/runtime" if self.dtype is None else str(self.dtype)
         kind = f"<{kind}>" if self.dtype is None else kind
-        flow = "/".join(
-            word for word, on in (("in", self.is_input), ("out", self.is_output)) if on
-        )
+        flow = "/".join(word for word, on in (("in", self.is_input), ("out", self.is_output)) if on)
         space = "constant" if self.is_constant else AddressSpace.stringify(self.address_space)
         return f"{self.name}: type: {kind}, {self._layout_text()} {flow} aspace: {space}"
 
@@ -349,5 +347,3 @@ def dtype_of(declaration: ArrayBase | ValueArg) -> KgenType:
 def is_auto(value: Any) -> bool:
     """Tell whether *value* waits for inference."""
     return value is None or value is auto
-
-

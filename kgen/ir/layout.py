@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import pymbolic.primitives as p
 
@@ -23,6 +23,10 @@ __all__ = [
     "parse_shape",
     "resolve_strides",
 ]
+
+
+#: How many lanes vectors have.
+_LENGTHS: Final = (2, 3, 4, 8, 16)
 
 
 class ArrayDimImplementationTag:
@@ -55,7 +59,10 @@ class ComputedStrideArrayDimTag(ArrayDimImplementationTag):
 
 @dataclass(frozen=True)
 class SeparateArrayArrayDimTag(ArrayDimImplementationTag):
-    """``sep``: one array per index of this axis."""
+    """``sep``: one array per index of this axis, which is no part of where an element is."""
+
+    #: What the index along this axis adds to an element's position.
+    stride: ClassVar[int] = 0
 
     def __str__(self) -> str:
         return "sep"
@@ -63,7 +70,13 @@ class SeparateArrayArrayDimTag(ArrayDimImplementationTag):
 
 @dataclass(frozen=True)
 class VectorArrayDimTag(ArrayDimImplementationTag):
-    """``vec``: the lanes of a vector type."""
+    """``vec``: the lanes of a vector, which are neighbours.
+
+    The vectors of the other axes are aligned: a vector of three numbers has room for four.
+    """
+
+    #: What the index along this axis adds to an element's position.
+    stride: ClassVar[int] = 1
 
     def __str__(self) -> str:
         return "vec"
@@ -163,15 +176,19 @@ def resolve_strides(
 ) -> tuple[ArrayDimImplementationTag, ...]:
     """Turn computed strides into fixed ones, in elements, now that the *shape* is known.
 
-    Shape ``(n, m)`` in C order gives strides ``(m, 1)``.
+    Shape ``(n, m)`` in C order gives strides ``(m, 1)``; shape ``(n, m, 4)``, of which the last
+    axis is ``vec``, ``(4*m, 4, 1)``.
     """
+    room = _vector_room(tags, shape)
+    if room is None:
+        return tags
     levels = {
         tag.layout_nesting_level: axis
         for axis, tag in enumerate(tags)
         if isinstance(tag, ComputedStrideArrayDimTag)
     }
     result = list(tags)
-    stride: Expr = 1
+    stride: Expr = room
     for level in sorted(levels):
         axis = levels[level]
         result[axis] = FixedStrideArrayDimTag(stride, level)
@@ -183,6 +200,29 @@ def resolve_strides(
         if isinstance(tag, ComputedStrideArrayDimTag) and tag.pad_to is not None:
             stride = (stride + tag.pad_to - 1) // tag.pad_to * tag.pad_to
     return tuple(result)
+
+
+def _vector_room(
+    tags: tuple[ArrayDimImplementationTag, ...], shape: tuple[Expr, ...]
+) -> int | None:
+    """Return how many elements each vector takes; 1 without vectors, ``None`` if not known yet."""
+    extents = [
+        extent
+        for tag, extent in zip(tags, shape, strict=True)
+        if isinstance(tag, VectorArrayDimTag)
+    ]
+    if not extents:
+        return 1
+    if len(extents) > 1:
+        raise KernelError("an array has one axis of vector lanes, 'vec', at most")
+    if extents[0] is auto:
+        return None
+    if extents[0] not in _LENGTHS:
+        raise KernelError(
+            f"an axis 'vec' has 2, 3, 4, 8 or 16 entries, not {to_text(extents[0])}\n"
+            "  hint: split_array_axis makes an axis of such a length"
+        )
+    return 4 if extents[0] == 3 else int(extents[0])
 
 
 def _product(a: Expr, b: Expr) -> Expr:

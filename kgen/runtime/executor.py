@@ -19,6 +19,7 @@ from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import to_kgen_type
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
+from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
@@ -78,7 +79,8 @@ class ExecutorBase:
         self.entrypoint = entrypoint
         self.kernel = unit[entrypoint]
         self.caches = caches
-        arguments = self.kernel.args
+        self._bundles = Bundles(self.kernel)
+        arguments = self._bundles.arguments
         self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
         self._generated: dict[_Key, tuple[Module, Contract]] = {}
         self._entries: dict[_Key, Entry] = {}
@@ -89,7 +91,14 @@ class ExecutorBase:
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
         """Let calls of this executor be calls of *invoke*."""
+        if self._bundles:
+            invoke = self._bundles.wrap(invoke, self._output_names)
         type(self).__call__ = staticmethod(invoke)  # type: ignore[method-assign]
+
+    def _output_names(self) -> tuple[str, ...]:
+        """Return the names of what the code returns, which is the same for all types."""
+        _, contract = next(iter(self._generated.values()))
+        return tuple(arg.name for arg in contract.outputs)
 
     def clear(self) -> None:
         """Forget all compiled code."""
@@ -189,9 +198,7 @@ class ExecutorBase:
         CallChecker(entry.contract).check_types({**inputs, **outputs})
         return entry
 
-    def _relayout(
-        self, dtypes: Dtypes, free: FreeLayout, /, *args: Any, **kwargs: Any
-    ) -> Any:
+    def _relayout(self, dtypes: Dtypes, free: FreeLayout, /, *args: Any, **kwargs: Any) -> Any:
         """Run a call whose arrays have other strides or offsets, with code for any of those.
 
         The code for the usual layouts stays what runs first.
@@ -220,7 +227,8 @@ class ExecutorBase:
         found = self._generated.get(key)
         if found is None:
             unit = self.unit.with_kernel(with_free_layout(self.kernel, free))
-            module = generate_module(unit, self.entrypoint, dtypes)
+            of_arrays = {self._bundles.array_of.get(name, name): t for name, t in dtypes.items()}
+            module = generate_module(unit, self.entrypoint, of_arrays)
             contract = Contract.of(module, dtypes, self.kernel.all_params())
             found = self._generated[key] = (module, contract)
         return found
@@ -269,7 +277,7 @@ class ExecutorBase:
                 hint=f"pass {wanted} by position and the kernel's arguments by name",
             )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
-        arguments = {arg.name: arg for arg in self.kernel.args}
+        arguments = {arg.name: arg for arg in self._bundles.arguments}
         for name, value in given.items():
             if name not in arguments:
                 known = (*arguments, *self.optional)

@@ -22,7 +22,8 @@ from kgen.ir.expr import (
     to_text,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.layout import ComputedStrideArrayDimTag
+from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.cindex import IntegerWriter
 
@@ -60,6 +61,8 @@ class AccessWriter:
         self.integers = integers
         self.signs = signs
         self.offsets = offset_names(kernel)
+        #: The axes of arrays that are kept in separate arrays, for those that have some.
+        self.separate = _separate_arrays(kernel)
         integers.long_names.update(self.offsets.values())
         #: By id of the access, which is kept alive, and the loops around it: its index, and its
         #: text where no loop variable has a value of its own.
@@ -94,7 +97,40 @@ class AccessWriter:
         values: Mapping[str, Expr],
     ) -> str:
         name = _name_of(access)
-        return f"{name}[{self._index_text(self._index(access, inames), values, self._wide(name))}]"
+        index = self._index_text(self._index(access, inames), values, self._wide(name))
+        return f"{self._memory(name, access, values)}[{index}]"
+
+    def _memory(
+        self, name: str, access: p.Subscript | LinearSubscript, values: Mapping[str, Expr]
+    ) -> str:
+        """Return the name of the memory that an access is to: the array's, or a piece's."""
+        axes = self.separate.get(name)
+        if axes is None:
+            return name
+        array = self.kernel.array_vars[name]
+        indices = access.index_tuple if isinstance(access, p.Subscript) else ()
+        chosen = [simplify(indices[axis], values) for axis in axes if axis < len(indices)]
+        for axis, index, extent in zip(axes, chosen, separate_extents(array), strict=False):
+            if not isinstance(index, int) or not 0 <= index < extent:
+                raise CodegenError(
+                    message(
+                        f"axis {axis} of array '{name}' is kept in separate arrays, and "
+                        f"'{to_text(access)}' does not say which it means",
+                        kernel=self.kernel.name,
+                        because=f"the subscript is {to_text(index)}",
+                        hint="tag the loop 'unr', so that its variable is a number",
+                    )
+                )
+        if len(chosen) != len(axes):
+            raise CodegenError(
+                message(
+                    f"'{to_text(access)}' does not say which of the separate arrays of '{name}' "
+                    "it means",
+                    kernel=self.kernel.name,
+                    hint="write one subscript for each axis",
+                )
+            )
+        return piece_name(array, chosen)
 
     def linear_index(
         self,
@@ -164,7 +200,7 @@ class AccessWriter:
             return (1,)
         tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
         for axis, tag in enumerate(tags):
-            if not isinstance(tag, FixedStrideArrayDimTag) or tag.stride is auto:
+            if isinstance(tag, ComputedStrideArrayDimTag) or tag.stride is auto:
                 raise CodegenError(
                     message(
                         f"axis {axis} of array '{array.name}' is implemented by '{tag}', "
@@ -179,6 +215,30 @@ class AccessWriter:
         if array.offset is auto:
             return p.Variable(self.offsets[array.name])
         return 0 if array.offset is None or is_zero(array.offset) else array.offset
+
+
+def _separate_arrays(kernel: LoopKernel) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for name, array in kernel.array_vars.items():
+        axes = separate_axes(array)
+        if not axes:
+            continue
+        found[name] = axes
+        taken = sorted(kernel.all_variable_names().intersection(piece_names(array)))
+        if taken or array.offset is auto or getattr(array, "initializer", None) is not None:
+            raise CodegenError(
+                message(
+                    f"array '{name}' cannot be kept in separate arrays",
+                    kernel=kernel.name,
+                    because=f"'{taken[0]}' is something else"
+                    if taken
+                    else "it has values of its own"
+                    if array.offset is not auto
+                    else "their offsets are left open",
+                    hint=f"tag_array_axes(kernel, '{name}', 'C')",
+                )
+            )
+    return found
 
 
 def _name_of(access: p.Subscript | LinearSubscript) -> str:

@@ -186,8 +186,7 @@ class _DeviceEmitter(BodyEmitter):
 
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the declarations at the top and the statements below."""
-        declared = [declare_at_top(self.writer, name) for name in self.placement.top]
-        top: list[cgen.Generable] = [line for line in declared if line is not None]
+        top = [line for name in self.placement.top for line in declare_at_top(self.writer, name)]
         if top:
             top.append(cgen.Line())
         return [*top, *super().statements(body)]

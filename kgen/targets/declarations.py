@@ -16,6 +16,7 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.pieces import piece_names
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.cexpr import ExpressionWriter
@@ -169,14 +170,20 @@ def _is_scalar(kernel: LoopKernel, name: str) -> bool:
 # -- declarations ------------------------------------------------------------------------
 
 
-def declare_at_top(writer: ExpressionWriter, name: str) -> cgen.Declarator | None:
+def declare_at_top(writer: ExpressionWriter, name: str) -> list[cgen.Generable]:
     """Declare a temporary without a value; a table stands in front of the code instead."""
     temporary = writer.kernel.temporary_variables[name]
     assert isinstance(temporary.dtype, NumpyType)
     type_name = writer.type_name(temporary.dtype)
     if temporary.initializer is not None:
         writer.preamble.add(table_need(writer.target, writer.kernel, temporary))
-        return None
+        return []
+    return [_declare(writer, temporary, type_name, piece) for piece in piece_names(temporary)]
+
+
+def _declare(
+    writer: ExpressionWriter, temporary: TemporaryVariable, type_name: str, name: str
+) -> cgen.Declarator:
     declaration: cgen.Declarator = cgen.Value(type_name, name)
     if temporary.shape:
         declaration = cgen.ArrayOf(declaration, _storage_size(writer.kernel, temporary))

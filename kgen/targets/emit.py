@@ -12,6 +12,7 @@ from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
 from kgen.ir.domain import Set
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.pieces import piece_names, without_separate
 from kgen.ir.quasi_affine import conditions_of
 from kgen.ir.tags import FoundInCallTag, HostLoopTag
 from kgen.ir.types import AddressSpace, NumpyType
@@ -134,33 +135,35 @@ def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
         is_input = arg.is_input
         if is_input is None:
             is_input = arg.name in kernel.get_read_variables() or not is_output
-        yield _array_info(writer, arg, is_input, is_output, is_temporary=False)
+        yield from _array_infos(writer, arg, is_input, is_output, is_temporary=False)
     for _, temporary in sorted(kernel.temporary_variables.items()):
         if is_pointer(temporary):
-            yield _array_info(writer, temporary, False, False, is_temporary=True)
+            yield from _array_infos(writer, temporary, False, False, is_temporary=True)
 
 
-def _array_info(
+def _array_infos(
     writer: ExpressionWriter,
     array: ArrayBase,
     is_input: bool,
     is_output: bool,
     *,
     is_temporary: bool,
-) -> ArgumentInfo:
+) -> Iterable[ArgumentInfo]:
+    """Describe an array, or each of the pieces that it is kept in."""
     assert isinstance(array.dtype, NumpyType)
     has_shape = isinstance(array.shape, tuple)
     space = array.address_space if isinstance(array, ArrayArg) else AddressSpace.GLOBAL
-    return ArgumentInfo(
-        name=array.name,
-        dtype=array.dtype.dtype,
-        is_array=True,
-        is_input=is_input,
-        is_output=is_output,
-        shape=array.shape if has_shape else None,
-        strides=array.fixed_strides if has_shape else None,
-        offset=writer.accesses.offsets.get(array.name),
-        address_space=space,
-        is_temporary=is_temporary,
-        alignment=writer.accesses.alignments.get(array.name, 1),
-    )
+    for name in piece_names(array):
+        yield ArgumentInfo(
+            name=name,
+            dtype=array.dtype.dtype,
+            is_array=True,
+            is_input=is_input,
+            is_output=is_output,
+            shape=without_separate(array, array.shape) if has_shape else None,
+            strides=without_separate(array, array.fixed_strides) if has_shape else None,
+            offset=writer.accesses.offsets.get(array.name),
+            address_space=space,
+            is_temporary=is_temporary,
+            alignment=writer.accesses.alignments.get(array.name, 1),
+        )

@@ -8,6 +8,7 @@ import cgen
 
 from kgen.ast.nodes import DeviceFunction
 from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
+from kgen.ir.pieces import piece_names
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.cexpr import ExpressionWriter
 
@@ -17,7 +18,7 @@ __all__ = ["declare_function", "declare_parameters", "parameters_of"]
 def parameters_of(writer: ExpressionWriter, function: DeviceFunction) -> Iterable[str]:
     """Return the names of the parameters of *function*: each array before its offset."""
     for name in function.arguments:
-        yield name
+        yield from _memory_names(writer, name)
         offset = writer.accesses.offsets.get(name)
         if offset is not None:
             yield offset
@@ -47,15 +48,24 @@ def declare_parameters(
     for name in names:
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
         assert isinstance(declared.dtype, NumpyType)
-        value = cgen.Value(writer.type_name(declared.dtype), name)
+        type_name = writer.type_name(declared.dtype)
         if isinstance(declared, ValueArg):
-            parameters.append(cgen.Const(value))
+            parameters.append(cgen.Const(cgen.Value(type_name, name)))
             continue
-        parameters.append(_declare_pointer(writer, declared, value, name in written))
+        for piece in _memory_names(writer, name):
+            value = cgen.Value(type_name, piece)
+            parameters.append(_declare_pointer(writer, declared, value, name in written))
         offset = writer.accesses.offsets.get(name)
         if offset is not None:
             parameters.append(cgen.Const(cgen.Value(writer.type_name(INT64), offset)))
     return parameters
+
+
+def _memory_names(writer: ExpressionWriter, name: str) -> tuple[str, ...]:
+    """Return the names of the arrays in which *name* is kept: one, unless axes are separate."""
+    if name not in writer.accesses.separate:
+        return (name,)
+    return piece_names(writer.kernel.array_vars[name])
 
 
 def _declare_pointer(

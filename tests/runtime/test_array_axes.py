@@ -1,0 +1,162 @@
+"""Axes that are separate arrays, and axes that are the lanes of vectors, in calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.errors import CodegenError, InvocationError, KgenError, TransformError
+
+A = np.arange(30, dtype=np.float32).reshape(10, 3)
+COLUMNS = [np.ascontiguousarray(A[:, k]) for k in range(3)]
+
+
+def separate(target: Any, dtype: Any = None, tag: str = "unr") -> Any:
+    """Return a kernel on a matrix of which each column is an array, as is each row of out."""
+    knl = lp.make_kernel(
+        "{ [i, k]: 0 <= i < n and 0 <= k < 3 }",
+        "out[k, i] = 2*a[i, k] + a[i, 1]",
+        [lp.GlobalArg("a", dtype, shape="n, 3"), lp.GlobalArg("out", dtype, shape="3, n"), ...],
+        target=target,
+    )
+    knl = lp.tag_array_axes(lp.tag_array_axes(knl, "a", "N0,sep"), "out", "sep,N0")
+    return lp.tag_inames(knl, f"k:{tag}")
+
+
+def test_separate_arrays_in_the_code() -> None:
+    text = lp.generate_code_v2(separate(lp.CTarget(), np.float32)).device_code()
+    head = "float const *__restrict__ a_s0, float const *__restrict__ a_s1, float const"
+    assert head in text
+    assert "float *__restrict__ out_s0, float *__restrict__ out_s1, float *" in text
+    assert "out_s2[i] = 2.0f * a_s2[i] + a_s1[i];" in text
+
+
+def as_objects(columns: list[Any]) -> Any:
+    whole = np.empty(3, object)
+    whole[:] = columns
+    return whole
+
+
+@pytest.mark.parametrize("form", [list, tuple, as_objects])
+def test_separate_arrays_in_calls(form: Any, opencl_queue: Any) -> None:
+    for target, queue in ((lp.ExecutableCTarget(), ()), (lp.PyOpenCLTarget(), (opencl_queue,))):
+        knl = separate(target)
+        for _ in range(2):
+            _, (out,) = knl(*queue, a=form(COLUMNS))
+            assert out.shape == (3,)
+            np.testing.assert_array_equal(np.array(list(out)), 2 * A.T + A[:, 1])
+        given = form([np.empty(10, np.float32) for _ in range(3)])
+        assert knl(*queue, a=form(COLUMNS), out=given)[1][0] is given
+        np.testing.assert_array_equal(np.array(list(given)), 2 * A.T + A[:, 1])
+
+
+def test_separate_arrays_of_each_type_have_their_code() -> None:
+    knl = separate(lp.ExecutableCTarget())
+    for dtype in (np.float32, np.float64, np.float32):
+        _, (out,) = knl(a=[column.astype(dtype) for column in COLUMNS])
+        assert {piece.dtype for piece in out} == {np.dtype(dtype)}
+
+
+def test_results_by_name() -> None:
+    knl = lp.set_options(separate(lp.ExecutableCTarget()), return_dict=True)
+    _, results = knl(a=COLUMNS)
+    assert list(results) == ["out"]
+
+
+def test_unfit_pieces() -> None:
+    knl = separate(lp.ExecutableCTarget())
+    with pytest.raises(InvocationError, match="kept in 3 separate arrays, and 2 are passed"):
+        knl(a=COLUMNS[:2])
+    with pytest.raises(InvocationError, match="have several types"):
+        knl(a=[*COLUMNS[:2], COLUMNS[2].astype(np.float64)])
+    with pytest.raises(InvocationError, match="'a_s2' has shape"):
+        knl(a=[*COLUMNS[:2], COLUMNS[2][:5]])
+    with pytest.raises(InvocationError, match="'a_s0' is missing"):
+        knl(n=10)
+
+
+def test_two_separate_axes() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i < n and 0 <= j < 2 and 0 <= k < 3 }",
+        "out[i] = sum((j, k), (j + 1)*a[j, i, k])",
+        [lp.GlobalArg("a", np.float64, shape="2, n, 3"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.tag_inames(lp.tag_array_axes(knl, "a", "sep,c,sep"), "j:unr, k:unr")
+    assert "a_s1_s2[i]" in lp.generate_code_v2(knl).device_code()
+    a = np.random.default_rng(1).random((2, 5, 3))
+    nested = [[a[j, :, k].copy() for k in range(3)] for j in range(2)]
+    np.testing.assert_allclose(knl(a=nested)[1][0], (a[0] + 2 * a[1]).sum(axis=1))
+
+
+def test_a_loop_over_separate_arrays_is_refused() -> None:
+    knl = separate(lp.CTarget(), np.float32, "for")
+    with pytest.raises(CodegenError, match="does not say which it means"):
+        lp.generate_code_v2(knl)
+
+
+def test_private_temporaries_in_pieces(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        "{ [i, k, j]: 0 <= i < n and 0 <= k, j < 3 }",
+        ["<> t[k] = 2*a[i, k] {id=t}", "out[i] = sum(j, t[j]) {dep=t}"],
+        [lp.GlobalArg("a", np.float32, shape="n, 3"), ...],
+        target=lp.PyOpenCLTarget(),
+    )
+    knl = lp.tag_inames(lp.tag_array_axes(knl, "t", "sep"), "k:unr, j:unr, i:g.0")
+    assert "t_s2[0]" in lp.generate_code_v2(knl).device_code()
+    np.testing.assert_array_equal(knl(opencl_queue, a=A)[1][0], 2 * A.sum(axis=1))
+
+
+# -- vectors -------------------------------------------------------------------------------------
+
+
+def lanes(count: int, target: Any, iname_tag: str = "vec") -> Any:
+    """Return a kernel on vectors of *count* numbers."""
+    knl = lp.make_kernel(
+        f"{{ [i, k]: 0 <= i < n and 0 <= k < {count} }}",
+        "out[i, k] = 2*a[i, k] + 1",
+        [lp.GlobalArg("a, out", np.float32, shape=("n", count)), ...],
+        target=target,
+    )
+    knl = lp.tag_array_axes(knl, "a, out", "N0,vec")
+    return lp.tag_inames(knl, f"k:{iname_tag}, i:g.0")
+
+
+def test_lanes_in_the_code() -> None:
+    text = lp.generate_code_v2(lanes(4, lp.OpenCLTarget())).device_code()
+    assert "*(__global float4 *) &out[4 * (long) gid(0)] = 2.0f * a_v + 1.0f;" in text
+    assert "float4" not in lp.generate_code_v2(lanes(4, lp.OpenCLTarget(), "unr")).device_code()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 8, 16])
+@pytest.mark.parametrize("tag", ["vec", "unr", "for"])
+@pytest.mark.filterwarnings("ignore::kgen.VectorizationWarning")
+def test_vectors_in_calls(count: int, tag: str, opencl_queue: Any) -> None:
+    cltypes = pytest.importorskip("pyopencl.cltypes")
+    knl = lanes(count, lp.PyOpenCLTarget(), tag)
+    room = 4 if count == 3 else count
+    numbers = np.arange(7 * room, dtype=np.float32).reshape(7, room)[:, :count]
+    _, (out,) = knl(opencl_queue, a=numbers)
+    np.testing.assert_array_equal(out, 2 * numbers + 1)
+    vectors = np.zeros(7, getattr(cltypes, f"float{count}"))
+    vectors.view(np.float32).reshape(7, room)[:, :count] = numbers
+    result = np.zeros_like(vectors)
+    assert knl(opencl_queue, a=vectors, out=result)[1][0] is result
+    found = result.view(np.float32).reshape(7, room)[:, :count]
+    np.testing.assert_array_equal(found, 2 * numbers + 1)
+
+
+def test_vectors_on_the_host() -> None:
+    a = np.arange(28, dtype=np.float32).reshape(7, 4)
+    _, (out,) = lanes(4, lp.ExecutableCTarget())(a=a)
+    np.testing.assert_array_equal(out, 2 * a + 1)
+
+
+def test_vectors_of_other_lengths() -> None:
+    with pytest.raises(TransformError, match="has 2, 3, 4, 8 or 16 entries, not 5"):
+        lanes(5, lp.CTarget())
+    with pytest.raises(KgenError, match="one axis of vector lanes"):
+        lp.GlobalArg("a", np.float32, shape=(4, 4), dim_tags="vec,vec")
