@@ -28,6 +28,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, InameImplementationTag
 from kgen.ir.types import AddressSpace, KgenType
 from kgen.transforms.reduction_loops import Place, ReductionLoops
+from kgen.transforms.scan import ScanWishes, accumulate_scan, plan_scan
 from kgen.transforms.select import require_instruction, split_names, taken_names, transform
 
 __all__ = ["realize_reduction"]
@@ -35,7 +36,11 @@ __all__ = ["realize_reduction"]
 
 @transform
 def realize_reduction(
-    kernel: LoopKernel, insn_id_filter: str | Collection[str] | None = None
+    kernel: LoopKernel,
+    insn_id_filter: str | Collection[str] | None = None,
+    automagic_scans_ok: bool = False,
+    force_scan: bool = False,
+    force_outer_iname_for_scan: str | None = None,
 ) -> LoopKernel:
     """Make every reduction a loop that updates an accumulator.
 
@@ -44,6 +49,11 @@ def realize_reduction(
     one, and so do ``simul_reduce`` reductions.
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
+    :arg automagic_scans_ok: compute outermost reductions that only grow along the loops around
+        them as scans: what a step adds is combined with the result of the step before
+    :arg force_scan: the same, and refuse those that do not grow so
+    :arg force_outer_iname_for_scan: the loop along which a scan runs; else it is all those
+        that bound the reduction. Along ``l.N`` work-items share the work.
 
     ::
 
@@ -55,7 +65,16 @@ def realize_reduction(
                                            c[i] = acc_k        {id=insn}
                                          end i
 
-    Raises :class:`TransformError` for a reduction over a parallel loop.
+    ::
+
+        for i                            acc_j = 0
+          c[i] = sum(j, a[j])     =>     for i
+        end i         # 0 <= j <= i        acc_j = acc_j + a[i]
+                                           c[i] = acc_j
+                                         end i                   with force_scan=True
+
+    Raises :class:`TransformError` for a reduction over a parallel loop, and
+    :class:`ReductionIsNotTriangularError` where a scan is forced that is none.
 
     >>> import numpy as np
     >>> from kgen.analysis.infer import infer_types
@@ -67,6 +86,11 @@ def realize_reduction(
     acc_k = 0.0  {id=insn_k_init}
     acc_k = acc_k + a[i, k]  {id=insn_k_update}
     c[i] = acc_k  {id=insn}
+
+    >>> knl = make_kernel("{ [i,j]: 0<=j<=i<n }", "c[i] = sum(j, a[j])")
+    >>> typed = infer_types(knl.default_entrypoint, {"a": np.float32})
+    >>> print(realize_reduction(typed, force_scan=True).domains[-1])
+    [i] -> { [j_0] : j_0 = i }
     """
     chosen = None if insn_id_filter is None else split_names(insn_id_filter)
     for insn_id in chosen or ():
@@ -76,7 +100,8 @@ def realize_reduction(
         work = [insn for insn in work if insn.id in chosen]
     if not work:
         return kernel
-    realizer = _Realizer(kernel, nested=chosen is None)
+    wishes = ScanWishes(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
+    realizer = Realizer(kernel, nested=chosen is None, wishes=wishes)
     replaced = {insn.id: realizer.realize(insn) for insn in work}
     instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
     temporaries = {**kernel.temporary_variables, **realizer.temporaries}
@@ -96,7 +121,7 @@ def _wait_for_all(insn: InstructionBase, parts: dict[str, tuple[str, ...]]) -> I
 
 
 @dataclass(frozen=True)
-class _Context:
+class Context:
     """What holds where an expression stands; ``out`` and ``updates`` are filled from inside.
 
     ``out`` are the new instructions, ``updates`` the ids of those which the expression
@@ -132,11 +157,11 @@ class _Context:
             span=insn.span,
         )
 
-    def without(self, insn_ids: frozenset[str]) -> _Context:
+    def without(self, insn_ids: frozenset[str]) -> Context:
         """Return the same place for what does not wait for some instructions."""
         return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
 
-    def guarded(self, condition: Expr, wait_for: Collection[str]) -> _Context:
+    def guarded(self, condition: Expr, wait_for: Collection[str]) -> Context:
         """Return the same place for what matters under a condition only."""
         return dataclasses.replace(
             self,
@@ -146,13 +171,14 @@ class _Context:
         )
 
 
-class _Realizer(IdentityMapper):
+class Realizer(IdentityMapper):
     """Replaces reductions by their accumulators: ``rec(expr, context)``."""
 
-    def __init__(self, kernel: LoopKernel, *, nested: bool) -> None:
+    def __init__(self, kernel: LoopKernel, *, nested: bool, wishes: ScanWishes) -> None:
         super().__init__()
         self.kernel = kernel
         self.nested = nested
+        self.wishes = wishes
         self.loops = ReductionLoops(kernel)
         self.types: dict[str, Any] = {}
         self.typer = ExpressionTyper(kernel, self.types)
@@ -160,14 +186,14 @@ class _Realizer(IdentityMapper):
         #: further instructions that an instruction was replaced by
         self.parts: dict[str, tuple[str, ...]] = {}
         self._names = UniqueNameGenerator(set(taken_names(kernel)))
-        self._ids = kernel.get_instruction_id_generator()
-        self._update_of: dict[str, str] = {}
+        self.new_id = kernel.get_instruction_id_generator()
+        self.update_of: dict[str, str] = {}
 
     def realize(self, insn: InstructionBase) -> list[InstructionBase]:
         """Return the instructions that replace *insn*; the last ones write what it wrote."""
         self.typer.insn = insn
         plain = frozenset(c for c in insn.predicates if not contains_reduction(c))
-        context = _Context(
+        context = Context(
             insn,
             insn.within_inames,
             plain,
@@ -186,7 +212,7 @@ class _Realizer(IdentityMapper):
         depends_on = context.depends_on.union(context.updates)
         return [*context.out, changed.copy(depends_on=depends_on)]
 
-    def _realize_several(self, insn: CallInstruction, context: _Context) -> list[InstructionBase]:
+    def _realize_several(self, insn: CallInstruction, context: Context) -> list[InstructionBase]:
         """Make ``a, b = argmin(...)`` one assignment per place."""
         values = self._accumulate(insn.expression, context)
         if len(values) != len(insn.assignees):
@@ -199,7 +225,7 @@ class _Realizer(IdentityMapper):
                 )
             )
         first = str(insn.id)
-        ids = [first, *(self._ids(first) for _ in values[1:])]
+        ids = [first, *(self.new_id(first) for _ in values[1:])]
         self.parts[first] = tuple(ids[1:])
         places = zip(ids, insn.assignees, insn.temp_var_types, values, strict=True)
         return context.out + [
@@ -212,7 +238,7 @@ class _Realizer(IdentityMapper):
     # -- expressions --------------------------------------------------------------------------
 
     def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
-        context: _Context = args[0]
+        context: Context = args[0]
         values = self._accumulate(expr, context)
         if len(values) > 1:
             raise TransformError(
@@ -248,21 +274,24 @@ class _Realizer(IdentityMapper):
             known.append(self._under(p.LogicalNot(p.LogicalOr(tuple(known))), child, args[0]))
         return p.LogicalOr(tuple(known))
 
-    def _under(self, condition: Expr, expr: Expr, context: _Context) -> Expr:
+    def _under(self, condition: Expr, expr: Expr, context: Context) -> Expr:
         """Realize the reductions in *expr*, which counts only where *condition* holds."""
         if not contains_reduction(expr):
             return expr
         return self.rec(expr, self._guarded(context, condition))
 
-    def _guarded(self, context: _Context, condition: Expr) -> _Context:
-        updates = self._update_of
+    def _guarded(self, context: Context, condition: Expr) -> Context:
+        updates = self.update_of
         wait_for = {updates[name] for name in variable_names(condition) if name in updates}
         return context.guarded(condition, wait_for)
 
     # -- accumulators -------------------------------------------------------------------------
 
-    def _accumulate(self, reduction: Reduction, context: _Context) -> tuple[Expr, ...]:
+    def _accumulate(self, reduction: Reduction, context: Context) -> tuple[Expr, ...]:
         """Append the instructions that compute *reduction*; return the accumulators."""
+        scan = plan_scan(self, reduction, context)
+        if scan is not None:
+            return accumulate_scan(self, reduction, scan, context)
         self._refuse_parallel(reduction, context)
         found = self.typer(reduction)
         dtypes: tuple[KgenType, ...] = found if isinstance(found, tuple) else (found,)
@@ -270,13 +299,13 @@ class _Realizer(IdentityMapper):
         root, suffix = str(context.insn.id), "_".join(reduction.inames)
         copies = self.loops.loops_for(reduction, context.place, shared, root)
         inside = self.loops.loops_shared(reduction, root)
-        outside = context.without(self._inside(inside, context.depends_on))
+        outside = context.without(self.inside(inside, context.depends_on))
         self.types.update((new, self.kernel.index_dtype) for new in copies.values())
-        accumulators = [self._temporary(f"acc_{suffix}", dtype) for dtype in dtypes]
+        accumulators = [self.temporary(f"acc_{suffix}", dtype) for dtype in dtypes]
         neutral = reduction.operation.neutral(dtypes)
         starts = []
         for accumulator, value in zip(accumulators, neutral, strict=True):
-            starts.append(self._ids(f"{root}_{suffix}_init"))
+            starts.append(self.new_id(f"{root}_{suffix}_init"))
             context.out.append(outside.assign(starts[-1], accumulator, value))
         inner = dataclasses.replace(
             context,
@@ -288,26 +317,44 @@ class _Realizer(IdentityMapper):
         )
         renamed = {old: p.Variable(new) for old, new in copies.items()}
         operands = tuple(substitute(part, renamed) for part in reduction.exprs)
+        context.updates.extend(
+            self.add_up(reduction, accumulators, operands, inner, context, starts)
+        )
+        return tuple(accumulators)
+
+    def add_up(
+        self,
+        reduction: Reduction,
+        accumulators: list[p.Variable],
+        operands: tuple[Expr, ...],
+        inner: Context,
+        context: Context,
+        wait_for: Collection[str],
+    ) -> list[str]:
+        """Append what combines the accumulators with the operands in the loop of *inner*.
+
+        It waits for the instructions *wait_for*; return the ids of those that write the
+        accumulators.
+        """
         types = tuple(self.typer(operand) for operand in operands)
         if self.nested:
             operands = tuple(self.rec(operand, inner) for operand in operands)
         context.out.extend(inner.out)
         inner = dataclasses.replace(
-            inner, depends_on=inner.depends_on.union(starts, inner.updates), out=context.out
+            inner, depends_on=inner.depends_on.union(wait_for, inner.updates), out=context.out
         )
-        prefix = f"{root}_{suffix}"
+        prefix = f"{context.insn.id}_{'_'.join(reduction.inames)}"
         if len(accumulators) == 1:
             last = self._update(reduction, accumulators, operands, inner, prefix)
         else:
             last = self._update_together(reduction, accumulators, operands, types, inner, prefix)
-        context.updates.extend(last)
-        self._update_of.update(
+        self.update_of.update(
             (accumulator.name, insn_id)
             for accumulator, insn_id in zip(accumulators, last, strict=True)
         )
-        return tuple(accumulators)
+        return last
 
-    def _inside(self, loops: frozenset[str], insn_ids: frozenset[str]) -> frozenset[str]:
+    def inside(self, loops: frozenset[str], insn_ids: frozenset[str]) -> frozenset[str]:
         """Return those instructions that are inside of one of the *loops*."""
         insns = (self.kernel.id_to_insn.get(name) for name in insn_ids)
         return frozenset(str(i.id) for i in insns if i is not None and i.within_inames & loops)
@@ -317,12 +364,12 @@ class _Realizer(IdentityMapper):
         reduction: Reduction,
         accumulators: list[p.Variable],
         operands: tuple[Expr, ...],
-        context: _Context,
+        context: Context,
         prefix: str,
     ) -> list[str]:
         dtypes = [self.types[accumulator.name] for accumulator in accumulators]
         (value,) = reduction.operation.combine(accumulators, operands, dtypes)
-        update = self._ids(f"{prefix}_update")
+        update = self.new_id(f"{prefix}_update")
         context.out.append(context.assign(update, accumulators[0], value))
         return [update]
 
@@ -332,7 +379,7 @@ class _Realizer(IdentityMapper):
         accumulators: list[p.Variable],
         operands: tuple[Expr, ...],
         types: tuple[KgenType, ...],
-        context: _Context,
+        context: Context,
         prefix: str,
     ) -> list[str]:
         """Update accumulators of which each new value may need the old values of all.
@@ -344,8 +391,8 @@ class _Realizer(IdentityMapper):
         held: list[Expr] = []
         for operand, dtype in zip(operands, types, strict=True):
             if not isinstance(operand, p.Variable) and not is_constant(operand):
-                target = self._temporary(f"operand_{suffix}", dtype)
-                done.append(self._ids(f"{prefix}_operand"))
+                target = self.temporary(f"operand_{suffix}", dtype)
+                done.append(self.new_id(f"{prefix}_operand"))
                 out.append(context.assign(done[-1], target, operand))
                 operand = target
             held.append(operand)
@@ -353,27 +400,34 @@ class _Realizer(IdentityMapper):
         *values, last = reduction.operation.combine(accumulators, held, dtypes)
         new: list[Expr] = []
         for accumulator, value in zip(accumulators, values, strict=False):
-            target = self._temporary(f"new_{accumulator.name}", self.types[accumulator.name])
-            computed = self._ids(f"{prefix}_new")
+            target = self.temporary(f"new_{accumulator.name}", self.types[accumulator.name])
+            computed = self.new_id(f"{prefix}_new")
             out.append(context.assign(computed, target, value, *done))
             done.append(computed)
             new.append(target)
         updates = []
         for accumulator, value in zip(reversed(accumulators), (last, *reversed(new)), strict=True):
-            updates.append(self._ids(f"{prefix}_update"))
+            updates.append(self.new_id(f"{prefix}_update"))
             out.append(context.assign(updates[-1], accumulator, value, *done))
             done.append(updates[-1])
         return updates[::-1]
 
-    def _temporary(self, name: str, dtype: KgenType) -> p.Variable:
+    def temporary(
+        self,
+        name: str,
+        dtype: KgenType,
+        shape: tuple[int, ...] = (),
+        address_space: AddressSpace = AddressSpace.PRIVATE,
+    ) -> p.Variable:
+        """Make a temporary with a name based on *name*."""
         name = self._names(name)
         self.types[name] = dtype
         self.temporaries[name] = TemporaryVariable(
-            name, dtype=dtype, shape=(), address_space=AddressSpace.PRIVATE
+            name, dtype=dtype, shape=shape, address_space=address_space
         )
         return p.Variable(name)
 
-    def _refuse_parallel(self, reduction: Reduction, context: _Context) -> None:
+    def _refuse_parallel(self, reduction: Reduction, context: Context) -> None:
         for name in reduction.inames:
             for tag in self.kernel.iname_tags_of_type(name, InameImplementationTag):
                 if isinstance(tag, ConcurrentTag):

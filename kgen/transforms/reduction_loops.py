@@ -11,7 +11,7 @@ from pytools import UniqueNameGenerator
 from kgen.analysis.domains import domain_of_copies, rename_params
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname
-from kgen.ir.domain import BasicSet, dim_names
+from kgen.ir.domain import BasicSet, dim_names, rename_dims
 from kgen.ir.expr import Reduction, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -53,6 +53,7 @@ class ReductionLoops:
         self._owner: dict[str, Hashable] = dict.fromkeys(sorted(loops), "an ordinary loop")
         self._copied: dict[Hashable, dict[str, str]] = {}
         self._domains: list[BasicSet] = []
+        self._priority: list[tuple[str, ...]] = []
         self.copies: dict[str, str] = {}
 
     def loops_for(
@@ -89,6 +90,17 @@ class ReductionLoops:
         self.copies.update((new, old) for old, new in copies.items())
         self._copy_domains(copies, place)
         return copies
+
+    def add(self, inames: tuple[str, ...], domain: BasicSet) -> dict[str, str]:
+        """Make copies of *inames* that take the values of *domain*: ``old -> new``."""
+        copies = {name: self._names(name) for name in inames}
+        self.copies.update((new, old) for old, new in copies.items())
+        self._domains.append(rename_dims(domain, copies))
+        return copies
+
+    def nest(self, inames: tuple[str, ...]) -> None:
+        """Let loops be nested in this order."""
+        self._priority.append(inames)
 
     def loops_shared(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
         """Return the inames of *reduction* whose loop is that of a temporary it reads.
@@ -150,7 +162,7 @@ class ReductionLoops:
             return {}
         inames = dict(kernel.inames)
         slabs = dict(kernel.iname_slab_increments)
-        priority = dict.fromkeys(kernel.loop_priority)
+        priority = dict.fromkeys((*kernel.loop_priority, *self._priority))
         for new, old in self.copies.items():
             inames[new] = Iname(new, kernel.inames[old].tags)
             if old in slabs:

@@ -1,0 +1,155 @@
+"""Reductions whose values grow from step to step of a loop: what each step adds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    constant_bounds,
+    dim_names,
+    isl_int,
+    sample_point,
+    to_named,
+)
+from kgen.ir.kernel import LoopKernel
+
+__all__ = [
+    "Growth",
+    "bounding_loops",
+    "growth_of",
+    "has_one_step",
+    "lane_bounds",
+    "lane_domain",
+]
+
+_IN, _OUT = isl.dim_type.in_, isl.dim_type.out
+_PARAM, _SET = isl.dim_type.param, isl.dim_type.set
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The values that are new at each step; ``lost`` is a point where one is left out again.
+
+    Each of the *pieces* is a domain of the reduction's loops, its parameters the loops
+    around; at no step do two of them have a value in common.
+    """
+
+    pieces: tuple[BasicSet, ...]
+    lost: Mapping[str, int] | None
+
+
+def bounding_loops(
+    kernel: LoopKernel, around: Collection[str], inames: Sequence[str]
+) -> tuple[str, ...]:
+    """Return those of the loops *around* that the values of *inames* depend on, in order."""
+    names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
+    domain = kernel.domain_of((*names, *inames)).intersect_params(kernel.assumptions)
+    loops = kernel.domain_of(names)
+    found = []
+    for at, name in enumerate(names):
+        anywhere = domain.project_out(_SET, at, 1).insert_dims(_SET, at, 1)
+        anywhere = anywhere.set_dim_name(_SET, at, name)
+        product = to_named(anywhere).intersect(to_named(loops))
+        if not product.is_subset(to_named(domain)):
+            found.append(name)
+    return tuple(found)
+
+
+def has_one_step(kernel: LoopKernel, around: Collection[str], inames: Sequence[str]) -> bool:
+    """Tell whether the loops *around* that share domains with *inames* run once each."""
+    homes = {kernel.home_domain[name] for name in kernel.with_outer_inames(frozenset(inames))}
+    shared = {name for home in homes for name in dim_names(kernel.domains[home])}
+    names = tuple(sorted(shared.intersection(around), key=kernel.iname_order.__getitem__))
+    domain = kernel.domain_of(names).intersect_params(kernel.assumptions)
+    return bool(names) and isl.Map.from_range(domain).is_single_valued()
+
+
+def growth_of(
+    kernel: LoopKernel,
+    around: Collection[str],
+    sweep: Sequence[str],
+    inames: Sequence[str],
+    lanes: tuple[int, int] | None = None,
+) -> Growth:
+    """Find what a reduction over *inames* adds at each step of the loops *sweep*.
+
+    Steps are in lexicographic order. With *lanes* the last loop of *sweep* may run from the
+    first to the last of these at every step: nothing is new where it has no step.
+    """
+    others = tuple(sorted(set(around) - set(sweep), key=kernel.iname_order.__getitem__))
+    values = _relation(kernel, others, sweep, inames)
+    steps = _as_params(kernel.domain_of((*others, *sweep)), len(others))
+    later = isl.Map.lex_gt(steps.get_space())
+    later = later.intersect_domain(steps).intersect_range(steps)
+    before = later.apply_range(values)
+    lost = before.subtract(values).intersect_params(kernel.assumptions)
+    if not lost.is_empty():
+        return Growth((), sample_point(_as_set(lost)))
+    new = values.subtract(before).intersect_params(kernel.assumptions).coalesce()
+    known = steps if lanes is None else _all_lanes(steps, *lanes)
+    new = new.intersect_domain(steps).gist_domain(known).gist_params(kernel.assumptions)
+    flat = _as_set(new)
+    count = len(sweep)
+    flat = flat.move_dims(_PARAM, flat.dim(_PARAM), _SET, 0, count)
+    parts = flat.coalesce().get_basic_sets()
+    if len(parts) > 1:
+        parts = flat.make_disjoint().get_basic_sets()
+    pieces = [_with_few_params(part.remove_redundancies(), inames) for part in parts]
+    return Growth(tuple(sorted(pieces, key=str)), None)
+
+
+def lane_bounds(kernel: LoopKernel, lane: str) -> tuple[int, int] | None:
+    """Return the first and the last value of *lane*, if these are numbers."""
+    domain = kernel.domain_of((lane,)).intersect_params(kernel.assumptions)
+    low, high = constant_bounds(domain, lane)
+    return None if low is None or high is None else (low, high)
+
+
+def lane_domain(lane: str, first: int, last: int) -> BasicSet:
+    """Return the domain of a loop from *first* to *last*."""
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[lane])
+    return (
+        isl.BasicSet.universe(space)
+        .add_constraint(isl.Constraint.ineq_from_names(space, {lane: 1, 1: -first}))
+        .add_constraint(isl.Constraint.ineq_from_names(space, {lane: -1, 1: last}))
+    )
+
+
+def _all_lanes(steps: Set, first: int, last: int) -> Set:
+    """Let the last loop take all values, wherever it takes one."""
+    at = steps.dim(_SET) - 1
+    every = steps.project_out(_SET, at, 1).insert_dims(_SET, at, 1)
+    every = every.set_dim_name(_SET, at, dim_names(steps)[at])
+    return every.lower_bound_val(_SET, at, isl_int(first)).upper_bound_val(_SET, at, isl_int(last))
+
+
+def _relation(
+    kernel: LoopKernel, others: Sequence[str], sweep: Sequence[str], inames: Sequence[str]
+) -> isl.Map:
+    """Return the values of *inames* at each step of *sweep*; other loops are parameters."""
+    domain = _as_params(kernel.domain_of((*others, *sweep, *inames)), len(others))
+    return isl.Map.from_range(domain).move_dims(_IN, 0, _OUT, 0, len(sweep))
+
+
+def _as_params(domain: Set, count: int) -> Set:
+    """Make the first *count* dimensions parameters."""
+    return domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count)
+
+
+def _as_set(relation: isl.Map) -> Set:
+    return relation.move_dims(_OUT, 0, _IN, 0, relation.dim(_IN)).range()
+
+
+def _with_few_params(part: BasicSet, inames: Sequence[str]) -> BasicSet:
+    """Name the dimensions, and drop the parameters that nothing depends on."""
+    for k, name in enumerate(inames):
+        part = part.set_dim_name(_SET, k, name)
+    for k in reversed(range(part.dim(_PARAM))):
+        if not part.involves_dims(_PARAM, k, 1):
+            part = part.project_out(_PARAM, k, 1)
+    return part
