@@ -161,6 +161,9 @@ from kgen.transforms.affine import (
     affine_map_inames,
     map_domain,
 )
+from kgen.transforms.batch import (
+    to_batched,
+)
 from kgen.transforms.buffer import (
     buffer_array,
 )
@@ -175,6 +178,9 @@ from kgen.transforms.data import (
     set_options,
     set_temporary_address_space,
     tag_array_axes,
+)
+from kgen.transforms.fuse import (
+    fuse_kernels,
 )
 from kgen.transforms.inames import (
     add_inames_for_unused_hw_axes,
@@ -320,8 +326,8 @@ __all__ = [
     "UseStreamingStoreTag",
     "ValueArg",
     "VarAtomicity",
-    "VectorizationWarning",
     "VariableAccessNotOrdered",
+    "VectorizationWarning",
     "WriteRaceConditionWarning",
     "WriteRaceError",
     "add_and_infer_dtypes",
@@ -337,8 +343,8 @@ __all__ = [
     "assume",
     "auto",
     "auto_test_vs_ref",
-    "chunk_iname",
     "buffer_array",
+    "chunk_iname",
     "clear_in_mem_caches",
     "duplicate_inames",
     "expand_subst",
@@ -350,6 +356,7 @@ __all__ = [
     "find_unused_axis_tag",
     "fix_parameters",
     "for_each_kernel",
+    "fuse_kernels",
     "generate_body",
     "generate_code_v2",
     "generate_header",
@@ -405,6 +412,7 @@ __all__ = [
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",
+    "to_batched",
     "to_kgen_type",
     "unprivatize_temporaries_with_inames",
     "untag_inames",

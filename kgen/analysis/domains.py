@@ -213,15 +213,15 @@ def domain_of_copies(
 
 
 def intersect_domains(domains: Sequence[BasicSet]) -> BasicSet:
-    """Make one domain of several: all their dimensions, and what each of them says.
+    """Make one domain of several: all their dimensions, each once, and what each domain says.
 
     ``{ [i] : 0 <= i < n }`` and ``[i] -> { [j] : 0 <= j < i }`` give one domain over i and j.
     """
     named = to_named(domains[0])
     for domain in domains[1:]:
         named = named.intersect(to_named(domain))
-    names = [name for domain in domains for name in dim_names(domain)]
-    return as_basic_set(from_named(named, names))
+    names = dict.fromkeys(name for domain in domains for name in dim_names(domain))
+    return as_basic_set(from_named(named, tuple(names)))
 
 
 def drop_dims(domain: BasicSet, names: Iterable[str]) -> BasicSet:
