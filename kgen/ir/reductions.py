@@ -88,9 +88,7 @@ class ReductionOperation(ABC):
 
     def neutral(self, dtypes: _Types) -> tuple[Expr, ...]:
         """Return the start values of accumulators of the types *dtypes*."""
-        found, _ = self.neutral_element(
-            *dtypes, callables_table=_NO_CALLABLES, target=TargetBase()
-        )
+        found, _ = self.neutral_element(*dtypes, callables_table=_NO_CALLABLES, target=TargetBase())
         return _parts(found)
 
     def combine(
@@ -235,9 +233,7 @@ def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> Know
 REDUCTIONS: dict[str, KnownOperation] = {
     op.name: op
     for op in (
-        KnownOperation(
-            "sum", 1, lambda d: (_zero(d[0]),), lambda a, b: (a[0] + b[0],), _widened
-        ),
+        KnownOperation("sum", 1, lambda d: (_zero(d[0]),), lambda a, b: (a[0] + b[0],), _widened),
         KnownOperation(
             "product", 1, lambda d: (_one(d[0]),), lambda a, b: (a[0] * b[0],), _widened
         ),
@@ -255,12 +251,8 @@ REDUCTIONS: dict[str, KnownOperation] = {
             lambda a, b: (p.Variable("min")(a[0], b[0]),),
             _same,
         ),
-        KnownOperation(
-            "any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool
-        ),
-        KnownOperation(
-            "all", 1, lambda d: (1,), lambda a, b: (p.LogicalAnd((a[0], b[0])),), _bool
-        ),
+        KnownOperation("any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool),
+        KnownOperation("all", 1, lambda d: (1,), lambda a, b: (p.LogicalAnd((a[0], b[0])),), _bool),
         _extremum("argmin", "<", _largest),
         _extremum("argmax", ">", _smallest),
     )

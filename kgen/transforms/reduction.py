@@ -28,7 +28,8 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, InameImplementationTag
 from kgen.ir.types import AddressSpace, KgenType
 from kgen.transforms.reduction_loops import Place, ReductionLoops
-from kgen.transforms.scan import ScanWishes, accumulate_scan, plan_scan
+from kgen.transforms.scan import ScanWishes, plan_scan
+from kgen.transforms.scan_steps import accumulate_scan
 from kgen.transforms.select import require_instruction, split_names, taken_names, transform
 
 __all__ = ["realize_reduction"]
