@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kgen.ir.expr import (
     CombineMapper,
+    GroupHardwareAxisIndex,
     IdentityMapper,
     LinearSubscript,
+    LocalHardwareAxisIndex,
     Reduction,
     StringifyMapper,
     SubArrayRef,
@@ -20,8 +22,10 @@ from kgen.ir.parse import (
 
 __all__ = [
     "CombineMapper",
+    "GroupHardwareAxisIndex",
     "IdentityMapper",
     "LinearSubscript",
+    "LocalHardwareAxisIndex",
     "Reduction",
     "StringifyMapper",
     "SubArrayRef",

@@ -35,6 +35,7 @@ __all__ = [
     "complete_arguments",
     "declare_temporaries",
     "read_kernel_data",
+    "refuse_undeclared_sizes",
 ]
 
 
@@ -172,15 +173,18 @@ def complete_arguments(
         for lhs in insn.assignees:
             ranks[assignee_name(lhs)] = len(index_of(lhs))
     bounds = sorted(kernel.all_params())
-    names = {*read, *written, *bounds, *_layout_names(declared)}
+    names = {*read, *written, *bounds, *_layout_names(declared.arrays().values())}
     taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
     undeclared = sorted(
         name
         for name in names - taken - declared.names()
         if not any(mangler(kernel, name) for mangler in kernel.symbol_manglers)
     )
-    if undeclared and not declared.is_open:
-        raise _undeclared(kernel, undeclared, mentioned, declared.names() | taken)
+    if not declared.is_open:
+        unknown = [name for name in undeclared if name in read or name in written]
+        if unknown:
+            raise _undeclared(kernel, unknown, mentioned, declared.names() | taken)
+        undeclared = []  # sizes, which fix_parameters may still make numbers
     flow = _Flow(frozenset(read), frozenset(written))
 
     def guess(name: str) -> ArrayArg | ValueArg:
@@ -206,10 +210,27 @@ def complete_arguments(
     return tuple(flow.mark(arg) for arg in result)
 
 
-def _layout_names(declared: Declared) -> list[str]:
-    """Return the variables in declared shapes, strides and offsets."""
+def refuse_undeclared_sizes(kernel: LoopKernel) -> LoopKernel:
+    """Raise :class:`KernelError` for a size that is neither an argument nor read from memory.
+
+    Returns *kernel*.
+    """
+    declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
+    names = {*kernel.all_params(), *_layout_names(kernel.array_vars.values())}
+    unknown = sorted(
+        name
+        for name in names - declared
+        if not any(mangler(kernel, name) for mangler in kernel.symbol_manglers)
+    )
+    if unknown:
+        raise _undeclared(kernel, unknown, (), declared)
+    return kernel
+
+
+def _layout_names(arrays: Iterable[ArrayBase]) -> list[str]:
+    """Return the variables in shapes, strides and offsets."""
     found: list[Any] = []
-    for array in declared.arrays().values():
+    for array in arrays:
         shape = array.shape if isinstance(array.shape, tuple) else ()
         tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
         found += [*shape, *(getattr(tag, "stride", 0) for tag in tags), array.offset]
@@ -222,7 +243,7 @@ def _undeclared(
     place = next(
         (
             where(insn)
-            for insn, found in zip(kernel.instructions, mentioned, strict=True)
+            for insn, found in zip(kernel.instructions, mentioned, strict=False)
             if names[0] in found.variables or names[0] in insn.assignee_var_names()
         ),
         "the bounds of the loops, or the shapes, strides and offsets of arrays",

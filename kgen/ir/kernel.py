@@ -299,6 +299,10 @@ class LoopKernel(Taggable):
     def _domain_params(self) -> tuple[tuple[str, ...], ...]:
         return tuple(param_names(domain) for domain in self.domains)
 
+    def domain_parameters(self, iname: str) -> tuple[str, ...]:
+        """Return the parameters of the domain that declares *iname*."""
+        return self._domain_params[self.home_domain[iname]]
+
     def with_outer_inames(self, inames: frozenset[str]) -> frozenset[str]:
         """Add the inames on which the bounds of *inames* depend."""
         result, stack = set(inames), list(inames)
@@ -357,6 +361,13 @@ class LoopKernel(Taggable):
         """Return the numbers of work-groups, and of work-items per group, along each axis."""
         grid = self.grid
         return grid.group_counts, grid.local_sizes
+
+    def get_grid_size_upper_bounds_as_exprs(
+        self, callables_table: Any = None, ignore_auto: bool = False, return_dict: bool = False
+    ) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+        """Return what :meth:`get_grid_size_upper_bounds` does, as expressions of arguments."""
+        grid = self.grid
+        return grid.groups, grid.locals
 
     @cached_property
     def axes(self) -> Mapping[str, Axis]:

@@ -53,9 +53,9 @@ from kgen.targets.preamble import Preamble
 
 __all__ = ["ExpressionWriter"]
 
-#: The longest product that stands for a power, and of what.
+#: The longest product that stands for a power, and how many operands its base may have.
 _UNROLLED_POWERS: Final = 4
-_CHEAP: Final = (p.Variable, p.Subscript)
+_OPERANDS_OF_BASE: Final = 8
 #: Operations whose result may leave the range of a type narrower than int.
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
 #: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
@@ -287,7 +287,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)
-            if isinstance(expr.base, _CHEAP) and (exponent > 0 or (is_real and exponent < 0)):
+            is_cheap = _count_operands(expr.base) <= _OPERANDS_OF_BASE
+            if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
                 factors = (expr.base,) * abs(exponent)
                 product: Expr = p.Product(factors) if len(factors) > 1 else expr.base
                 whole = product if exponent > 0 else p.Quotient(1, product)
@@ -429,3 +430,15 @@ def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
         tails.append(children[1:])
         children = children[0].children
     return (*children, *(term for tail in reversed(tails) for term in tail))
+
+
+def _count_operands(expr: Expr) -> int:
+    """Count the operands of sums and products, which a compiler computes but once.
+
+    Whatever is not a variable, an element or a number counts as more than enough.
+    """
+    if isinstance(expr, p.Sum | p.Product):
+        return sum(map(_count_operands, expr.children))
+    if isinstance(expr, p.Variable | p.Subscript) or is_constant(expr):
+        return 1
+    return _OPERANDS_OF_BASE + 1

@@ -28,6 +28,13 @@ def test_names_in_layouts_are_guessed_as_values() -> None:
 
 
 def test_a_size_that_is_not_declared_is_refused() -> None:
-    data = [lp.GlobalArg("a", np.float64, shape="k"), lp.ValueArg("n")]
+    data = [lp.GlobalArg("a", np.float64, shape="k"), lp.ValueArg("n", np.int32)]
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 1", data)
     with pytest.raises(lp.KgenError, match="not declared: 'k'"):
-        lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 1", data)
+        lp.generate_code_v2(knl)
+
+
+def test_a_size_that_becomes_a_number_need_not_be_declared() -> None:
+    data = [lp.GlobalArg("a", np.float64, shape="k")]
+    knl = lp.fix_parameters(lp.make_kernel("{[i]: 0<=i<k}", "a[i] = 1", data), k=3)
+    assert "i < 3" in lp.generate_code_v2(knl).device_code()

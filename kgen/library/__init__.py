@@ -1,0 +1,1 @@
+"""What expressions can use, under the documented package name."""
