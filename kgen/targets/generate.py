@@ -18,6 +18,7 @@ from kgen.ast.host import build_host
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, message
+from kgen.ir.declare import refuse_undeclared_sizes
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.definition import refuse_reads_before_writes
@@ -58,6 +59,7 @@ def _prepare(
 ) -> LoopKernel:
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", expand_subst),
+        ("sizes", refuse_undeclared_sizes),
         ("ends of loops", refuse_endless),
         ("shapes of arguments", infer_argument_shapes),
         ("types", lambda k: infer_types(k, dtypes)),
