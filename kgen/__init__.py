@@ -254,6 +254,10 @@ from kgen.transforms.tag import (
 from kgen.transforms.unprivatize import (
     unprivatize_temporaries_with_inames,
 )
+from kgen.verification import (
+    Report,
+    verify,
+)
 
 __all__ = [
     "AddressSpace",
@@ -308,6 +312,7 @@ __all__ = [
     "PyCudaTarget",
     "PyOpenCLTarget",
     "Reduction",
+    "Report",
     "ReductionIsNotTriangularError",
     "ReductionOperation",
     "ScalarReductionOperation",
@@ -416,4 +421,5 @@ __all__ = [
     "to_kgen_type",
     "unprivatize_temporaries_with_inames",
     "untag_inames",
+    "verify",
 ]

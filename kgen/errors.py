@@ -34,6 +34,7 @@ __all__ = [
     "WriteRaceError",
     "message",
     "near_names",
+    "rows_of",
     "warn",
 ]
 
@@ -144,6 +145,9 @@ class DirectCallUncachedWarning(KgenWarning):
     """A call of a kernel object that had to generate code again."""
 
 
+_LABELS = ("where", "at", "because", "hint")
+
+
 def message(
     what: str,
     *,
@@ -160,8 +164,18 @@ def message(
       hint: did you mean 'i'?
     """
     head = f"in kernel '{kernel}': {what}" if kernel is not None else what
-    rows = (("where", where), ("at", point), ("because", because), ("hint", hint))
+    rows = zip(_LABELS, (where, point, because, hint), strict=True)
     return "\n".join([head, *(f"  {label}: {text}" for label, text in rows if text)])
+
+
+def rows_of(text: str) -> dict[str, str]:
+    """Return the labelled lines of an error that :func:`message` laid out.
+
+    >>> rows_of(message("'j' is not an iname", kernel="mxm", point="i = 3"))
+    {'at': 'i = 3'}
+    """
+    rows = (line[2:].split(": ", maxsplit=1) for line in text.splitlines()[1:])
+    return {row[0]: row[1] for row in rows if len(row) == 2 and row[0] in _LABELS}
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

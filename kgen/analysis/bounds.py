@@ -14,7 +14,7 @@ from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import auto
 
-__all__ = ["check_bounds", "refuse_endless", "refuse_negative", "refuse_wrong_rank"]
+__all__ = ["check_access", "check_bounds", "refuse_endless", "refuse_negative", "refuse_wrong_rank"]
 
 
 def refuse_endless(kernel: LoopKernel) -> LoopKernel:
@@ -97,6 +97,40 @@ def _check_axis(
             and not _is_unrelated(span, extent)
         ):
             raise _outside(kernel, footprints, span.highest, axis, at_least=extent)
+
+
+def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> str | None:
+    """Prove that one access is inside of its array; return why that cannot be told, if so.
+
+    Raises :class:`KgenIndexError` where it is outside, with an iteration.
+    """
+    shape = kernel.array_vars[access.array].shape
+    if access.index is None:
+        return "elements are not named by axis"
+    if not isinstance(shape, tuple):
+        return "the array has no shape"
+    refuse_wrong_rank(kernel, access, len(shape))
+    unknown: str | None = None
+    for axis, extent in enumerate(shape):
+        _check_axis(kernel, footprints, (access,), axis, extent)
+        unknown = unknown or _open_question(footprints, access, axis, extent)
+    return unknown
+
+
+def _open_question(footprints: Footprints, access: Access, axis: int, extent: Expr) -> str | None:
+    """Say why a subscript that is not known to be outside may be so, ``None`` if it is inside."""
+    assert access.index is not None
+    (span,) = footprints.spans((access,), axis)
+    index = to_text(access.index[axis])
+    if span.values is None:
+        return f"the subscript '{index}' is not affine, or depends on data"
+    if extent is auto or footprints.is_extent((span,), extent):
+        return None
+    if span.values.least + span.low < 0:
+        return f"whether '{index}' is negative depends on data or on unrelated sizes"
+    if not span.values.is_below(extent, span.high, footprints.with_params):
+        return f"whether '{index}' is less than '{to_text(extent)}' depends on data or on sizes"
+    return None
 
 
 def _is_unrelated(span: Span, extent: Expr) -> bool:

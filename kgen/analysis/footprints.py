@@ -62,6 +62,15 @@ class Values:
             )
         return found
 
+    def is_below(self, extent: Expr, plus: int, with_params: Callable[..., Set]) -> bool:
+        """Tell whether all values plus a constant are proved to be less than *extent*."""
+        values = with_params(self.values, extent)
+        try:
+            pw_aff_from_expr(values.get_space(), extent)
+        except ExpressionToAffineConversionError:
+            return False
+        return not self.reaches(extent, plus, with_params)
+
     def _find_reaches(self, extent: Expr, plus: int, values: Set) -> bool:
         space = values.get_space()
         try:

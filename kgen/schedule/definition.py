@@ -202,12 +202,14 @@ class _Finder:
         if not is_exact:
             return None
         left = self._in_grid(left, read, earlier)
-        for write in earlier:
-            if left.is_empty():
-                return None
-            left = left.subtract(self._written_before(write, at))
-        if left.is_empty():
-            return None
+        for written in (self._written_at_once, self._written_before):
+            for write in earlier:
+                some = written(write, at)
+                if some is None:
+                    continue
+                if left.is_subset(some):
+                    return None
+                left = left.subtract(some)
         point = example(left)
         naxes = len(read.index or ())
         element = tuple(point.pop(f"element{axis}") for axis in range(naxes))
@@ -243,24 +245,27 @@ class _Finder:
                 return found
         raise AssertionError(access.insn_id)
 
-    def _written_before(self, write: Access, at: _Visit) -> Set:
-        """Return what *write* may have written, per iteration of the loops around the reader."""
+    def _written_at_once(self, write: Access, at: _Visit) -> Set | None:
+        """Return what *write* may have written in the same iteration of the loops around both."""
         visit = self.visits[write.insn_id]
-        shared = _shared(visit, at)
-        touched, _ = self.instances.touched(write, shared, _WRITER)
-        result: Set | None = None
-        equal = touched
-        for iname in shared:
-            part = relate(equal, iname + _WRITER, iname, "lt_set")
-            result = part if result is None else result.union(part)
-            equal = relate(equal, iname + _WRITER, iname, "eq_set")
-        if visit.position < at.position:
-            result = equal if result is None else result.union(equal)
-        assert result is not None
+        if visit.position >= at.position:
+            return None
+        return self.instances.touched(write, _shared(visit, at))[0]
+
+    def _written_before(self, write: Access, at: _Visit) -> Set | None:
+        """Return what *write* may have written in an earlier iteration."""
+        shared = _shared(self.visits[write.insn_id], at)
+        if not shared:
+            return None
+        equal, _ = self.instances.touched(write, shared, _WRITER)
         for iname in self._owners(write):
             name = axis_name(self.instances.axes[iname].tag)
-            result = relate(result, name + _WRITER, name, "eq_set")
-            result = project_out_named(result, (name + _WRITER,))
+            equal = relate(equal, name + _WRITER, name, "eq_set")
+            equal = project_out_named(equal, (name + _WRITER,))
+        result = equal.intersect(equal.complement())
+        for iname in shared:
+            result = result.union(relate(equal, iname + _WRITER, iname, "lt_set"))
+            equal = relate(equal, iname + _WRITER, iname, "eq_set")
         return project_out_named(result, [iname + _WRITER for iname in shared])
 
 

@@ -16,6 +16,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.functions import FunctionNames
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need
 from kgen.targets.vector_types import Vectors
 
@@ -50,6 +51,10 @@ class Target(TargetBase):
 
     #: Work-groups and work-items exist; where they do not, their axes are loops.
     has_hardware_axes: ClassVar[bool] = False
+
+    def limits(self) -> DeviceLimits | None:
+        """Return what the device has room for; ``None`` where that is not known."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, Vectors
 
@@ -24,6 +25,14 @@ _COMPLEX = (include("cuda/std/complex"),)
 
 #: The bytes of constant memory that a program may have.
 _CONSTANT_MEMORY = 2**16
+
+_LIMITS = DeviceLimits(
+    name="a CUDA device",
+    work_items=1024,
+    sizes=(1024, 1024, 64),
+    local_memory=48 * 1024,
+    groups=(2**31 - 1, 2**16 - 1, 2**16 - 1),
+)
 
 _WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
@@ -94,6 +103,10 @@ class CudaTarget(CFamilyTarget):
         }
     )
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+
+    def limits(self) -> DeviceLimits:
+        """Return what every device since compute capability 2 has room for."""
+        return _LIMITS
 
     def table_qualifier_for(self, size: int) -> str:
         """Return the words before the declaration of a table: constant memory is small."""

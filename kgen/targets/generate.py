@@ -28,6 +28,7 @@ from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.emit import emit_module
+from kgen.targets.limits import refuse_excesses
 from kgen.targets.module import Module
 from kgen.transforms.auto_axes import assign_auto_axes
 from kgen.transforms.privatize import privatize_for_ilp
@@ -104,6 +105,7 @@ def lower(
     refuse_undefined(kernel, schedule)
     refuse_reads_before_writes(kernel, schedule, has_axes=target.has_hardware_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
+    refuse_excesses(kernel, functions, target.limits())
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))
     return Lowered(kernel, schedule, functions, host)

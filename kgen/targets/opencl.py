@@ -14,6 +14,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
 
@@ -107,3 +108,14 @@ class PyOpenCLTarget(OpenCLTarget):
     device: Any = field(default=None, compare=False, repr=False)
 
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"
+
+    def limits(self) -> DeviceLimits | None:
+        """Return what *device* has room for, if it is known already."""
+        if self.device is None:
+            return None
+        return DeviceLimits(
+            name=f"device '{self.device.name}'",
+            work_items=self.device.max_work_group_size,
+            sizes=tuple(self.device.max_work_item_sizes),
+            local_memory=self.device.local_mem_size,
+        )

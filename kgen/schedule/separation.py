@@ -1,0 +1,138 @@
+"""A second look at barriers: accesses of different work-items that none keeps apart.
+
+``sync`` puts barriers in; this goes the other way, from a schedule to the pairs of accesses that
+it leaves unsynchronized, so that one can be held against the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kgen.analysis.access import Access
+from kgen.errors import MissingBarrierError, message
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from kgen.schedule.conflicts import Conflict, Conflicts, Reach
+from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Schedule, Sequence
+
+__all__ = ["Unsynchronized", "find_unsynchronized", "unsynchronized_error"]
+
+_Loops = tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class Unsynchronized:
+    """Two accesses of different work-items to one element without a barrier between them.
+
+    *loop* is the loop of which the second is in a later iteration, if it is.
+    """
+
+    conflict: Conflict
+    loop: str | None
+
+
+@dataclass
+class _Order:
+    """What runs in a launch, in order: each with its position and the loops around it."""
+
+    insns: dict[str, tuple[int, _Loops]] = field(default_factory=dict)
+    barriers: list[tuple[int, _Loops, str]] = field(default_factory=list)
+    n_loops: int = 0
+
+    def add(self, node: Node, loops: _Loops = ()) -> None:
+        position = len(self.insns) + len(self.barriers)
+        match node:
+            case Run():
+                for offset, insn_id in enumerate(node.insn_ids):
+                    self.insns[insn_id] = (position + offset, loops)
+            case Barrier():
+                self.barriers.append((position, loops, node.memory))
+            case Loop():
+                self.n_loops += 1
+                self.add(node.body, (*loops, (self.n_loops, node.iname)))
+            case Bind():
+                self.add(node.body, loops)
+            case Sequence():
+                for child in node.children:
+                    self.add(child, loops)
+
+    def separates(self, one: str, other: str, memory: str, common: _Loops, carried: bool) -> bool:
+        """Tell whether a barrier is certain to run between an access and a later one.
+
+        They agree on all loops of *common*, or, *carried*, on all but the last, of which the
+        later one is in a later iteration. A barrier is certain to run where it is in no loop
+        that has neither of the two in it.
+        """
+        first, around_first = self.insns[one]
+        second, around_second = self.insns[other]
+        for at, loops, kept in self.barriers:
+            after = at > first and around_first[: len(loops)] == loops
+            before = at < second and around_second[: len(loops)] == loops
+            in_between = loops[: len(common)] == common if carried else first < at < second
+            if memory in kept and in_between and (after or before):
+                return True
+        return False
+
+
+def find_unsynchronized(kernel: LoopKernel, schedule: Schedule) -> Iterator[Unsynchronized]:
+    """Give the accesses of different work-items that no barrier of *schedule* keeps apart."""
+    conflicts = Conflicts(kernel)
+    for launch in schedule.launches:
+        order = _Order()
+        order.add(launch.body)
+        by_array: dict[str, list[Access]] = {}
+        for insn_id in order.insns:
+            for access in conflicts.accesses.get(insn_id, ()):
+                by_array.setdefault(access.array, []).append(access)
+        for accesses in by_array.values():
+            for one in accesses:
+                for other in accesses:
+                    if one.is_write or other.is_write:
+                        yield from _of_pair(conflicts, order, one, other)
+
+
+def _of_pair(
+    conflicts: Conflicts, order: _Order, one: Access, other: Access
+) -> Iterator[Unsynchronized]:
+    """Give what of *one* and the later *other* is not kept apart."""
+    first, around_first = order.insns[one.insn_id]
+    second, around_second = order.insns[other.insn_id]
+    common: _Loops = ()
+    for mine, theirs in zip(around_first, around_second, strict=False):
+        if mine != theirs:
+            break
+        common = (*common, mine)
+    cases = [(common, False)] if first < second else []
+    cases += [(common[:k], True) for k in range(len(common), 0, -1)]
+    space = getattr(conflicts.kernel.array_vars[one.array], "address_space", None)
+    memory = "local" if space == AddressSpace.LOCAL else "global"
+    for loops, carried in cases:
+        names = tuple(name for _, name in loops)
+        ascending = names[-1] if carried else None
+        found = conflicts.between(one, other, names[:-1] if carried else names, ascending)
+        if found is None:
+            continue
+        is_kept = order.separates(one.insn_id, other.insn_id, memory, loops, carried)
+        if found.reach is Reach.DEVICE or not is_kept:
+            yield Unsynchronized(found, ascending)
+
+
+def unsynchronized_error(kernel: LoopKernel, found: Unsynchronized) -> MissingBarrierError:
+    """Return the error for two accesses that nothing keeps apart."""
+    first, second = found.conflict.first, found.conflict.second
+    later = f" in a later iteration of '{found.loop}'" if found.loop is not None else ""
+    kinds = {True: "writes", False: "reads"}
+    scope = "global" if found.conflict.reach is Reach.DEVICE else "local"
+    return MissingBarrierError(
+        message(
+            f"'{first.insn_id}' {kinds[first.is_write]} '{first}' and '{second.insn_id}' "
+            f"{kinds[second.is_write]} '{second}'{later}, with no barrier in between",
+            kernel=kernel.name,
+            point=found.conflict.point,
+            because=f"{found.conflict.reach.value.replace('one', 'two work-items of one', 1)} "
+            f"meet at one element of '{first.array}'",
+            hint=f"add_barrier(kernel, 'id:{first.insn_id}', 'id:{second.insn_id}', "
+            f"synchronization_kind='{scope}')",
+        )
+    )

@@ -1,0 +1,118 @@
+"""What a device has room for: work-items in a group, groups, memory that a group shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.errors import CodegenError, message
+from kgen.ir.data import TemporaryVariable, dtype_of
+from kgen.ir.expr import is_constant
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+
+__all__ = ["DeviceLimits", "find_excesses", "refuse_excesses"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceLimits:
+    """The largest work-group, all in all and along each axis; bytes of its shared memory.
+
+    ``groups`` are the largest numbers of work-groups along each axis, where there is a limit.
+    """
+
+    name: str
+    work_items: int
+    sizes: tuple[int, ...]
+    local_memory: int
+    groups: tuple[int, ...] = ()
+
+
+def refuse_excesses(
+    kernel: LoopKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits | None
+) -> None:
+    """Raise :class:`CodegenError` where the device has no room for a launch."""
+    if limits is not None:
+        for error in find_excesses(kernel, functions, limits):
+            raise error
+
+
+def find_excesses(
+    kernel: LoopKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits
+) -> Iterator[CodegenError]:
+    """Give an error for each limit of the device that a launch is beyond."""
+    for function in functions:
+        count = math.prod(function.locals)
+        if count > limits.work_items:
+            yield _error(
+                function,
+                limits,
+                f"work-groups of {count} work-items {function.locals}",
+                f"{limits.work_items} in a group",
+                "split the loops with the tags l.0, l.1, l.2 into smaller pieces",
+            )
+        for axis, size in enumerate(function.locals):
+            most = limits.sizes[axis] if axis < len(limits.sizes) else 1
+            if size > most:
+                yield _error(
+                    function,
+                    limits,
+                    f"{size} work-items along axis l.{axis}",
+                    f"{most} along that axis",
+                    "split the loop into smaller pieces, or put it on another axis",
+                )
+        for axis, groups in enumerate(function.groups):
+            if axis >= len(limits.groups) or not is_constant(groups):
+                continue
+            most = limits.groups[axis]
+            if groups > most:
+                yield _error(
+                    function,
+                    limits,
+                    f"{groups} work-groups along axis g.{axis}",
+                    f"{most} along that axis",
+                    "put the longest loop on g.0, or split it",
+                )
+        used = _local_arrays(kernel, function)
+        if sum(used.values()) > limits.local_memory:
+            shares = ", ".join(f"{name}: {size}" for name, size in used.items())
+            yield _error(
+                function,
+                limits,
+                f"{sum(used.values())} bytes of local memory ({shares})",
+                f"{limits.local_memory} bytes",
+                "make the tiles smaller, or prefetch fewer arrays",
+            )
+
+
+def _error(
+    function: DeviceFunction, limits: DeviceLimits, what: str, most: str, hint: str
+) -> CodegenError:
+    return CodegenError(
+        message(
+            f"a launch has {what}, and the device has no room for that",
+            kernel=function.name,
+            because=f"{limits.name} has {most}",
+            hint=hint,
+        )
+    )
+
+
+def _local_arrays(kernel: LoopKernel, function: DeviceFunction) -> dict[str, int]:
+    """Return the bytes of local memory of each array, or of each base storage."""
+    sizes: dict[str, int] = {}
+    for name in function.temporaries:
+        temporary = kernel.temporary_variables[name]
+        if temporary.address_space == AddressSpace.LOCAL:
+            storage = temporary.base_storage or name
+            sizes[storage] = max(sizes.get(storage, 0), _bytes_of(temporary))
+    return sizes
+
+
+def _bytes_of(temporary: TemporaryVariable) -> int:
+    extents = temporary.storage_shape or temporary.shape
+    if not all(is_constant(extent) for extent in extents):
+        return 0
+    return math.prod(int(extent) for extent in extents) * dtype_of(temporary).numpy_dtype.itemsize

@@ -1,0 +1,327 @@
+"""All checks of a kernel in one go: what is proved, what is violated and where, what is unknown."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from kgen.analysis.bounds import check_access
+from kgen.analysis.footprints import Footprints
+from kgen.analysis.ordering import find_unordered, unordered_error
+from kgen.ast.build import build_code
+from kgen.ast.verify import verify_barriers
+from kgen.errors import (
+    CodegenError,
+    DependencyCycleFound,
+    KgenError,
+    KgenIndexError,
+    KgenWarning,
+    MissingBarrierError,
+    ScheduleError,
+    StaticValueFindingError,
+    WriteRaceError,
+    rows_of,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+from kgen.schedule.conflicts import Conflicts
+from kgen.schedule.definition import find_undefined, undefined_error
+from kgen.schedule.host import on_device
+from kgen.schedule.place import schedule_kernel
+from kgen.schedule.races import RaceKind, find_races, race_text
+from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
+from kgen.schedule.tree import Schedule
+from kgen.targets.base import Target
+from kgen.targets.generate import prepare
+from kgen.targets.limits import find_excesses
+
+__all__ = ["Finding", "Report", "Status", "verify"]
+
+
+class Status(Enum):
+    """What a check found out."""
+
+    PROVED = "proved"
+    VIOLATED = "violated"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What one check says of one place in a kernel.
+
+    ``point`` is an iteration for which the message is true, and ``error`` what
+    :meth:`Report.raise_if_violated` raises.
+    """
+
+    check: str
+    status: Status
+    message: str
+    instruction: str | None = None
+    array: str | None = None
+    point: str | None = None
+    error: KgenError | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings of :func:`verify`, in the order of the checks.
+
+    ``print(report)`` shows a table, and the messages of what is violated below it.
+    """
+
+    kernel: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether nothing is violated; something may be unknown."""
+        return not self.violated
+
+    @property
+    def violated(self) -> tuple[Finding, ...]:
+        """What is wrong."""
+        return self._with(Status.VIOLATED)
+
+    @property
+    def unknown(self) -> tuple[Finding, ...]:
+        """What depends on data, or was taken on trust."""
+        return self._with(Status.UNKNOWN)
+
+    def _with(self, status: Status) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.status is status)
+
+    def raise_if_violated(self) -> Report:
+        """Raise the error of the first violation; return this report if there is none."""
+        for finding in self.violated:
+            assert finding.error is not None
+            raise finding.error
+        return self
+
+    def __str__(self) -> str:
+        rows = [("check", "status", "instruction", "array", "point")]
+        rows += [
+            (f.check, f.status.value, f.instruction or "", f.array or "", f.point or "")
+            for f in self.findings
+        ]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        texts = [finding.message for finding in self.violated]
+        return "\n".join([f"kernel '{self.kernel}'", *lines, *(f"\n{text}" for text in texts)])
+
+
+def verify(
+    program: TranslationUnit | LoopKernel,
+    entrypoint: str | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> Report:
+    """Run all checks of a kernel, do not stop at the first violation, and report.
+
+    Code generation runs what of this is quick, and raises at the first violation. The checks::
+
+        kernel      types, shapes, tags, ends of loops: what all others start from
+        bounds      subscripts are inside of their arrays
+        order       two accesses to one element have an order
+        races       no instruction writes one element from several work-items
+        schedule    loops nest, dependencies form no circle, all hardware axes are used
+        barriers    between accesses of two work-items to one element there is a barrier
+        definition  what is read from a temporary was written before
+        divergence  all work-items of a group meet the same barriers
+        device      the device has room for the work-groups and their memory
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a", "float32", shape="n"), "..."])
+    >>> lp.verify(knl).ok
+    True
+    """
+    if isinstance(program, TranslationUnit):
+        kernel = program[entrypoint] if entrypoint is not None else program.default_entrypoint
+    else:
+        kernel = program
+    return Report(kernel.name, tuple(_Verifier(kernel, dtypes).run()))
+
+
+class _Verifier:
+    def __init__(self, kernel: LoopKernel, dtypes: Mapping[str, Any] | None) -> None:
+        self.given = kernel
+        self.dtypes = dtypes
+        target = kernel.target
+        self.target = target if isinstance(target, Target) else None
+        self.has_axes = self.target is None or self.target.has_hardware_axes
+        self.kernel = kernel
+        self.schedule: Schedule | None = None
+
+    def run(self) -> Iterator[Finding]:
+        found = list(self._or_proved("kernel", self._prepare()))
+        yield from found
+        if any(finding.status is Status.VIOLATED for finding in found):
+            return
+        checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+            ("bounds", self._bounds),
+            ("order", self._order),
+            ("races", self._races),
+            ("schedule", self._schedule),
+        ]
+        for check, run in checks:
+            yield from self._or_proved(check, run())
+        if self.schedule is None:
+            return
+        for check, run in (
+            ("barriers", self._barriers),
+            ("definition", self._definition),
+            ("divergence", self._divergence),
+        ):
+            yield from self._or_proved(check, run())
+
+    def _or_proved(self, check: str, found: Iterable[Finding]) -> Iterator[Finding]:
+        """Give what a check found; that all is well, if it found nothing."""
+        nothing = True
+        for finding in found:
+            nothing = False
+            yield finding
+        if nothing:
+            yield Finding(check=check, status=Status.PROVED, message=f"{check}: all is well")
+
+    def _prepare(self) -> Iterator[Finding]:
+        options = self.given.options.copy(enforce_array_accesses_within_bounds="no_check")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                self.kernel = prepare(self.given.copy(options=options), self.dtypes)
+            except KgenError as err:
+                yield _violation("kernel", err)
+        for warning in caught:
+            if issubclass(warning.category, KgenWarning):
+                yield Finding(check="kernel", status=Status.UNKNOWN, message=str(warning.message))
+
+    def _bounds(self) -> Iterator[Finding]:
+        footprints = Footprints.of(self.kernel)
+        for name, accesses in footprints.accesses.items():
+            for access in accesses:
+                try:
+                    unknown = check_access(self.kernel, footprints, access)
+                except KgenIndexError as err:
+                    yield _violation("bounds", err, access.insn_id, name)
+                    continue
+                if unknown is not None:
+                    yield Finding(
+                        check="bounds",
+                        status=Status.UNKNOWN,
+                        message=f"'{access}': {unknown}",
+                        instruction=access.insn_id,
+                        array=name,
+                    )
+
+    def _order(self) -> Iterator[Finding]:
+        for found in find_unordered(self.kernel):
+            error = unordered_error(self.kernel, found)
+            yield _violation("order", error, found.write.insn_id, found.write.array)
+
+    def _races(self) -> Iterator[Finding]:
+        if not self.has_axes:
+            return
+        try:
+            conflicts = Conflicts(self.kernel)
+            races = list(find_races(conflicts, self.kernel.id_to_insn))
+        except StaticValueFindingError as err:
+            yield _violation("races", err)
+            return
+        for race in races:
+            text = race_text(self.kernel, race)
+            insn_id, array = race.access.insn_id, race.access.array
+            if race.kind is RaceKind.CERTAIN and not self._is_silenced(insn_id):
+                yield _violation("races", WriteRaceError(text), insn_id, array)
+                continue
+            yield Finding(
+                check="races",
+                status=Status.UNKNOWN,
+                message=text,
+                instruction=insn_id,
+                array=array,
+                point=race.point,
+            )
+
+    def _is_silenced(self, insn_id: str) -> bool:
+        return f"write_race({insn_id})" in self.kernel.silenced_warnings
+
+    def _schedule(self) -> Iterator[Finding]:
+        silenced = [f"write_race({insn_id})" for insn_id in self.kernel.id_to_insn]
+        kernel = self.kernel.copy(silenced_warnings=(*self.kernel.silenced_warnings, *silenced))
+        try:
+            self.schedule = schedule_kernel(kernel, sequential_axes=not self.has_axes)
+        except MissingBarrierError as err:
+            yield _violation("barriers", err)
+        except (DependencyCycleFound, ScheduleError, StaticValueFindingError) as err:
+            yield _violation("schedule", err)
+
+    def _barriers(self) -> Iterator[Finding]:
+        assert self.schedule is not None
+        if not self.has_axes:
+            return
+        for found in find_unsynchronized(self.kernel, self.schedule):
+            error = unsynchronized_error(self.kernel, found)
+            yield _violation("barriers", error, found.conflict.second.insn_id)
+        for insn in self.kernel.instructions:
+            if insn.no_sync_with:
+                others = ", ".join(sorted(name for name, _ in insn.no_sync_with))
+                yield Finding(
+                    check="barriers",
+                    status=Status.UNKNOWN,
+                    message=f"'{insn.id}' is said to need no synchronization with {others}",
+                    instruction=str(insn.id),
+                )
+
+    def _definition(self) -> Iterator[Finding]:
+        assert self.schedule is not None
+        for found in find_undefined(self.kernel, self.schedule, has_axes=self.has_axes):
+            if found.point is not None:
+                error = undefined_error(self.kernel, found)
+                yield _violation("definition", error, found.read.insn_id, found.read.array)
+                continue
+            yield Finding(
+                check="definition",
+                status=Status.UNKNOWN,
+                message=f"whether '{found.read}' was written before depends on data",
+                instruction=found.read.insn_id,
+                array=found.read.array,
+            )
+
+    def _divergence(self) -> Iterator[Finding]:
+        assert self.schedule is not None
+        kernel = on_device(self.kernel, self.schedule.host_inames)
+        try:
+            functions = build_code(kernel, self.schedule)
+        except KgenError as err:
+            yield _violation("divergence", err)
+            return
+        for function in functions:
+            try:
+                verify_barriers(function)
+            except CodegenError as err:
+                yield _violation("divergence", err)
+        limits = self.target.limits() if self.target is not None else None
+        if limits is not None:
+            errors = find_excesses(kernel, functions, limits)
+            yield from self._or_proved("device", (_violation("device", err) for err in errors))
+
+
+def _violation(
+    check: str, error: KgenError, instruction: str | None = None, array: str | None = None
+) -> Finding:
+    return Finding(
+        check=check,
+        status=Status.VIOLATED,
+        message=str(error),
+        instruction=instruction,
+        array=array,
+        point=rows_of(str(error)).get("at"),
+        error=error,
+    )

@@ -1,0 +1,1 @@
+"""Kernels with barriers, their mutants, and a machine that runs work-items in bad orders."""

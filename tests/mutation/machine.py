@@ -1,0 +1,149 @@
+"""Run the code tree of a kernel in Python, work-items in an order that brings out races."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pymbolic.primitives as p
+from pymbolic.mapper.evaluator import EvaluationMapper
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from tests.oracle import Instance, Oracle, Point
+
+#: Memory by array and element; an element that nobody wrote is not a number.
+Memory = dict[str, dict[Point, Any]]
+#: Puts the work-items of a group, or the groups, in the order in which they run.
+Order = Callable[[list[Any]], list[Any]]
+
+ORDERS: Mapping[str, Order] = {
+    "forwards": list,
+    "backwards": lambda items: list(reversed(items)),
+    "odd ones first": lambda items: items[1::2] + items[::2],
+}
+
+_FUNCTIONS = {"max": max, "min": min, "sqrt": math.sqrt}
+
+
+class _Values(EvaluationMapper[Any]):
+    """Evaluate an expression for one instance."""
+
+    def __init__(self, names: Mapping[str, Any], memory: Callable[[str], dict[Point, Any]]) -> None:
+        super().__init__(dict(names))
+        self.memory = memory
+
+    def map_variable(self, expr: p.Variable) -> Any:
+        if expr.name in self.context:
+            return self.context[expr.name]
+        return self.memory(expr.name).get((), math.nan)
+
+    def map_subscript(self, expr: p.Subscript) -> Any:
+        index = tuple(self.rec(i) for i in expr.index_tuple)
+        if any(math.isnan(i) for i in index):
+            return math.nan
+        return self.memory(expr.aggregate.name).get(tuple(map(int, index)), math.nan)
+
+    def map_call(self, expr: p.Call) -> Any:
+        return _FUNCTIONS[expr.function.name](*(self.rec(x) for x in expr.parameters))
+
+    def map_type_cast(self, expr: Any) -> Any:
+        return self.rec(expr.child)
+
+    def map_typed_literal(self, expr: Any) -> Any:
+        return expr.value
+
+
+class Machine:
+    """Runs the launches of a kernel."""
+
+    def __init__(self, kernel: LoopKernel, parameters: Mapping[str, int], inputs: Memory) -> None:
+        self.kernel = kernel
+        self.parameters = parameters
+        self.oracle = Oracle(kernel, parameters)
+        self.device: Memory = {name: dict(values) for name, values in inputs.items()}
+
+    def run(self, functions: Iterable[DeviceFunction], order: Order, in_step: bool) -> Memory:
+        """Run all launches, and return the arguments; *in_step*: one statement each in turn."""
+        for function in functions:
+            groups: dict[Point, list[list[Instance]]] = {}
+            for gid, trace in self.oracle.traces(function):
+                groups.setdefault(gid, []).append(trace)
+            for _, traces in order(list(groups.items())):
+                self._run_group(traces, order, in_step)
+        return {arg.name: self.device.get(arg.name, {}) for arg in self.kernel.args}
+
+    def _run_group(self, traces: list[list[Instance]], order: Order, in_step: bool) -> None:
+        shared: Memory = {}
+        own: list[Memory] = [{} for _ in traces]
+        phases = [list(_phases(trace)) for trace in traces]
+        for phase in itertools.zip_longest(*phases, fillvalue=[]):
+            items = order(list(enumerate(phase)))
+            if in_step:
+                steps = itertools.zip_longest(*([(k, s) for s in part] for k, part in items))
+                running = [step for row in steps for step in row if step is not None]
+            else:
+                running = [(k, instance) for k, part in items for instance in part]
+            for k, instance in running:
+                self._execute(instance, shared, own[k])
+
+    def _execute(self, instance: Instance, shared: Memory, own: Memory) -> None:
+        insn_id, point = instance
+        insn = self.kernel.id_to_insn[insn_id]
+        assert isinstance(insn, Assignment)
+        names = {**self.parameters, **dict(zip(self.oracle.inames[insn_id], point, strict=True))}
+
+        def memory(name: str) -> dict[Point, Any]:
+            temporary = self.kernel.temporary_variables.get(name)
+            where = self.device
+            if temporary is not None and temporary.address_space != AddressSpace.GLOBAL:
+                where = shared if temporary.address_space == AddressSpace.LOCAL else own
+            return where.setdefault(name, {})
+
+        values = _Values(names, memory)
+        if all(values(condition) for condition in insn.sorted_predicates):
+            place = tuple(int(values(i)) for i in index_of(insn.assignee))
+            memory(assignee_name(insn.assignee))[place] = values(insn.expression)
+
+
+def _phases(trace: list[Instance]) -> Iterator[list[Instance]]:
+    """Cut a trace at barriers."""
+    part: list[Instance] = []
+    for instance in trace:
+        if instance[0] == "barrier":
+            yield part
+            part = []
+        else:
+            part.append(instance)
+    yield part
+
+
+def all_results(
+    kernel: LoopKernel,
+    functions: tuple[DeviceFunction, ...],
+    parameters: Mapping[str, int],
+    inputs: Memory,
+) -> Iterator[tuple[str, Memory]]:
+    """Run a kernel in every order; give what each computes."""
+    for name, order in ORDERS.items():
+        for in_step in (False, True):
+            machine = Machine(kernel, parameters, inputs)
+            yield f"{name}, {in_step=}", machine.run(functions, order, in_step)
+
+
+def is_same(one: Memory, other: Memory) -> bool:
+    """Tell whether two memories have equal numbers everywhere."""
+    return all(
+        one[name].keys() == other[name].keys()
+        and all(_is_near(one[name][at], other[name][at]) for at in one[name])
+        for name in one
+    )
+
+
+def _is_near(one: Any, other: Any) -> bool:
+    return bool(one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9))
