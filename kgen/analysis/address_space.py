@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import islpy as isl
+
 from kgen.errors import WriteRaceConditionWarning, warn
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
@@ -25,9 +27,7 @@ def find_address_spaces(kernel: LoopKernel) -> LoopKernel:
     ]
     if not undecided:
         return kernel
-    parallel = frozenset(
-        name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase)
-    )
+    parallel = frozenset(name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase))
     decided = dict(kernel.temporary_variables)
     for temporary in undecided:
         space = _space_of(kernel, temporary, parallel)
@@ -46,7 +46,7 @@ def _space_of(
     for insn_id in kernel.writers.get(temporary.name, ()):
         insn = kernel.id_to_insn[insn_id]
         around = insn.within_inames & parallel
-        indexed = around & _subscript_names(insn, temporary.name)
+        indexed = _told_apart(kernel, insn, around, _subscript_names(insn, temporary.name))
         if not indexed:
             continue
         racing = sorted(around - indexed)
@@ -65,6 +65,21 @@ def _space_of(
     return AddressSpace.LOCAL if wants_local else AddressSpace.PRIVATE
 
 
+def _told_apart(
+    kernel: LoopKernel, insn: InstructionBase, around: frozenset[str], names: frozenset[str]
+) -> frozenset[str]:
+    """Return the inames of *around* whose values subscripts made of *names* determine."""
+    given = tuple(sorted(insn.within_inames & names, key=kernel.iname_order.__getitem__))
+    others = around - names if given else ()
+    return around & names | {name for name in others if _is_determined(kernel, name, given)}
+
+
+def _is_determined(kernel: LoopKernel, name: str, given: tuple[str, ...]) -> bool:
+    points = isl.Map.from_range(kernel.domain_of((*given, name)))
+    one, other = isl.dim_type.in_, isl.dim_type.out
+    return bool(points.move_dims(one, 0, other, 0, len(given)).is_single_valued())
+
+
 def _subscript_names(insn: InstructionBase, name: str) -> frozenset[str]:
     """Return the variables in the subscripts with which *insn* writes *name*."""
     found: set[str] = set()
@@ -72,4 +87,3 @@ def _subscript_names(insn: InstructionBase, name: str) -> frozenset[str]:
         if assignee_name(lhs) == name:
             found |= names
     return frozenset(found)
-

@@ -23,7 +23,7 @@ __all__ = ["build_ast"]
 _DIV = isl.dim_type.div
 _SET = isl.dim_type.set
 
-#: In more loops than this, strides are guards from the start.
+#: Strides that more loops than this share are guards from the start.
 MAX_STRIDED_LOOPS = 4
 
 
@@ -39,7 +39,7 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     ctx.set_ast_build_detect_min_max(1)
     try:
         build = isl.AstBuild.from_context(context)
-        strided = [s.domain.dim(_SET) for s in nest.statements if _has_strides(s.domain)]
+        strided = [_sharing(s.domain) for s in nest.statements if _has_strides(s.domain)]
         if max(strided, default=0) > MAX_STRIDED_LOOPS:
             nest, strided = _without_strides(nest), []
         if not strided:
@@ -63,6 +63,19 @@ def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) 
 
 def _has_strides(domain: Set) -> bool:
     return any(part.dim(_DIV) for part in domain.get_basic_sets())
+
+
+def _sharing(domain: Set) -> int:
+    """Return how many loops a stride is a matter of, at most."""
+    return max(
+        (
+            sum(row.involves_dims(_SET, at, 1) for at in range(domain.dim(_SET)))
+            for part in domain.get_basic_sets()
+            for row in part.get_constraints()
+            if row.involves_dims(_DIV, 0, part.dim(_DIV))
+        ),
+        default=0,
+    )
 
 
 def _is_complete(leaves: list[isl.UnionMap], nest: Nest, context: Set) -> bool:

@@ -60,12 +60,10 @@ def body(knl: lp.TranslationUnit, *arrays: str) -> str:
 STENCIL = """\
   __local float u_fetch[324];
 
-  for (int u_dim_0_outer = 0; u_dim_0_outer < min(18 - lid(1), \
-n - 16 * gid(1) - lid(1) + 2); u_dim_0_outer += 16)
-    for (int u_dim_1_outer = 0; u_dim_1_outer < min(18 - lid(0), \
-n - 16 * gid(0) - lid(0) + 2); u_dim_1_outer += 16)
-      u_fetch[18 * lid(1) + 18 * u_dim_0_outer + lid(0) + u_dim_1_outer] = \
-u[((long) n + 2) * (16 * gid(1) + lid(1) + u_dim_0_outer) + 16 * gid(0) + lid(0) + u_dim_1_outer];
+  for (int u_dim_0 = lid(1); u_dim_0 < min(18, n - 16 * gid(1) + 2); u_dim_0 += 16)
+    for (int u_dim_1 = lid(0); u_dim_1 < min(18, n - 16 * gid(0) + 2); u_dim_1 += 16)
+      u_fetch[18 * u_dim_0 + u_dim_1] = \
+u[((long) n + 2) * (16 * gid(1) + u_dim_0) + 16 * gid(0) + u_dim_1];
   barrier(CLK_LOCAL_MEM_FENCE);  // for u_fetch (insn depends on u_fetch_rule)
   if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
 """
@@ -273,15 +271,29 @@ def test_loops_without_a_common_axis_stay_loops(opencl_queue: Any) -> None:
     np.testing.assert_allclose(out, a @ x)
 
 
-def test_a_stencil_in_three_dimensions(opencl_queue: Any) -> None:
+def planes() -> lp.TranslationUnit:
     text = """
         out[k, i, j] = u[k, i + 1, j + 1] + u[k + 2, i + 1, j + 1] + u[k + 1, i, j + 1]
             + u[k + 1, i + 2, j + 1] + u[k + 1, i + 1, j] + u[k + 1, i + 1, j + 2]
         """.replace("\n            +", " +")
-    knl = tiled(lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text))
-    knl = lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True)
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text)
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True)
+
+
+def test_axes_go_to_the_loops_that_keep_most_work_items_busy() -> None:
+    fetch = """
+    for (int u_dim_0 = 0; u_dim_0 < 3; ++u_dim_0)
+      for (int u_dim_1 = lid(1); u_dim_1 < min(10, n - 8 * gid(1) + 2); u_dim_1 += 8)
+        for (int u_dim_2 = lid(0); u_dim_2 < min(18, n - 16 * gid(0) + 2); u_dim_2 += 16)
+          u_fetch[180 * u_dim_0 + 18 * u_dim_1 + u_dim_2] = u["""
+    assert fetch in body(planes(), "u")
+
+
+def test_a_stencil_in_three_dimensions(opencl_queue: Any) -> None:
     u = np.random.default_rng(2).random((19, 19, 19))
-    _, (out,) = knl(opencl_queue, u=u)
+    _, (out,) = planes()(opencl_queue, u=u)
     c = slice(1, -1)
     expected = u[:-2, c, c] + u[2:, c, c] + u[c, :-2, c] + u[c, 2:, c] + u[c, c, :-2] + u[c, c, 2:]
     np.testing.assert_allclose(out, expected)
