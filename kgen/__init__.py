@@ -190,6 +190,9 @@ from kgen.transforms.inames import (
     remove_inames_from_insn,
     remove_unused_inames,
 )
+from kgen.transforms.loop_fusion import (
+    get_kennedy_unweighted_fusion_candidates,
+)
 from kgen.transforms.make_rules import (
     assignment_to_subst,
     extract_subst,
@@ -312,9 +315,9 @@ __all__ = [
     "PyCudaTarget",
     "PyOpenCLTarget",
     "Reduction",
-    "Report",
     "ReductionIsNotTriangularError",
     "ReductionOperation",
+    "Report",
     "ScalarReductionOperation",
     "ScheduleError",
     "StaticValueFindingError",
@@ -368,6 +371,7 @@ __all__ = [
     "get_dot_dependency_graph",
     "get_global_barrier_order",
     "get_iname_duplication_options",
+    "get_kennedy_unweighted_fusion_candidates",
     "get_one_linearized_kernel",
     "get_one_scheduled_kernel",
     "get_subkernel_to_insn_id_map",

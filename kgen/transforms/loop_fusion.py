@@ -1,0 +1,219 @@
+"""Which loops may become one: candidates for fusion."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping
+
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.domains import difference
+from kgen.analysis.instances import Instances, relate
+from kgen.errors import TransformError, message
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.select import require_iname, taken_names
+
+__all__ = ["get_kennedy_unweighted_fusion_candidates"]
+
+
+def get_kennedy_unweighted_fusion_candidates(
+    kernel: LoopKernel | TranslationUnit,
+    candidates: Collection[str],
+    *,
+    prefix: str = "ifused",
+) -> Mapping[str, Collection[str]]:
+    """Return which loops can become one, for :func:`rename_inames_in_batch`.
+
+    Loops are put together greedily, in the order of the program, after Kennedy and McKinley
+    (1994): those that have the same values, tags and loops around them, between which nothing
+    else has to run, and of which no iteration needs a later one of a loop before it.
+
+    :arg prefix: the new loops are called ``prefix``, ``prefix_0``, ...
+
+    ::
+
+        for i                       for ifused
+          b[i] = a[i]         =>      b[ifused] = a[ifused]
+        for j                         c[ifused] = b[ifused]
+          c[j] = b[j]
+
+    Raises :class:`TransformError` when one of the loops is inside of another.
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.transforms.rename import rename_inames_in_batch
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<n }", ["b[i] = a[i] {id=b}", "c[j] = b[j] {dep=b}"])
+    >>> found = get_kennedy_unweighted_fusion_candidates(knl, ["i", "j"])
+    >>> print(found)
+    {'ifused': ('i', 'j')}
+    >>> print(rename_inames_in_batch(knl, found).default_entrypoint.instructions[1])
+    c[ifused] = b[ifused]  {id=insn}
+    """
+    if isinstance(kernel, TranslationUnit):
+        kernel = kernel.default_entrypoint
+    loops = [name for name in kernel.iname_order if name in set(candidates)]
+    for name in candidates:
+        require_iname(kernel, name)
+    graph = _Graph(kernel, loops)
+    names = UniqueNameGenerator(set(taken_names(kernel)))
+    return {names(prefix): tuple(group) for group in graph.groups()}
+
+
+class _Graph:
+    """Loops, and instructions outside of them, and which waits for which."""
+
+    def __init__(self, kernel: LoopKernel, loops: list[str]) -> None:
+        self.kernel = kernel
+        self.loops = loops
+        self.instances = Instances(kernel, has_axes=False)
+        self.node_of: dict[str, str] = {}
+        chosen = set(loops)
+        for insn in kernel.instructions:
+            own = sorted(insn.within_inames & chosen, key=kernel.iname_order.__getitem__)
+            if len(own) > 1:
+                raise TransformError(
+                    message(
+                        f"loops '{own[0]}' and '{own[1]}' cannot both be candidates",
+                        kernel=kernel.name,
+                        because=f"instruction '{insn.id}' is inside of both",
+                    )
+                )
+            self.node_of[str(insn.id)] = f"for {own[0]}" if own else str(insn.id)
+        self.before: dict[str, dict[str, None]] = {}  # the nodes that each one waits for
+        self.members: dict[str, list[str]] = {}
+        self.loop_of = {f"for {loop}": loop for loop in loops}
+        self.accesses: dict[str, list[Access]] = {}
+        for access in collect_accesses(kernel):
+            self.accesses.setdefault(access.insn_id, []).append(access)
+        for insn in kernel.instructions:
+            node = self.node_of[str(insn.id)]
+            self.members.setdefault(node, []).append(str(insn.id))
+            waits = self.before.setdefault(node, {})
+            for earlier in sorted(insn.depends_on):
+                if self.node_of[earlier] != node:
+                    waits[self.node_of[earlier]] = None
+
+    def groups(self) -> list[list[str]]:
+        """Return the loops that can become one.
+
+        Groups run in the order of their numbers: what waits for a loop is in its group, if
+        the two can be one, or in a later one.
+        """
+        found: list[list[str]] = []
+        lowest: dict[str, int] = {}  # per node: the group that it is in, or the first one after
+        reached: dict[str, dict[str, None]] = {}
+        for node in self._ordered():
+            ancestors: dict[str, None] = {}
+            for earlier in self.before[node]:
+                ancestors |= reached[earlier]
+                ancestors[earlier] = None
+            reached[node] = ancestors
+            first = max((self._after(e, node, lowest[e]) for e in ancestors), default=0)
+            if node in self.loop_of:
+                loop = self.loop_of[node]
+                first = next(
+                    (
+                        number
+                        for number in range(first, len(found))
+                        if all(self._are_alike(other, loop) for other in found[number])
+                    ),
+                    len(found),
+                )
+                if first == len(found):
+                    found.append([])
+                found[first].append(loop)
+            lowest[node] = first
+        return found
+
+    def _after(self, earlier: str, node: str, group: int) -> int:
+        """Return the first group in which *node* can run, since it waits for *earlier*."""
+        if earlier not in self.loop_of:
+            return group
+        return group if self._can_follow(earlier, node) else group + 1
+
+    def _ordered(self) -> list[str]:
+        """Return the nodes, each after those that it waits for."""
+        followers: dict[str, list[str]] = {}
+        waiting = {node: len(earlier) for node, earlier in self.before.items()}
+        for node, earlier in self.before.items():
+            for name in earlier:
+                followers.setdefault(name, []).append(node)
+        nodes = list(self.before)
+        place = {node: number for number, node in enumerate(nodes)}
+        ready = [place[node] for node, count in waiting.items() if not count]
+        result: list[str] = []
+        while ready:
+            node = nodes[heapq.heappop(ready)]
+            result.append(node)
+            for name in followers.get(node, ()):
+                waiting[name] -= 1
+                if not waiting[name]:
+                    heapq.heappush(ready, place[name])
+        stuck = [node for node, count in waiting.items() if count]
+        if stuck:
+            raise TransformError(
+                message(
+                    f"'{stuck[0]}' waits for what waits for it",
+                    kernel=self.kernel.name,
+                    because="the dependencies form a cycle among whole loops",
+                )
+            )
+        return result
+
+    def _shared_loops(self, one: str, other: str) -> frozenset[str] | None:
+        """Return the loops around both; ``None`` where one is in a loop that the other is not."""
+        around: list[frozenset[str]] = []
+        for loop in (one, other):
+            insns = [self.kernel.id_to_insn[name] for name in self.members[f"for {loop}"]]
+            around.append(frozenset.intersection(*(i.within_inames for i in insns)) - {loop})
+        shared = around[0] & around[1]
+        inside = self.kernel.iname_to_insns()
+        for loop, outer in zip((one, other), around, strict=True):
+            if any(not inside[name] <= inside[loop] for name in outer - shared):
+                return None
+        return shared
+
+    def _are_alike(self, one: str, other: str) -> bool:
+        """Tell whether two loops have the same values, tags and loops around them."""
+        kernel = self.kernel
+        if kernel.inames[one].tags != kernel.inames[other].tags:
+            return False
+        shared = self._shared_loops(one, other)
+        if shared is None:
+            return False
+        around = sorted(shared, key=kernel.iname_order.__getitem__)
+        first, second = (kernel.domain_of((*around, loop)) for loop in (one, other))
+        return difference(first, second, {one: other}, kernel.assumptions) is None
+
+    def _can_follow(self, earlier: str, node: str) -> bool:
+        """Tell whether no iteration of *node* needs a later one of *earlier*."""
+        if node not in self.loop_of:
+            return False
+        loops = self.loop_of[earlier], self.loop_of[node]
+        shared = self._shared_loops(*loops)
+        if shared is None:
+            return False
+        pair = (earlier, node)
+        mine, theirs = (
+            [access for name in self.members[which] for access in self.accesses.get(name, ())]
+            for which in pair
+        )
+        return not any(
+            (a.is_write or b.is_write) and self._is_backward(a, b, loops, shared)
+            for a in mine
+            for b in theirs
+            if a.array == b.array
+        )
+
+    def _is_backward(
+        self, a: Access, b: Access, loops: tuple[str, str], shared: frozenset[str]
+    ) -> bool:
+        """Tell whether *b* in an iteration meets *a* in one that comes after it."""
+        around = tuple(sorted(shared))
+        one, _ = self.instances.touched(a, (loops[0], *around), "_a")
+        other, _ = self.instances.touched(b, (loops[1], *around), "_b")
+        both = one.intersect(other)
+        for iname in around:
+            both = relate(both, f"{iname}_a", f"{iname}_b", "eq_set")
+        return not relate(both, f"{loops[1]}_b", f"{loops[0]}_a", "lt_set").is_empty()
