@@ -161,6 +161,10 @@ from kgen.transforms.affine import (
     affine_map_inames,
     map_domain,
 )
+from kgen.transforms.array_axes import (
+    concatenate_arrays,
+    split_array_axis,
+)
 from kgen.transforms.batch import (
     to_batched,
 )
@@ -353,6 +357,7 @@ __all__ = [
     "auto_test_vs_ref",
     "buffer_array",
     "chunk_iname",
+    "concatenate_arrays",
     "clear_in_mem_caches",
     "duplicate_inames",
     "expand_subst",
@@ -414,6 +419,7 @@ __all__ = [
     "set_options",
     "set_temporary_address_space",
     "show_dependency_graph",
+    "split_array_axis",
     "split_iname",
     "split_reduction_inward",
     "split_reduction_outward",

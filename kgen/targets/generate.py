@@ -34,6 +34,7 @@ from kgen.transforms.auto_axes import assign_auto_axes
 from kgen.transforms.privatize import privatize_for_ilp
 from kgen.transforms.reduction import realize_reduction
 from kgen.transforms.rules import expand_subst
+from kgen.transforms.strides import name_open_strides
 
 #: Called with the name of a stage and its product, as text.
 Observer: TypeAlias = Callable[[str, str], None]
@@ -63,6 +64,7 @@ def _prepare(
         ("sizes", refuse_undeclared_sizes),
         ("ends of loops", refuse_endless),
         ("shapes of arguments", infer_argument_shapes),
+        ("open strides", name_open_strides),
         ("types", lambda k: infer_types(k, dtypes)),
         ("bounds", check_bounds),
         ("realize reductions", realize_reduction),

@@ -160,3 +160,54 @@ def test_vectors_of_other_lengths() -> None:
         lanes(5, lp.CTarget())
     with pytest.raises(KgenError, match="one axis of vector lanes"):
         lp.GlobalArg("a", np.float32, shape=(4, 4), dim_tags="vec,vec")
+
+
+# -- open strides, large arrays ------------------------------------------------------------------
+
+
+def doubled(**options: Any) -> Any:
+    return lp.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < m }",
+        "out[i, j] = 2*a[i, j]",
+        target=lp.ExecutableCTarget(),
+        **options,
+    )
+
+
+def test_open_strides_are_found_in_calls() -> None:
+    declared = lp.GlobalArg("a", np.float32, shape="n, m", dim_tags="stride:auto, stride:1")
+    knl = doubled(kernel_data=[declared, ...])
+    assert "a[(int64_t) a_stride0 * i + j]" in lp.generate_code_v2(knl).device_code()
+    for a in (A, A[:, :2], A[::2]):
+        np.testing.assert_array_equal(knl(a=a)[1][0], 2 * a)
+
+
+def test_default_order_and_offset_may_be_open() -> None:
+    knl = lp.fix_parameters(doubled(default_order=lp.auto, default_offset=lp.auto), n=6, m=2)
+    for a in (A[:6, :2], np.asfortranarray(A)[:6, :2], A[3:9, 1:3], A[5::-1, :2]):
+        np.testing.assert_array_equal(knl(a=a)[1][0], 2 * a)
+    out = np.zeros((2, 6), np.float32)
+    knl(a=A[:6, :2], out=out.T)
+    np.testing.assert_array_equal(out.T, 2 * A[:6, :2])
+
+
+def test_fortran_order() -> None:
+    knl = doubled(default_order="F")
+    assert "out[" in lp.generate_code_v2(lp.add_dtypes(knl, {"a": np.float32})).device_code()
+    _, (out,) = knl(a=np.asfortranarray(A))
+    np.testing.assert_array_equal(out, 2 * A)
+    assert out.flags.f_contiguous
+
+
+def test_arrays_of_more_than_two_billion_elements(tmp_path: Any) -> None:
+    """A sparse file of 5 GB: only the pages that the kernel touches exist."""
+    n = 5 * 2**30
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "a[i*step] = a[i*step] + 1",
+        [lp.GlobalArg("a", np.int8, shape="size"), lp.ValueArg("size, step", np.int64), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    a = np.memmap(tmp_path / "sparse", np.int8, "w+", shape=(n,))
+    knl(a=a, n=6, step=2**30 - 1)
+    assert [int(a[k * (2**30 - 1)]) for k in range(6)] == [1] * 6

@@ -1,0 +1,317 @@
+"""Axes of arrays, split and put together: what has another shape, and is accessed accordingly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
+from kgen.analysis.signs import Signs
+from kgen.errors import TransformError, message
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.data import ArrayArg, ArrayBase
+from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, to_text
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.types import auto
+from kgen.transforms.select import require_array, require_new_name, split_names, transform
+
+__all__ = ["concatenate_arrays", "split_array_axis"]
+
+_Index = tuple[Expr, ...]
+
+
+@transform
+def split_array_axis(
+    kernel: LoopKernel,
+    array_names: str | Sequence[str],
+    axis_nr: int,
+    count: int,
+    order: str = "C",
+) -> LoopKernel:
+    """Split an axis of arrays in two: which group of *count* entries, and which entry in it.
+
+    The elements stay where they are in memory; the last group may be longer than the axis was.
+
+    :arg axis_nr: the axis, from 0
+    :arg order: ``"C"``: the axis of the groups stands first; ``"F"``: that of the entries
+
+    ::
+
+        a[i]  (shape n)  =>  a[i // 16, i % 16]  (shape (n + 15) // 16, 16)
+
+    Raises :class:`TransformError` for arrays without such an axis, for axes without a stride,
+    and where an array is used as a whole.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<4 }", "a[4*i + j] = 0")
+    >>> print(split_array_axis(knl, "a", 0, 4).default_entrypoint.instructions[0])
+    a[i, j] = 0  {id=insn}
+    """
+    if order not in ("C", "F"):
+        raise TransformError(f"order '{order}' is neither 'C' nor 'F'")
+    if count < 1:
+        raise TransformError(f"an axis cannot be split into groups of {count}")
+    names = split_names(array_names)
+    arrays = _with_known_shapes(kernel, names)
+    changed = {
+        name: _with_split_axis(kernel, arrays[name], axis_nr, count, order) for name in names
+    }
+
+    signs = Signs(kernel)
+
+    def split(index: _Index) -> _Index:
+        group, entry = _divided(signs, index[axis_nr], count)
+        both = (group, entry) if order == "C" else (entry, group)
+        return (*index[:axis_nr], *both, *index[axis_nr + 1 :])
+
+    return _with_subscripts(kernel, dict.fromkeys(names, split), changed)
+
+
+def _with_split_axis(
+    kernel: LoopKernel, array: ArrayBase, axis: int, count: int, order: str
+) -> ArrayBase:
+    _require_axis(kernel, array, axis)
+    tag = array.dim_tags[axis]
+    if not isinstance(tag, FixedStrideArrayDimTag) or tag.stride is auto:
+        raise TransformError(
+            message(
+                f"axis {axis} of array '{array.name}' is '{tag}' and cannot be split",
+                kernel=kernel.name,
+                hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
+            )
+        )
+    extent = array.shape[axis]
+    groups = simplify(p.FloorDiv(p.Sum((extent, count - 1)), count))
+    if isinstance(extent, int):
+        groups = -(-extent // count)
+    outer = FixedStrideArrayDimTag(simplify(p.Product((count, tag.stride))))
+    inner = FixedStrideArrayDimTag(tag.stride)
+    shapes, tags = ((groups, count), (outer, inner))
+    if order == "F":
+        shapes, tags = shapes[::-1], tags[::-1]
+    fixed = tuple(_without_level(other) for other in array.dim_tags)
+    dim_names = array.dim_names
+    if dim_names is not None:
+        parts = (f"{dim_names[axis]}_outer", f"{dim_names[axis]}_inner")
+        parts = parts if order == "C" else parts[::-1]
+        dim_names = (*dim_names[:axis], *parts, *dim_names[axis + 1 :])
+    return array.copy(
+        shape=(*array.shape[:axis], *shapes, *array.shape[axis + 1 :]),
+        dim_tags=(*fixed[:axis], *tags, *fixed[axis + 1 :]),
+        dim_names=dim_names,
+    )
+
+
+def _without_level(tag: Any) -> Any:
+    """Keep a stride what it is when shapes change: it follows from them no more."""
+    return FixedStrideArrayDimTag(tag.stride) if isinstance(tag, FixedStrideArrayDimTag) else tag
+
+
+def _divided(signs: Signs, index: Expr, count: int) -> tuple[Expr, Expr]:
+    """Return quotient and remainder of a subscript, simplified where loop bounds allow it."""
+    form = linear_form(index)
+    multiples = [(c // count, atom) for c, atom in form.terms if c % count == 0]
+    rest = [p.Product((c, atom)) for c, atom in form.terms if c % count]
+    below = simplify(p.Sum((*rest, form.constant)))
+    span = signs.interval(below)
+    if span.low is not None and span.high is not None and span.low // count == span.high // count:
+        quotient = span.low // count
+        group = p.Sum((*(p.Product(term) for term in multiples), quotient))
+        return simplify(group), simplify(p.Sum((below, -count * quotient)))
+    return p.FloorDiv(index, count), p.Remainder(index, count)
+
+
+# -- putting together ----------------------------------------------------------------------------
+
+
+@transform
+def concatenate_arrays(
+    kernel: LoopKernel,
+    array_names: str | Sequence[str],
+    new_name: str | None = None,
+    axis_nr: int = 0,
+) -> LoopKernel:
+    """Make one array of several, one behind the other along an axis.
+
+    The arrays are all temporaries or all arguments, and agree in everything but the extent of
+    that axis. Their offsets and strides are those of the new array.
+
+    :arg new_name: the new array's name; one is made if it is not given
+    :arg axis_nr: the axis, from 0
+
+    ::
+
+        u[i] = 2*v[i]  (shapes n)  =>  uv[i] = 2*uv[i + n]  (shape 2*n)
+
+    Raises :class:`TransformError` where the arrays do not fit together, and where one is used
+    as a whole.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<8 }", ["<> u[i] = a[i]", "<> v[i] = 2*u[i]"])
+    >>> print(concatenate_arrays(knl, "u,v", "uv").default_entrypoint.instructions[1])
+    uv[i + 8] = 2*uv[i]  {id=insn_0}
+    """
+    names = split_names(array_names)
+    if len(set(names)) < 2:
+        raise TransformError(message("two arrays at least can be put together", kernel=kernel.name))
+    arrays = _with_known_shapes(kernel, names)
+    parts = [arrays[name] for name in names]
+    if new_name is None:
+        new_name = str(kernel.get_var_name_generator()("concatenated"))
+    elif new_name not in names:
+        require_new_name(kernel, new_name)
+    shifts: dict[str, Expr] = {}
+    total: Expr = 0
+    for part in parts:
+        _require_axis(kernel, part, axis_nr)
+        _refuse_unlike(kernel, parts[0], part, axis_nr)
+        shifts[part.name] = total
+        total = simplify(p.Sum((total, part.shape[axis_nr])))
+    first = parts[0]
+    shape = (*first.shape[:axis_nr], total, *first.shape[axis_nr + 1 :])
+    whole = first.with_shape(shape).copy(name=new_name)
+    if isinstance(whole, ArrayArg):
+        args = [part for part in parts if isinstance(part, ArrayArg)]
+        whole = whole.copy(
+            is_input=any(arg.is_input for arg in args), is_output=any(a.is_output for a in args)
+        )
+
+    def shift_of(name: str) -> Callable[[_Index], _Index]:
+        def shift(index: _Index) -> _Index:
+            moved = simplify(p.Sum((index[axis_nr], shifts[name])))
+            return (*index[:axis_nr], moved, *index[axis_nr + 1 :])
+
+        return shift
+
+    changed: dict[str, ArrayBase | None] = dict.fromkeys(names)
+    changed[names[0]] = whole
+    return _with_subscripts(
+        kernel, {name: shift_of(name) for name in names}, changed, dict.fromkeys(names, new_name)
+    )
+
+
+def _refuse_unlike(kernel: LoopKernel, one: ArrayBase, other: ArrayBase, axis: int) -> None:
+    def traits(array: ArrayBase) -> dict[str, Any]:
+        return {
+            "kinds": type(array).__name__,
+            "types": array.dtype,
+            "address spaces": getattr(array, "address_space", None),
+            "shapes": (*array.shape[:axis], *array.shape[axis + 1 :]),
+            "offsets": array.offset,
+            "initial values": None if getattr(array, "initializer", None) is None else object(),
+            "base storages": getattr(array, "base_storage", None),
+        }
+
+    theirs = traits(other)
+    for what, mine in traits(one).items():
+        if mine != theirs[what]:
+            raise TransformError(
+                message(
+                    f"arrays '{one.name}' and '{other.name}' cannot be put together along axis "
+                    f"{axis}",
+                    kernel=kernel.name,
+                    because=f"their {what} differ: {mine}; {theirs[what]}",
+                )
+            )
+
+
+# -- shared --------------------------------------------------------------------------------------
+
+
+def _with_known_shapes(kernel: LoopKernel, names: Sequence[str]) -> dict[str, ArrayBase]:
+    """Return the declarations of some arrays, shapes found where they are left open."""
+    found = {name: require_array(kernel, name) for name in names}
+    if any(_is_open(array) for array in found.values()):
+        inferred = infer_temporary_shapes(infer_argument_shapes(kernel))
+        found = {name: inferred.array_vars[name] for name in names}
+    return found
+
+
+def _is_open(array: ArrayBase) -> bool:
+    return not isinstance(array.shape, tuple) or auto in array.shape
+
+
+def _require_axis(kernel: LoopKernel, array: ArrayBase, axis: int) -> None:
+    naxes = array.num_user_axes()
+    if not 0 <= axis < naxes:
+        raise TransformError(
+            message(
+                f"array '{array.name}' has {naxes} axes, and no axis {axis}", kernel=kernel.name
+            )
+        )
+
+
+def _with_subscripts(
+    kernel: LoopKernel,
+    change: Mapping[str, Callable[[_Index], _Index]],
+    declarations: Mapping[str, ArrayBase | None],
+    new_names: Mapping[str, str] | None = None,
+) -> LoopKernel:
+    """Change the subscripts of some arrays, their names and declarations; ``None`` drops one."""
+    mapper = _SubscriptChanger(kernel, change, new_names or {})
+
+    def changed(array: Any) -> list[Any]:
+        new = declarations.get(array.name, array)
+        return [] if new is None else [new]
+
+    temporaries = [new for old in kernel.temporary_variables.values() for new in changed(old)]
+    return kernel.copy(
+        args=tuple(new for arg in kernel.args for new in changed(arg)),
+        temporary_variables={new.name: new for new in temporaries},
+        instructions=tuple(
+            insn.with_transformed_expressions(mapper)
+            if not change.keys().isdisjoint(insn.dependency_names())
+            else insn
+            for insn in kernel.instructions
+        ),
+        substitutions={
+            name: rule.copy(expression=mapper(rule.expression))
+            for name, rule in kernel.substitutions.items()
+        },
+    )
+
+
+class _SubscriptChanger(IdentityMapper):
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        change: Mapping[str, Callable[[_Index], _Index]],
+        new_names: Mapping[str, str],
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.change = change
+        self.new_names = new_names
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
+        index = tuple(self.rec(part, *args) for part in expr.index_tuple)
+        array = expr.aggregate
+        if isinstance(array, p.Variable) and array.name in self.change:
+            index = self.change[array.name](index)
+            array = p.Variable(self.new_names.get(array.name, array.name))
+        return p.Subscript(array, index if len(index) > 1 else index[0])
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        if expr.name in self.change:
+            raise self._refused(expr, "it is used as a whole")
+        return expr
+
+    map_tagged_variable = map_variable
+
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Expr:
+        if isinstance(expr.aggregate, p.Variable) and expr.aggregate.name in self.new_names:
+            raise self._refused(expr, "that is an element by number")
+        return expr.__class__(expr.aggregate, self.rec(expr.index, *args))
+
+    def _refused(self, expr: Expr, why: str) -> TransformError:
+        return TransformError(
+            message(
+                f"'{to_text(expr)}' has no subscript that could be changed",
+                kernel=self.kernel.name,
+                because=why,
+                hint="write it with one subscript for each axis",
+            )
+        )
