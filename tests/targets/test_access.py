@@ -144,12 +144,12 @@ def test_the_values_of_unrolled_loops_are_merged() -> None:
 
 
 def test_an_axis_without_a_layout_is_an_error() -> None:
+    open_ = lp.TemporaryVariable(
+        "t",
+        shape=(16, 16),
+        dim_tags="stride:auto,stride:1",
+        address_space=lp.AddressSpace.GLOBAL,
+    )
+    knl = lp.make_kernel("{ [i]: 0 <= i < 16 }", "t[i, i] = 1", [open_, ...])
     with pytest.raises(CodegenError, match="axis 0 of array 't' is implemented by 'stride:auto'"):
-        open_ = lp.TemporaryVariable(
-            "t",
-            shape=(16, 16),
-            dim_tags="stride:auto,stride:1",
-            address_space=lp.AddressSpace.GLOBAL,
-        )
-        knl = lp.make_kernel("{ [i]: 0 <= i < 16 }", "t[i, i] = 1", [open_, ...])
         lp.generate_code_v2(knl)
