@@ -16,12 +16,15 @@ import numpy as np
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import ExecutorBase, remember
+from kgen.runtime.overlap import Extent, has_no_gaps, refuse_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
+    all_of,
     any_of,
     assign,
     attribute,
     call,
+    compare,
     const,
     do,
     if_,
@@ -170,8 +173,27 @@ class CWrapperBuilder(WrapperBuilder):
         handler = ast.ExceptHandler(refusals, None, slow_way)
         body: list[ast.stmt] = [ast.Try(quick_way, [handler], [], [])]
         if not self.options.skip_arg_checks:
-            body += self.check_alignment(arrays)
+            body += [*self.check_alignment(arrays), *self.check_overlap()]
         return body
+
+    def check_overlap(self) -> list[ast.stmt]:
+        """Refuse arrays that overlap with one that is written, if the code relies on that.
+
+        Bounds are a quick test for arrays without gaps.
+        """
+        if not self.options.restrict:
+            return []
+        tests: list[ast.expr] = []
+        for pair in written_pairs(self.contract):
+            if not all(map(has_no_gaps, pair)):
+                tests = [const(True)]
+                break
+            one, other = ((name(_address(arg)), _end(arg)) for arg in pair)
+            tests.append(all_of([compare(one[0], "<", other[1]), compare(other[0], "<", one[1])]))
+        function = partial(refuse_overlap, self.checker.refuse, self.contract, _extent_of)
+        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
+        refused = do(call(self.known("refuse_overlap", function), **passed))
+        return [if_(any_of(tests), [refused])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
         """Refuse arrays whose elements are where the compiler expects none to be."""
@@ -203,6 +225,16 @@ class CWrapperBuilder(WrapperBuilder):
 
 def _address(arg: ArgumentInfo) -> str:
     return f"{PREFIX}at_{arg.name}"
+
+
+def _end(arg: ArgumentInfo) -> ast.expr:
+    """Return the expression of the address behind an array without gaps."""
+    return ast.BinOp(name(_address(arg)), ast.Add(), attribute(name(arg.name), "nbytes"))
+
+
+def _extent_of(array: np.ndarray[Any, Any]) -> Extent:
+    address: int = array.__array_interface__["data"][0]
+    return None, address, array.shape, array.strides, array.itemsize
 
 
 def find_address(refuse: Callable[..., Any], array: Any, argument: str, is_written: bool) -> int:

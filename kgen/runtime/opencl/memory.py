@@ -9,9 +9,24 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
+from kgen.runtime.overlap import Extent
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
 
-__all__ = ["download", "new_array", "new_memory", "upload"]
+__all__ = ["download", "extent_of", "new_array", "new_memory", "upload"]
+
+
+def extent_of(array: cla.Array) -> Extent:
+    """Return in which buffer a device array is, and where."""
+    memory: Any = array.base_data
+    offset: int = array.offset
+    if isinstance(memory, cl.MemoryObjectHolder):
+        parent: Any = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if parent is not None:
+            start: Any = memory.get_info(cl.mem_info.OFFSET)
+            offset += start
+            memory = parent
+        memory = memory.int_ptr
+    return memory, offset, array.shape, array.strides, array.dtype.itemsize
 
 
 def new_memory(

@@ -14,7 +14,8 @@ import pyopencl.array as cla
 from kgen.ir.expr import Expr, variable_names
 from kgen.runtime.arguments import Contract
 from kgen.runtime.opencl.launcher import Launcher
-from kgen.runtime.opencl.memory import download, new_array, new_memory, upload
+from kgen.runtime.opencl.memory import download, extent_of, new_array, new_memory, upload
+from kgen.runtime.overlap import refuse_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -61,6 +62,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     def body(self) -> list[ast.stmt]:
         """Return the statements of a call; the arrays of the last one need no second check."""
         checks = [*self.check(), *self.go_through_host(), *self.make_outputs()]
+        checks += self.check_overlap()
         arrays = [arg.name for arg in self.contract.arrays]
         sizes = [arg.name for arg in self.contract.values]
         follows = {step.name for step in self.contract.size_steps}
@@ -87,6 +89,15 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             if_(known, take or [ast.Pass()], [*checks, note]),
             *self.run(),
         ]
+
+    def check_overlap(self) -> list[ast.stmt]:
+        """Refuse arrays that overlap with one that is written, if the code relies on that."""
+        pairs = any(True for _ in written_pairs(self.contract))
+        if self.options.skip_arg_checks or not self.options.restrict or not pairs:
+            return []
+        function = partial(refuse_overlap, self.checker.refuse, self.contract, extent_of)
+        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
+        return [do(call(self.known("refuse_overlap", function), **passed))]
 
     def run(self) -> list[ast.stmt]:
         free = self.known("free", [])
@@ -236,8 +247,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     # -- launches ---------------------------------------------------------------------------
 
     def launch_all(self) -> list[ast.stmt]:
-        """Make all launches; where a loop on the host makes none, there is an event all the same.
-        """
+        """Make all launches; where a loop on the host makes none, there is an event still."""
         steps = self.module.steps
         body = self.take_steps(steps)
         if any(isinstance(step, Launch) for step in steps):

@@ -1,0 +1,63 @@
+"""Arguments that share memory with one that is written are refused, where 'restrict' was said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+cl = pytest.importorskip("pyopencl")
+cla = pytest.importorskip("pyopencl.array")
+
+
+def doubled(target: lp.TargetBase, **options: Any) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("a, b, out", "float64", shape="n", offset=lp.auto), "..."]
+    text = "out[i] = 2*a[i] + b[i]"
+    return lp.make_kernel("{ [i]: 0 <= i < n }", text, data, target=target, options=options)
+
+
+def test_the_host_refuses_overlapping_arrays() -> None:
+    knl, x = doubled(lp.ExecutableCTarget()), np.ones(200)
+    for out in (x[:100], x[50:150], x[99:199]):
+        with pytest.raises(lp.InvocationError, match=r"'out' and 'a' overlap.*(?s:.)*a\.copy"):
+            knl(a=x[:100], b=np.ones(100), out=out)
+
+
+def test_neighbours_and_two_inputs_in_one_place_are_fine() -> None:
+    knl, x = doubled(lp.ExecutableCTarget()), np.ones(200)
+    _, (out,) = knl(a=x[:100], b=x[:100], out=x[100:])
+    assert (out == 3).all()
+
+
+def test_views_that_alternate_are_fine() -> None:
+    data = [lp.GlobalArg("a, out", "float64", shape="n", strides=(2,)), "..."]
+    text = "out[i] = 2*a[i]"
+    target = lp.ExecutableCTarget()
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, data, target=target)
+    x = np.ones(10)
+    knl(a=x[::2], out=x[1::2], n=5)
+    assert x.tolist() == [1, 2] * 5
+    with pytest.raises(lp.InvocationError, match="overlap"):
+        knl(a=x[::2], out=x[::2], n=5)
+
+
+def test_without_restrict_they_are_the_callers_affair() -> None:
+    knl, x = doubled(lp.ExecutableCTarget(), restrict=False), np.ones(9)
+    knl(a=x, b=x, out=x)
+    assert (x == 3).all()
+
+
+def test_devices_refuse_them_as_well() -> None:
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    knl = doubled(lp.PyOpenCLTarget())
+    x = cla.zeros(queue, 400, np.float64)
+    first = context.devices[0].mem_base_addr_align // 8
+    part = cla.Array(queue, 100, np.float64, data=x.base_data.get_sub_region(first, 800))
+    for out in (x[:100], x[50:150], part):
+        with pytest.raises(lp.InvocationError, match="'out' and 'a' overlap"):
+            knl(queue, a=x[:100], b=x[300:], out=out)
+    knl(queue, a=x[:100], b=x[:100], out=x[300:])
