@@ -40,14 +40,18 @@ def make(domain: str, text: str, assumptions: str) -> lp.TranslationUnit:
     return lp.make_kernel(domain, text, target=lp.PyCudaTarget(), assumptions=assumptions)
 
 
-def axpy(size: int) -> Case:
+def axpy(size: int, lanes: int = 1) -> Case:
     knl = make("{[i]: 0<=i<n}", "out[i] = 2*x[i] + y[i]", "n >= 1")
-    knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    if lanes == 1:
+        knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    else:
+        knl = lp.split_iname(knl, "i", 256 * lanes, outer_tag="g.0")
+        knl = lp.split_iname(knl, "i_inner", lanes, outer_tag="l.0", inner_tag="vec")
     rng = np.random.default_rng(1)
     x, y = (rng.random(size, dtype=np.float32) for _ in range(2))
     rows = slice(size - 1000, size)
     return Case(
-        title="z = 2x + y",
+        title="z = 2x + y" if lanes == 1 else f"z = 2x + y, {lanes} lanes",
         kernel=knl,
         inputs={"x": x, "y": y},
         output_shape=(size,),
@@ -142,7 +146,7 @@ def main() -> None:
     limit = copy_bandwidth(options.rounds)
     print(f"{drv.Context.get_device().name()}: copy {limit / 1e9:.0f} GB/s")
     figures = {"copy": limit}
-    for case in (axpy(1 << 28), transpose(8192), laplacian(8192)):
+    for case in (axpy(1 << 28), axpy(1 << 28, lanes=4), transpose(8192), laplacian(8192)):
         rate = figures[case.title] = run(case, options.rounds)
         print(f"{case.title:36} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
     if options.json:
