@@ -131,13 +131,14 @@ def box_of(
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
         raise TransformError(message(f"{what} touch nothing", kernel=kernel.name))
+    elements = _as_loops(kernel, footprint, whole_box=whole_box, what=what)
+    stored = isl.Set.from_basic_set(elements)
     lower: list[Expr] = []
     extents: list[int] = []
     for name in dim_names(footprint):
-        least, extent = _bounds(kernel, footprint, name, context, what)
+        least, extent = _bounds(kernel, stored, name, context, what)
         lower.append(least)
         extents.append(extent)
-    elements = _as_loops(kernel, footprint, whole_box=whole_box, what=what)
     moves = dict(zip(dim_names(footprint), lower, strict=True))
     elements = _from_zero(elements, moves)
     for k in reversed(range(len(extents))):
@@ -187,9 +188,11 @@ def _as_loops(kernel: LoopKernel, footprint: Set, *, whole_box: bool, what: str)
     pieces = footprint.get_basic_sets()
     if len(pieces) == 1 and not whole_box:
         return pieces[0]
-    box = _bounding_box(footprint.coalesce())
+    box = _bounding_box(footprint)
+    if whole_box:
+        return box
     missing = isl.Set.from_basic_set(box).subtract(footprint)
-    if whole_box or missing.is_empty():
+    if missing.is_empty():
         return box
     point = sample_point(missing)
     assert point is not None

@@ -107,9 +107,9 @@ class Conflicts:
     def is_injective(self, access: Access) -> bool | None:
         """Tell whether, for fixed loops, each work-item touches elements of its own.
 
-        ``None`` where that depends on data.
+        In local memory, that is each one of a group. ``None`` where it depends on data.
         """
-        key = self._shape(access)
+        key = (self._shape(access), self._is_local(access.array))
         if key not in self._injective:
             self._injective[key] = self._find_injective(access)
         return self._injective[key]
@@ -118,14 +118,20 @@ class Conflicts:
         relation = self.footprints.relation(access)
         if relation is None:
             return None
+        is_local = self._is_local(access.array)
         for name in access.place.inames:
-            if name not in self.kernel.axes:
+            axis = self.kernel.axes.get(name)
+            if axis is None or (is_local and isinstance(axis.tag, GroupInameTag)):
                 at = relation.find_dim_by_name(isl.dim_type.in_, name)
                 end = relation.dim(_PARAM)
                 relation = relation.move_dims(_PARAM, end, isl.dim_type.in_, at, 1)
         if relation.intersect_params(self.kernel.assumptions).is_injective():
             return True
         return False if self.footprints.domain(access.place)[1] else None
+
+    def _is_local(self, array: str) -> bool:
+        space = getattr(self.kernel.array_vars[array], "address_space", None)
+        return bool(space == AddressSpace.LOCAL)
 
     def _shape(self, access: Access) -> object:
         return access.place, access.index

@@ -100,6 +100,7 @@ class _Inserter:
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards."""
         spans: dict[Span, None] = {}
+        met: set[tuple[int, int]] = set()
         for array, visits in accesses.items():
             memory = self._memory(array)
             writes = [visit for visit in visits if visit.access.is_write]
@@ -108,12 +109,15 @@ class _Inserter:
                     if ascending is None and other.child <= one.child:
                         continue
                     inside = memory in one.after or memory in other.before
-                    if inside and memory == "local":
+                    place = (one.child, other.child)
+                    if memory == "local" and (inside or place in met):
                         continue
                     found = self.conflicts.between(one.access, other.access, equal, ascending)
                     if found is not None and not (inside and found.reach is Reach.GROUP):
                         span = self._span(found, one.child, other.child, count, ascending)
                         spans[span] = None
+                        if memory == "local":
+                            met.add(place)
         return list(spans)
 
     def _memory(self, array: str) -> str:
