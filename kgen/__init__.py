@@ -248,6 +248,10 @@ from kgen.transforms.statements import (
     set_instruction_priority,
     tag_instructions,
 )
+from kgen.transforms.storage import (
+    alias_temporaries,
+    allocate_temporaries_for_base_storage,
+)
 from kgen.transforms.sync import (
     add_barrier,
     add_nosync,
@@ -351,6 +355,8 @@ __all__ = [
     "add_nosync",
     "add_prefetch",
     "affine_map_inames",
+    "alias_temporaries",
+    "allocate_temporaries_for_base_storage",
     "assignment_to_subst",
     "assume",
     "auto",

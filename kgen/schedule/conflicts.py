@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -87,11 +87,19 @@ class Conflicts:
             return None
         if self._is_atomic_update(one) and self._is_atomic_update(other):
             return None
-        key = (one.array, self._shape(one), self._shape(other), equal, ascending)
+        first, second = one, other
+        if one.array != other.array:  # in one storage: any two elements may overlap
+            first, second = replace(one, index=None), replace(other, index=None)
+        key = (first.array, self._shape(first), self._shape(second), equal, ascending)
         if key not in self._memo:
-            self._memo[key] = self._conflict(one, other, equal, ascending)
+            self._memo[key] = self._conflict(first, second, equal, ascending)
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.point)
+
+    def storage(self, array: str) -> str:
+        """Return what arrays that overlap have in common: their storage, or a name of its own."""
+        base = getattr(self.kernel.array_vars[array], "base_storage", None)
+        return array if base is None else f"storage {base}"
 
     def _is_atomic_update(self, access: Access) -> bool:
         """Tell whether *access* is part of an update in one step; others do not race with it."""

@@ -33,6 +33,7 @@ from kgen.schedule.tree import Barrier, Bind, Launch, Loop, Node, Run, Schedule,
 __all__ = [
     "Flow",
     "Liveness",
+    "Visit",
     "axis_name",
     "domain_over",
     "element_name",
@@ -40,6 +41,7 @@ __all__ = [
     "hull_of",
     "launch_axes",
     "refuse_undefined",
+    "visits_of",
 ]
 
 _PARAM = isl.dim_type.param
@@ -69,24 +71,40 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class _Visit:
-    """An instruction in the order of a launch, with the loops around it, each with a number."""
+class Visit:
+    """An instruction in the order of a launch, with the loops around it, each with a number.
+
+    Where a loop is given several times, its numbers are neighbours: *copies* of them.
+    """
 
     position: int
     insn_id: str
     loops: tuple[tuple[int, str], ...]
+    copies: int = 1
+
+    def is_other_iteration(self, other: Visit) -> bool:
+        """Tell whether *other* is in another iteration of a loop around this."""
+        for (one, _), (two, _) in zip(self.loops, other.loops, strict=False):
+            if one // self.copies != two // self.copies:
+                return False
+            if one != two:
+                return True
+        return False
 
 
-def _visits(node: Node) -> Iterator[_Visit]:
+def visits_of(node: Node, *, copies: int = 1) -> Iterator[Visit]:
+    """Give the instructions below *node* in order, those in loops *copies* times."""
     loops, positions = count(), count()
 
-    def visit(node: Node, around: tuple[tuple[int, str], ...]) -> Iterator[_Visit]:
+    def visit(node: Node, around: tuple[tuple[int, str], ...]) -> Iterator[Visit]:
         match node:
             case Run():
                 for insn_id in node.insn_ids:
-                    yield _Visit(next(positions), insn_id, around)
+                    yield Visit(next(positions), insn_id, around, copies)
             case Loop():
-                yield from visit(node.body, (*around, (next(loops), node.iname)))
+                number = next(loops)
+                for copy in range(copies):
+                    yield from visit(node.body, (*around, (number * copies + copy, node.iname)))
             case Bind():
                 yield from visit(node.body, around)
             case Sequence():
@@ -132,8 +150,8 @@ class Liveness:
 
     def _flows(self, launch: Launch) -> dict[str, Flow]:
         """Find what a launch does to each temporary that ends with it."""
-        visits = list(_visits(launch.body))
-        accesses: dict[str, list[tuple[_Visit, Access]]] = {}
+        visits = list(visits_of(launch.body))
+        accesses: dict[str, list[tuple[Visit, Access]]] = {}
         by_insn: dict[str, list[Access]] = {}
         for name, temporary in sorted(self.kernel.temporary_variables.items()):
             if _ends_with_launch(temporary):
@@ -147,9 +165,9 @@ class Liveness:
                 writes.setdefault(name, []).append(visit.position)
         return {name: self._flow(found, writes) for name, found in sorted(accesses.items())}
 
-    def _flow(self, accesses: list[tuple[_Visit, Access]], writes: Mapping[str, list[int]]) -> Flow:
+    def _flow(self, accesses: list[tuple[Visit, Access]], writes: Mapping[str, list[int]]) -> Flow:
         needed = written = certain = _NOTHING
-        earlier: list[tuple[_Visit, Access]] = []
+        earlier: list[tuple[Visit, Access]] = []
         for visit, access in accesses:
             if access.is_write:
                 earlier.append((visit, access))
@@ -158,14 +176,14 @@ class Liveness:
                 if is_exact:
                     certain = certain.union(touched)
             else:
-                needed = needed.union(self._uncovered(visit, access, earlier, writes))
+                needed = needed.union(self.uncovered(visit, access, earlier, writes))
         return Flow(needed.coalesce(), written.coalesce(), certain.coalesce())
 
-    def _uncovered(
+    def uncovered(
         self,
-        visit: _Visit,
+        visit: Visit,
         read: Access,
-        earlier: list[tuple[_Visit, Access]],
+        earlier: list[tuple[Visit, Access]],
         writes: Mapping[str, list[int]],
     ) -> Set:
         """Return what *read* reads that no earlier write of the launch is certain to write.
@@ -349,7 +367,7 @@ def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
 def _first_reader(kernel: LoopKernel, launch: Launch, name: str) -> str:
     return next(
         visit.insn_id
-        for visit in _visits(launch.body)
+        for visit in visits_of(launch.body)
         if name in kernel.id_to_insn[visit.insn_id].read_dependency_names()
     )
 

@@ -80,6 +80,9 @@ def order_kernel(kernel: LoopKernel, *, sequential_axes: bool) -> tuple[Item, ..
                 body.items[f"for {iname}"] = _Item(f"for {iname}", position, insn.priority, inner)
             item = body.items[f"for {iname}"]
             item.priority = max(item.priority, insn.priority)
+            if insn.groups or insn.conflicts_with_groups:
+                item.groups |= insn.groups
+                item.conflicts |= insn.conflicts_with_groups
             body = inner
         insn_id = str(insn.id)
         home[insn_id] = body
@@ -254,7 +257,8 @@ class _GroupCounts:
 
     def blocks(self, item: _Item) -> bool:
         return any(
-            0 < self.seen.get(group, 0) < self.total.get(group, 0) for group in item.conflicts
+            0 < self.seen.get(group, 0) < self.total.get(group, 0)
+            for group in item.conflicts - item.groups
         )
 
     def done(self, item: _Item) -> None:

@@ -82,13 +82,13 @@ class _Inserter:
         return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
 
     def _accesses(self, nodes: Seq[Node]) -> dict[str, list[_Visit]]:
-        """Collect the accesses to each array, with the child that makes them."""
+        """Collect the accesses to each storage, with the child that makes them."""
         found: dict[str, list[_Visit]] = {}
         for k, node in enumerate(nodes):
             for insn_id, before, after in _barriers_around(node):
                 for access in self.conflicts.accesses.get(insn_id, ()):
                     visit = _Visit(k, access, before, after)
-                    found.setdefault(access.array, []).append(visit)
+                    found.setdefault(self.conflicts.storage(access.array), []).append(visit)
         return found
 
     def _spans(
@@ -100,9 +100,14 @@ class _Inserter:
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards."""
         spans: dict[Span, None] = {}
+<<<<<<< /tmp/kgB_x91/new/kgen/schedule/sync.py
         met: set[tuple[int, int]] = set()
         for array, visits in accesses.items():
             memory = self._memory(array)
+=======
+        for visits in accesses.values():
+            memory = self._memory(visits[0].access.array)
+>>>>>>> /tmp/kgB_x91/tree/kgen/schedule/sync.py
             writes = [visit for visit in visits if visit.access.is_write]
             for one in visits:
                 for other in visits if one.access.is_write else writes:
@@ -210,7 +215,10 @@ def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node
         if k in chosen:
             met = [need for need in needs if need.holds(k)]
             memories = sorted({need.memory for need in met}, reverse=True)
-            result.append(Barrier(" and ".join(memories), met[0].reason))
+            others = [other for other in chosen if other != k]
+            alone = [need for need in met if not any(need.holds(other) for other in others)]
+            nearest = min(alone or met, key=lambda need: (need.last - need.first) % len(parts))
+            result.append(Barrier(" and ".join(memories), nearest.reason))
             last_origin = -1
         last = result[-1] if result else None
         if isinstance(part.node, Run) and isinstance(last, Run) and part.origin == last_origin:

@@ -27,7 +27,7 @@ from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_exte
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.cindex import IntegerWriter
 
-__all__ = ["AccessWriter", "is_pointer", "offset_names"]
+__all__ = ["AccessWriter", "is_pointer", "offset_names", "within_storage"]
 
 _Key: TypeAlias = tuple[int, frozenset[str]]
 
@@ -38,6 +38,12 @@ def is_pointer(array: ArrayBase) -> bool:
         return True
     assert isinstance(array, TemporaryVariable)
     return array.address_space == AddressSpace.GLOBAL and array.initializer is None
+
+
+def within_storage(array: ArrayBase, name: str) -> str:
+    """Return what code calls an array, or a piece: a part of its storage, if it shares that."""
+    base = array.base_storage if isinstance(array, TemporaryVariable) else None
+    return name if base is None else f"{base}.{name}"
 
 
 def offset_names(kernel: LoopKernel) -> dict[str, str]:
@@ -105,9 +111,9 @@ class AccessWriter:
     ) -> str:
         """Return the name of the memory that an access is to: the array's, or a piece's."""
         axes = self.separate.get(name)
-        if axes is None:
-            return name
         array = self.kernel.array_vars[name]
+        if axes is None:
+            return within_storage(array, name)
         indices = access.index_tuple if isinstance(access, p.Subscript) else ()
         chosen = [simplify(indices[axis], values) for axis in axes if axis < len(indices)]
         for axis, index, extent in zip(axes, chosen, separate_extents(array), strict=False):
@@ -130,7 +136,7 @@ class AccessWriter:
                     hint="write one subscript for each axis",
                 )
             )
-        return piece_name(array, chosen)
+        return within_storage(array, piece_name(array, chosen))
 
     def linear_index(
         self,
@@ -163,7 +169,7 @@ class AccessWriter:
     def scalar(self, array: ArrayBase) -> str:
         """Write the only element of an array without axes."""
         if not is_pointer(array):
-            return array.name
+            return within_storage(array, array.name)
         index = simplify(self._offset(array))
         return f"{array.name}[{self.integers.text(index)}]"
 

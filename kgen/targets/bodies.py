@@ -186,7 +186,7 @@ class _DeviceEmitter(BodyEmitter):
 
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the declarations at the top and the statements below."""
-        top = [line for name in self.placement.top for line in declare_at_top(self.writer, name)]
+        top: list[cgen.Generable] = list(declare_at_top(self.writer, self.placement.top))
         if top:
             top.append(cgen.Line())
         return [*top, *super().statements(body)]

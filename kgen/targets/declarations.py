@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,34 +164,63 @@ class _UseFinder:
 def _is_scalar(kernel: LoopKernel, name: str) -> bool:
     temporary = kernel.temporary_variables[name]
     is_private = temporary.address_space == AddressSpace.PRIVATE
-    return is_private and temporary.shape == () and temporary.initializer is None
+    has_own = temporary.initializer is None and temporary.base_storage is None
+    return is_private and temporary.shape == () and has_own
 
 
 # -- declarations ------------------------------------------------------------------------
 
 
-def declare_at_top(writer: ExpressionWriter, name: str) -> list[cgen.Generable]:
-    """Declare a temporary without a value; a table stands in front of the code instead."""
-    temporary = writer.kernel.temporary_variables[name]
+def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Declarator]:
+    """Declare temporaries without values; tables stand in front of the code instead."""
+    shared: dict[str, list[TemporaryVariable]] = {}
+    for name in names:
+        temporary = writer.kernel.temporary_variables[name]
+        if temporary.initializer is not None:
+            writer.preamble.add(table_need(writer.target, writer.kernel, temporary))
+        elif temporary.base_storage is not None:
+            shared.setdefault(temporary.base_storage, []).append(temporary)
+        else:
+            for declaration in _declare(writer, temporary):
+                yield _qualified(writer, temporary, declaration)
+    for base, temporaries in shared.items():
+        whole = writer.kernel.temporary_variables.get(base)
+        members = temporaries if whole is None else [*temporaries, whole]
+        parts = [part for member in members for part in _declare(writer, member)]
+        yield _qualified(writer, temporaries[0], Union(base, parts))
+
+
+def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator[cgen.Declarator]:
     assert isinstance(temporary.dtype, NumpyType)
     type_name = writer.type_name(temporary.dtype)
-    if temporary.initializer is not None:
-        writer.preamble.add(table_need(writer.target, writer.kernel, temporary))
-        return []
-    return [_declare(writer, temporary, type_name, piece) for piece in piece_names(temporary)]
+    for name in piece_names(temporary):
+        declaration: cgen.Declarator = cgen.Value(type_name, name)
+        if temporary.shape:
+            declaration = cgen.ArrayOf(declaration, _storage_size(writer.kernel, temporary))
+        if temporary.alignment is not None:
+            declaration = cgen.AlignedAttribute(temporary.alignment, declaration)
+        yield declaration
 
 
-def _declare(
-    writer: ExpressionWriter, temporary: TemporaryVariable, type_name: str, name: str
+def _qualified(
+    writer: ExpressionWriter, temporary: TemporaryVariable, declaration: cgen.Declarator
 ) -> cgen.Declarator:
-    declaration: cgen.Declarator = cgen.Value(type_name, name)
-    if temporary.shape:
-        declaration = cgen.ArrayOf(declaration, _storage_size(writer.kernel, temporary))
-    if temporary.alignment is not None:
-        declaration = cgen.AlignedAttribute(temporary.alignment, declaration)
     if temporary.address_space == AddressSpace.LOCAL and writer.target.local_qualifier:
-        declaration = cgen.DeclSpecifier(declaration, writer.target.local_qualifier)
+        return cgen.DeclSpecifier(declaration, writer.target.local_qualifier)
     return declaration
+
+
+class Union(cgen.Declarator):
+    """Variables in one place: writing one and reading another by its name in it is defined."""
+
+    def __init__(self, name: str, members: Sequence[cgen.Declarator]) -> None:
+        self.name = name
+        self.members = tuple(members)
+
+    def get_decl_pair(self) -> tuple[list[str], str | None]:
+        """Return the lines of the type, and what is declared of it."""
+        lines = [f"  {line}" for member in self.members for line in member.generate()]
+        return ["union", "{", *lines, "}"], self.name
 
 
 def _storage_size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:

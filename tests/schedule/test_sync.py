@@ -70,7 +70,7 @@ def test_loops_further_out_need_no_more_than_the_innermost() -> None:
     knl = lp.prioritize_loops(lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0"), "k,l")
     text = schedule(knl, a="float32")
     assert text.count("barrier local") == 2
-    assert "for l\n        barrier local  # for t (read rev-depends on write)" in text
+    assert "for l\n        barrier local  # for t (write rev-depends on read)" in text
 
 
 def test_two_groups_on_one_element_need_a_global_barrier() -> None:

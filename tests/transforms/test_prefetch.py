@@ -71,14 +71,14 @@ u[((long) n + 2) * (16 * gid(1) + u_dim_0) + 16 * gid(0) + u_dim_1];
 MATMUL = """\
   for (int k_outer = 0; k_outer < (n + 15) / 16; ++k_outer)
   {
-    barrier(CLK_LOCAL_MEM_FENCE);  // for a_fetch (insn_k_outer_k_inner_update rev-depends on \
-a_fetch_rule)
+    barrier(CLK_LOCAL_MEM_FENCE);  // for a_fetch (a_fetch_rule rev-depends on \
+insn_k_outer_k_inner_update)
     if (16 * gid(1) + lid(1) < n && 16 * k_outer + lid(0) < n)
       a_fetch[16 * lid(1) + lid(0)] = a[(long) n * (16 * gid(1) + lid(1)) + 16 * k_outer + lid(0)];
     if (16 * gid(0) + lid(0) < n && 16 * k_outer + lid(1) < n)
       b_fetch[16 * lid(1) + lid(0)] = b[(long) n * (16 * k_outer + lid(1)) + 16 * gid(0) + lid(0)];
-    barrier(CLK_LOCAL_MEM_FENCE);  // for a_fetch (insn_k_outer_k_inner_update depends on \
-a_fetch_rule)
+    barrier(CLK_LOCAL_MEM_FENCE);  // for b_fetch (insn_k_outer_k_inner_update depends on \
+b_fetch_rule)
     if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
       for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
         acc_k_outer_k_inner += a_fetch[16 * lid(1) + k_inner] * b_fetch[16 * k_inner + lid(0)];

@@ -1,0 +1,122 @@
+"""Temporaries in one storage: none is read after another one has been put in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgen.analysis.access import Access
+from kgen.errors import KernelError, VariableAccessNotOrdered, message
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from kgen.schedule.liveness import Liveness, Visit, visits_of
+from kgen.schedule.tree import Launch
+
+__all__ = ["check_storage"]
+
+
+def check_storage(kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
+    """Refuse an order in which temporaries of one storage overwrite each other's values.
+
+    Raises :class:`VariableAccessNotOrdered`, and :class:`KernelError` for temporaries that
+    cannot be in one storage.
+    """
+    storages: dict[str, list[str]] = {}
+    for name, temporary in sorted(kernel.temporary_variables.items()):
+        if temporary.base_storage is not None:
+            storages.setdefault(temporary.base_storage, []).append(name)
+    if not storages:
+        return
+    liveness = Liveness(kernel, ())
+    for base, names in sorted(storages.items()):
+        _check_spaces(kernel, base, names)
+        for launch in launches:
+            _Checker(kernel, liveness, base, {name: _State() for name in names}).check(launch)
+
+
+def _check_spaces(kernel: LoopKernel, base: str, names: list[str]) -> None:
+    spaces = {n: kernel.temporary_variables[n].address_space for n in names}
+    first = names[0]
+    odd = next((n for n in names if spaces[n] != spaces[first]), None)
+    if odd is not None or spaces[first] == AddressSpace.GLOBAL:
+        shown = ", ".join(f"'{n}' is {AddressSpace.stringify(spaces[n])}" for n in names)
+        raise KernelError(
+            message(
+                f"the temporaries in storage '{base}' are not all private, or all local",
+                kernel=kernel.name,
+                because=shown,
+                hint=f"set_temporary_address_space(kernel, '{','.join(names)}', 'local')",
+            )
+        )
+
+
+@dataclass
+class _State:
+    """What is known of a temporary at a point of the order."""
+
+    is_written: bool = False
+    lost_to: str | None = None  # the instruction that put another one in its place
+    writes: list[tuple[Visit, Access]] = field(default_factory=list)  # since then
+
+
+@dataclass
+class _Checker:
+    kernel: LoopKernel
+    liveness: Liveness
+    base: str
+    states: Mapping[str, _State]
+
+    def check(self, launch: Launch) -> None:
+        """Go through a launch, twice through each loop: values may last to the next iteration."""
+        positions: dict[str, list[int]] = {}
+        accesses: dict[str, list[Access]] = {}
+        for name in self.states:
+            for access in self.liveness.footprints.accesses.get(name, ()):
+                accesses.setdefault(access.insn_id, []).append(access)
+        for visit in visits_of(launch.body, copies=2):
+            mine = accesses.get(visit.insn_id, ())
+            if len({access.array for access in mine}) > 1:
+                raise self._two_at_once(visit.insn_id)
+            for access in mine:
+                if access.is_write:
+                    self._write(visit, access)
+                else:
+                    self._read(visit, access, positions)
+            for name in self.kernel.id_to_insn[visit.insn_id].assignee_var_names():
+                positions.setdefault(name, []).append(visit.position)
+
+    def _write(self, visit: Visit, access: Access) -> None:
+        for name, state in self.states.items():
+            if name == access.array:
+                state.is_written = True
+                state.writes.append((visit, access))
+            else:
+                state.writes.clear()
+                state.lost_to = visit.insn_id if state.is_written else None
+
+    def _read(self, visit: Visit, access: Access, positions: Mapping[str, list[int]]) -> None:
+        state = self.states[access.array]
+        if state.lost_to is None:
+            return
+        same = [(v, a) for v, a in state.writes if not v.is_other_iteration(visit)]
+        if self.liveness.uncovered(visit, access, same, positions).is_empty():
+            return
+        raise VariableAccessNotOrdered(
+            message(
+                f"instruction '{visit.insn_id}' reads '{access.array}', in the place of which "
+                f"'{state.lost_to}' has put other values",
+                kernel=self.kernel.name,
+                because=f"both are in storage '{self.base}'",
+                hint=f"add_dependency(kernel, 'id:{state.lost_to}', 'id:{visit.insn_id}') where "
+                "that order is right, or give one of them storage of its own",
+            )
+        )
+
+    def _two_at_once(self, insn_id: str) -> VariableAccessNotOrdered:
+        return VariableAccessNotOrdered(
+            message(
+                f"instruction '{insn_id}' uses two temporaries in storage '{self.base}' at once",
+                kernel=self.kernel.name,
+                hint="give one of them storage of its own",
+            )
+        )
