@@ -10,7 +10,7 @@ import numpy as np
 
 from kgen.errors import TypeInferenceFailure
 from kgen.ir.promotion import arithmetic, common, settle
-from kgen.ir.types import FLOAT64, INT32, INT64, NumpyType
+from kgen.ir.types import FLOAT64, INT32, INT64, UINT32, NumpyType
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
@@ -164,9 +164,16 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 }
 
 
+#: ``exchange_lanes(lanes, value, distance)``: the value that the lane at the number of one's own
+#: xor *distance* has, between the lanes of a bit mask, which all run it. Only CUDA has it.
+EXCHANGE: Final = Function(
+    "exchange_lanes", 3, lambda dtypes: (UINT32, dtypes[1], INT32), lambda operands: operands[1:2]
+)
+
+
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
     """Return what *name* means in a call in *kernel*, or ``None``."""
-    return FUNCTIONS.get(name)
+    return EXCHANGE if name == EXCHANGE.name else FUNCTIONS.get(name)
 
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:

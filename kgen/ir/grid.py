@@ -27,6 +27,16 @@ class Axis:
     extent: PwAff
     first: Expr
 
+    @property
+    def length(self) -> Expr:
+        """The number of values as an expression."""
+        return aff_to_expr(_aff(self.extent))
+
+    @property
+    def size(self) -> int:
+        """The number of values, for an axis of work-items, where it is a constant."""
+        return _constant(self.extent)
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -66,12 +76,16 @@ def grid_of(kernel: LoopKernel, axes: Iterable[Axis]) -> Grid:
         tuple(counts),
         tuple(sizes),
         tuple(aff_to_expr(_aff(count)) for count in counts),
-        tuple(int(_aff(size).get_constant_val().to_python()) for size in sizes),
+        tuple(_constant(size) for size in sizes),
     )
 
 
 def _aff(value: PwAff) -> isl.Aff:
     return value.get_pieces()[0][1]
+
+
+def _constant(value: PwAff) -> int:
+    return int(_aff(value).get_constant_val().to_python())
 
 
 def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwAff, Expr]:

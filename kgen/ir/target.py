@@ -17,6 +17,10 @@ class TargetBase:
 
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
     runtime_module: ClassVar[str | None] = None
+    #: Work-groups and work-items exist; where they do not, their axes are loops.
+    has_hardware_axes: ClassVar[bool] = False
+    #: How many neighbouring work-items can read each other's values without local memory.
+    exchange_width: ClassVar[int] = 1
 
     def load_runtime(self) -> Any:
         """Import and return the module that runs this target's code, or refuse."""

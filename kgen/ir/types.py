@@ -158,6 +158,7 @@ _C_NAMES = {
 
 INT32: Final = NumpyType(np.dtype(np.int32))
 INT64: Final = NumpyType(np.dtype(np.int64))
+UINT32: Final = NumpyType(np.dtype(np.uint32))
 #: A truth value: what comparisons give, one byte in storage.
 BOOL8: Final = NumpyType(np.dtype(np.bool_))
 FLOAT64: Final = NumpyType(np.dtype(np.float64))

@@ -49,9 +49,6 @@ class ComplexStyle(Enum):
 class Target(TargetBase):
     """A target for which code is generated."""
 
-    #: Work-groups and work-items exist; where they do not, their axes are loops.
-    has_hardware_axes: ClassVar[bool] = False
-
     def limits(self) -> DeviceLimits | None:
         """Return what the device has room for; ``None`` where that is not known."""
         return None

@@ -53,6 +53,7 @@ class CudaTarget(CFamilyTarget):
 
     language: ClassVar[str] = "CUDA C++"
     has_hardware_axes: ClassVar[bool] = True
+    exchange_width: ClassVar[int] = 32
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",

@@ -88,6 +88,7 @@ CUDA_FUNCTIONS: Final = FunctionNames(
         **_CUDA_REAL,
         **_BESSEL,
         "rsqrt": "rsqrt{f}",
+        "exchange_lanes": "__shfl_xor_sync",
     },
     {"abs": _C_ABS, **_EXTREMA},
     {name: f"cuda::std::{name}" for name in _COMPLEX.split()},

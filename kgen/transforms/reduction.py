@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from pytools import UniqueNameGenerator
 
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import TransformError, message
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
     Expr,
@@ -25,9 +26,15 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import ConcurrentTag, InameImplementationTag
+from kgen.ir.tags import AxisTag
 from kgen.ir.types import AddressSpace, KgenType
 from kgen.transforms.reduction_loops import Place, ReductionLoops
+from kgen.transforms.reduction_parallel import (
+    Interleaved,
+    accumulate_in_parallel,
+    find_spread,
+    run_once,
+)
 from kgen.transforms.scan import ScanWishes, plan_scan
 from kgen.transforms.scan_steps import accumulate_scan
 from kgen.transforms.select import require_instruction, split_names, taken_names, transform
@@ -74,8 +81,18 @@ def realize_reduction(
                                            c[i] = acc_j
                                          end i                   with force_scan=True
 
-    Raises :class:`TransformError` for a reduction over a parallel loop, and
-    :class:`ReductionIsNotTriangularError` where a scan is forced that is none.
+    Parts that are found in parallel are brought together. Work-items (``l.N``) combine theirs
+    in a tree in local memory, on CUDA the lanes of a warp without; work-groups (``g.N``) store
+    theirs, and a second launch combines them, or each adds its own to the result of an
+    ``{atomic}`` update; interleaved instances (``ilp``) have accumulators of their own. The
+    result is known to all work-items; one of them writes it to memory that they share.
+    Targets without work-items run such loops one after the other.
+
+    Raises :class:`TransformError` for a reduction over ``vec``, over two loops on one hardware
+    axis, for one that depends on a loop around it on the same axis or on values that differ
+    between the work-items; :class:`StaticValueFindingError` for a number of work-items that
+    is not a constant; :class:`ReductionIsNotTriangularError` where a scan is forced that is
+    none.
 
     >>> import numpy as np
     >>> from kgen.analysis.infer import infer_types
@@ -126,7 +143,8 @@ class Context:
     """What holds where an expression stands; ``out`` and ``updates`` are filled from inside.
 
     ``out`` are the new instructions, ``updates`` the ids of those which the expression
-    waits for.
+    waits for, and ``axes`` the inames on hardware axes over which a parallel reduction ran:
+    where the instruction itself writes to shared memory, it runs there only.
     """
 
     insn: InstructionBase
@@ -137,6 +155,7 @@ class Context:
     sharers: Hashable
     out: list[InstructionBase] = field(default_factory=list)
     updates: list[str] = field(default_factory=list)
+    axes: dict[str, AxisTag] = field(default_factory=dict)
 
     def assign(self, insn_id: str, target: Expr, value: Expr, *wait_for: str) -> Assignment:
         """Make an instruction that runs here, and after those with the ids *wait_for*."""
@@ -189,6 +208,8 @@ class Realizer(IdentityMapper):
         self._names = UniqueNameGenerator(set(taken_names(kernel)))
         self.new_id = kernel.get_instruction_id_generator()
         self.update_of: dict[str, str] = {}
+        #: the steps of reductions over work-items, counted from 1
+        self.step_of: dict[str, int] = {}
 
     def realize(self, insn: InstructionBase) -> list[InstructionBase]:
         """Return the instructions that replace *insn*; the last ones write what it wrote."""
@@ -211,7 +232,18 @@ class Realizer(IdentityMapper):
             return self._realize_several(insn, context)
         changed = insn.with_transformed_expressions(lambda expr: self.rec(expr, context))
         depends_on = context.depends_on.union(context.updates)
-        return [*context.out, changed.copy(depends_on=depends_on)]
+        return self._joined(context, [changed.copy(depends_on=depends_on)])
+
+    def _joined(self, context: Context, insns: list[InstructionBase]) -> list[InstructionBase]:
+        """Return all new instructions, *insns* the last ones.
+
+        The steps of several reductions over work-items take turns, so that they share
+        barriers.
+        """
+        if not context.axes:
+            return [*context.out, *insns]
+        context.out.sort(key=lambda new: self.step_of.get(str(new.id), 0))
+        return [*context.out, *(run_once(self.kernel, insn, context.axes) for insn in insns)]
 
     def _realize_several(self, insn: CallInstruction, context: Context) -> list[InstructionBase]:
         """Make ``a, b = argmin(...)`` one assignment per place."""
@@ -229,12 +261,15 @@ class Realizer(IdentityMapper):
         ids = [first, *(self.new_id(first) for _ in values[1:])]
         self.parts[first] = tuple(ids[1:])
         places = zip(ids, insn.assignees, insn.temp_var_types, values, strict=True)
-        return context.out + [
-            context.assign(insn_id, self.rec(place, context), value, *context.updates).copy(
-                temp_var_type=kind
-            )
-            for insn_id, place, kind, value in places
-        ]
+        return self._joined(
+            context,
+            [
+                context.assign(insn_id, self.rec(place, context), value, *context.updates).copy(
+                    temp_var_type=kind
+                )
+                for insn_id, place, kind, value in places
+            ],
+        )
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -293,7 +328,18 @@ class Realizer(IdentityMapper):
         scan = plan_scan(self, reduction, context)
         if scan is not None:
             return accumulate_scan(self, reduction, scan, context)
-        self._refuse_parallel(reduction, context)
+        spread = find_spread(self, reduction, context)
+        if spread is not None:
+            return accumulate_in_parallel(self, reduction, spread, context)
+        return self.accumulate(reduction, context)
+
+    def accumulate(
+        self, reduction: Reduction, context: Context, interleaved: Interleaved | None = None
+    ) -> tuple[Expr, ...]:
+        """Append the loops that compute *reduction*; return the accumulators.
+
+        Those are arrays, one entry per instance, for instances that run *interleaved*.
+        """
         found = self.typer(reduction)
         dtypes: tuple[KgenType, ...] = found if isinstance(found, tuple) else (found,)
         shared = "simul_reduce" if reduction.allow_simultaneous else context.sharers
@@ -302,12 +348,17 @@ class Realizer(IdentityMapper):
         inside = self.loops.loops_shared(reduction, root)
         outside = context.without(self.inside(inside, context.depends_on))
         self.types.update((new, self.kernel.index_dtype) for new in copies.values())
-        accumulators = [self.temporary(f"acc_{suffix}", dtype) for dtype in dtypes]
+        shape = () if interleaved is None else interleaved.shape
+        totals = tuple(self.temporary(f"acc_{suffix}", dtype, shape) for dtype in dtypes)
+        accumulators: tuple[Expr, ...] = totals
         neutral = reduction.operation.neutral(dtypes)
-        starts = []
-        for accumulator, value in zip(accumulators, neutral, strict=True):
-            starts.append(self.new_id(f"{root}_{suffix}_init"))
-            context.out.append(outside.assign(starts[-1], accumulator, value))
+        if interleaved is None:
+            starts = self.assign(outside, totals, neutral, (), f"{root}_{suffix}_init")
+        else:
+            inames, each = interleaved.every(self, totals)
+            outside = dataclasses.replace(outside, within=outside.within.union(inames))
+            starts = self.assign(outside, each, neutral, (), f"{root}_{suffix}_init")
+            accumulators = interleaved.own(totals, copies)
         inner = dataclasses.replace(
             context,
             within=context.within.union(copies.get(name, name) for name in reduction.inames),
@@ -321,12 +372,27 @@ class Realizer(IdentityMapper):
         context.updates.extend(
             self.add_up(reduction, accumulators, operands, inner, context, starts)
         )
-        return tuple(accumulators)
+        return totals
+
+    def assign(
+        self,
+        context: Context,
+        places: Sequence[Expr],
+        values: Sequence[Expr],
+        wait_for: Collection[str],
+        id_prefix: str,
+    ) -> list[str]:
+        """Append one assignment per place; return their ids."""
+        ids: list[str] = []
+        for place, value in zip(places, values, strict=True):
+            ids.append(self.new_id(id_prefix))
+            context.out.append(context.assign(ids[-1], place, value, *wait_for))
+        return ids
 
     def add_up(
         self,
         reduction: Reduction,
-        accumulators: list[p.Variable],
+        accumulators: Sequence[Expr],
         operands: tuple[Expr, ...],
         inner: Context,
         context: Context,
@@ -344,13 +410,24 @@ class Realizer(IdentityMapper):
         inner = dataclasses.replace(
             inner, depends_on=inner.depends_on.union(wait_for, inner.updates), out=context.out
         )
+        return self.combine(reduction, accumulators, operands, types, inner)
+
+    def combine(
+        self,
+        reduction: Reduction,
+        accumulators: Sequence[Expr],
+        operands: Sequence[Expr],
+        types: Sequence[KgenType],
+        context: Context,
+    ) -> list[str]:
+        """Append one step, of operands of some *types*; return what writes the accumulators."""
         prefix = f"{context.insn.id}_{'_'.join(reduction.inames)}"
         if len(accumulators) == 1:
-            last = self._update(reduction, accumulators, operands, inner, prefix)
+            last = self._update(reduction, accumulators, operands, context, prefix)
         else:
-            last = self._update_together(reduction, accumulators, operands, types, inner, prefix)
+            last = self._update_together(reduction, accumulators, operands, types, context, prefix)
         self.update_of.update(
-            (accumulator.name, insn_id)
+            (assignee_name(accumulator), insn_id)
             for accumulator, insn_id in zip(accumulators, last, strict=True)
         )
         return last
@@ -363,12 +440,12 @@ class Realizer(IdentityMapper):
     def _update(
         self,
         reduction: Reduction,
-        accumulators: list[p.Variable],
-        operands: tuple[Expr, ...],
+        accumulators: Sequence[Expr],
+        operands: Sequence[Expr],
         context: Context,
         prefix: str,
     ) -> list[str]:
-        dtypes = [self.types[accumulator.name] for accumulator in accumulators]
+        dtypes = [self.types[assignee_name(accumulator)] for accumulator in accumulators]
         (value,) = reduction.operation.combine(accumulators, operands, dtypes)
         update = self.new_id(f"{prefix}_update")
         context.out.append(context.assign(update, accumulators[0], value))
@@ -377,9 +454,9 @@ class Realizer(IdentityMapper):
     def _update_together(
         self,
         reduction: Reduction,
-        accumulators: list[p.Variable],
-        operands: tuple[Expr, ...],
-        types: tuple[KgenType, ...],
+        accumulators: Sequence[Expr],
+        operands: Sequence[Expr],
+        types: Sequence[KgenType],
         context: Context,
         prefix: str,
     ) -> list[str]:
@@ -397,11 +474,12 @@ class Realizer(IdentityMapper):
                 out.append(context.assign(done[-1], target, operand))
                 operand = target
             held.append(operand)
-        dtypes = [self.types[accumulator.name] for accumulator in accumulators]
+        names = [assignee_name(accumulator) for accumulator in accumulators]
+        dtypes = [self.types[name] for name in names]
         *values, last = reduction.operation.combine(accumulators, held, dtypes)
         new: list[Expr] = []
-        for accumulator, value in zip(accumulators, values, strict=False):
-            target = self.temporary(f"new_{accumulator.name}", self.types[accumulator.name])
+        for name, value in zip(names, values, strict=False):
+            target = self.temporary(f"new_{name}", self.types[name])
             computed = self.new_id(f"{prefix}_new")
             out.append(context.assign(computed, target, value, *done))
             done.append(computed)
@@ -427,18 +505,3 @@ class Realizer(IdentityMapper):
             name, dtype=dtype, shape=shape, address_space=address_space
         )
         return p.Variable(name)
-
-    def _refuse_parallel(self, reduction: Reduction, context: Context) -> None:
-        for name in reduction.inames:
-            for tag in self.kernel.iname_tags_of_type(name, InameImplementationTag):
-                if isinstance(tag, ConcurrentTag):
-                    raise TransformError(
-                        message(
-                            f"the reduction over iname '{name}' cannot run as '{tag}'",
-                            kernel=self.kernel.name,
-                            where=f"instruction '{context.insn.id}'",
-                            because="reductions over parallel loops are not available yet",
-                            hint=f"leave '{name}' a loop; to add up in parallel, split it and "
-                            "store one partial result per work-item, then add these",
-                        )
-                    )

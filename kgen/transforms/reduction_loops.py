@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytools import UniqueNameGenerator
+from pytools.tag import Tag
 
 from kgen.analysis.domains import domain_of_copies, rename_params
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname
 from kgen.ir.domain import BasicSet, dim_names, rename_dims
+from kgen.ir.domain_text import parse_domain
 from kgen.ir.expr import Reduction, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.transforms.select import require_iname, taken_names
 
 __all__ = ["Place", "ReductionLoops"]
@@ -54,6 +57,8 @@ class ReductionLoops:
         self._copied: dict[Hashable, dict[str, str]] = {}
         self._domains: list[BasicSet] = []
         self._priority: list[tuple[str, ...]] = []
+        self._ranges: dict[str, Iname] = {}
+        self._lanes: dict[tuple[AxisTag, int], str] = {}
         self.copies: dict[str, str] = {}
 
     def loops_for(
@@ -97,6 +102,34 @@ class ReductionLoops:
         self.copies.update((new, old) for old, new in copies.items())
         self._domains.append(rename_dims(domain, copies))
         return copies
+
+    def new_range(self, based_on: str, start: int, stop: int, *tags: Tag) -> str:
+        """Make a loop over the integers from *start* on, before *stop*; return its iname."""
+        name = self.new_iname(based_on, *tags)
+        self._domains.append(parse_domain(f"{{ [{name}] : {start} <= {name} < {stop} }}"))
+        return name
+
+    def lane(self, tag: AxisTag, size: int) -> str:
+        """Return the iname over the first *size* indices of a hardware axis."""
+        name = self._lanes.get((tag, size))
+        if name is None:
+            kind = "group" if isinstance(tag, GroupInameTag) else "lane"
+            name = self._lanes[tag, size] = self.new_range(f"{kind}_{tag.axis}", 0, size, tag)
+        return name
+
+    def new_iname(self, based_on: str, *tags: Tag) -> str:
+        """Make an iname whose domain is added by :meth:`add_domain`."""
+        name = str(self._names(based_on))
+        self._ranges[name] = Iname(name, frozenset(tags))
+        return name
+
+    def add_domain(self, domain: BasicSet) -> None:
+        """Add the domain of new inames."""
+        self._domains.append(domain)
+
+    def origin(self, iname: str) -> str:
+        """Return the iname of the kernel that *iname* is, or is a copy of."""
+        return self.copies.get(iname, iname)
 
     def nest(self, inames: tuple[str, ...]) -> None:
         """Let loops be nested in this order."""
@@ -158,9 +191,9 @@ class ReductionLoops:
     def changes(self) -> dict[str, Any]:
         """Return the fields of the kernel that the copies change."""
         kernel = self.kernel
-        if not self.copies:
+        if not (self.copies or self._ranges):
             return {}
-        inames = dict(kernel.inames)
+        inames = {**kernel.inames, **self._ranges}
         slabs = dict(kernel.iname_slab_increments)
         priority = dict.fromkeys((*kernel.loop_priority, *self._priority))
         for new, old in self.copies.items():

@@ -10,13 +10,13 @@ from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname
+from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
     AxisTag,
     ConcurrentTag,
     ForceSequentialTag,
     GroupInameTag,
-    IlpBaseTag,
     InameImplementationTag,
     LocalInameTag,
     TagLike,
@@ -44,8 +44,8 @@ __all__ = [
 Tags: TypeAlias = TagLike | Iterable[object]
 TagsByIname: TypeAlias = Mapping[str, Tags] | Iterable[tuple[str, Tags]] | str
 
-# Instances of such loops run in different places, where nothing combines their parts of a sum.
-_NEVER_IN_REDUCTIONS = (GroupInameTag, IlpBaseTag, VectorizeTag)
+# Instances of such loops are elements of one vector, which nothing combines.
+_NEVER_IN_REDUCTIONS = VectorizeTag
 
 
 def tag_inames(
@@ -173,7 +173,11 @@ def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
         if not reduced.isdisjoint(unfit):
             raise _unfit_reduction(kernel, str(insn.id), min(reduced & unfit))
         if taken_axes:
-            _check_axes(kernel, str(insn.id), insn.within_inames | reduced, axis_of)
+            _check_axes(kernel, str(insn.id), insn.within_inames, axis_of)
+            for node in walk(*insn.expressions()) if reduced else ():
+                if isinstance(node, Reduction):  # those loops around that it depends on
+                    used = insn.within_inames.intersection(variable_names(*node.exprs))
+                    _check_axes(kernel, str(insn.id), used.union(node.inames), axis_of)
 
 
 def _check_axes(
@@ -200,8 +204,8 @@ def _unfit_reduction(kernel: LoopKernel, insn_id: str, name: str) -> TransformEr
         message(
             f"instruction '{insn_id}' reduces over iname '{name}', which cannot be '{tag}'",
             kernel=kernel.name,
-            because="its instances run apart, and nothing adds up what each of them finds",
-            hint=f"split_reduction_outward(kernel, '{name}'), or leave '{name}' a loop",
+            because="its instances are elements of one vector, which nothing adds up",
+            hint=f"tag_inames(kernel, '{name}:ilp'), or leave '{name}' a loop",
         )
     )
 

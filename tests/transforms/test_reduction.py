@@ -177,14 +177,6 @@ def test_operations_on_types(operation: str, expected: Any, dtype: Any) -> None:
     np.testing.assert_allclose(found, expected(a, axis=1))
 
 
-def test_a_parallel_reduction_is_refused() -> None:
-    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 8}", "c[i] = sum(k, a[i, k])")
-    knl = lp.add_and_infer_dtypes(lp.tag_inames(knl, "k:l.0"), {"a": F64})
-    with pytest.raises(lp.TransformError, match=r"over iname 'k' cannot run as 'l\.0'") as info:
-        lp.realize_reduction(knl)
-    assert "not available yet" in str(info.value)
-
-
 def test_two_values_are_not_one() -> None:
     knl = lp.make_kernel("{[k]: 0 <= k < n}", "c, d = argmin(k, a[k], k) {id=m}")
     knl = lp.add_and_infer_dtypes(knl, {"a": F64})

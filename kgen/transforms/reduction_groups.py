@@ -1,0 +1,134 @@
+"""Values of work-groups combined: stored in device memory, and reduced by the next launch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pymbolic.primitives as p
+
+from kgen.analysis.domains import AffineRow, replace_dims
+from kgen.ir.assignee import assignee_name
+from kgen.ir.domain import as_basic_set
+from kgen.ir.expr import Expr, Reduction, is_zero
+from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
+from kgen.ir.types import AddressSpace
+from kgen.transforms.reduction_tree import Lanes, join_lanes, rows_of
+
+if TYPE_CHECKING:
+    from kgen.transforms.reduction import Context, Realizer
+
+__all__ = ["join_groups"]
+
+
+def join_groups(
+    realizer: Realizer,
+    reduction: Reduction,
+    around: Context,
+    groups: Mapping[str, GroupInameTag],
+    lanes: Lanes | None,
+    totals: Sequence[Expr],
+    waits: list[str],
+) -> tuple[tuple[Expr, ...], list[str]]:
+    """Combine the totals of all *groups*; return what holds the result, and what writes it.
+
+    ::
+
+        part[g] = acc                # one work-item of each group
+        ... gbarrier
+        acc_0 = 0
+        for q
+          acc_0 = acc_0 + part[q]    # over the work-items of a group, where there are several
+        end q
+    """
+    kernel, loops = realizer.kernel, realizer.loops
+    suffix = "_".join(reduction.inames)
+    prefix = f"{around.insn.id}_{suffix}"
+    dtypes = [realizer.types[assignee_name(total)] for total in totals]
+    local = [] if lanes is None else [tag for tag, _ in lanes.axes]
+    all_rows = [
+        rows_of(realizer, around, list(groups.values()), GroupInameTag),
+        rows_of(realizer, around, local, LocalInameTag),
+    ]
+    index = tuple(expr for rows in all_rows for expr in rows.index)
+    axes = {name: kernel.axes[loops.origin(name)] for name in groups}
+    shape = (
+        *(extent for rows in all_rows for extent in rows.shape),
+        *(axis.length for axis in axes.values()),
+    )
+    parts = [
+        realizer.temporary(f"part_{suffix}", dtype, shape, AddressSpace.GLOBAL) for dtype in dtypes
+    ]
+    alone: list[AxisTag] = [*local, *(tag for rows in all_rows for tag in rows.idle)]
+    storing = dataclasses.replace(
+        around, within=around.within.union(groups, (loops.lane(tag, 1) for tag in alone))
+    )
+    own = tuple(_shifted(p.Variable(name), axis.first) for name, axis in axes.items())
+    places = [p.Subscript(part, (*index, *own)) for part in parts]
+    stores = realizer.assign(storing, places, totals, waits, f"{prefix}_part")
+    barrier = realizer.new_id(f"{prefix}_barrier")
+    hardware = {n for n in around.within if loops.origin(n) in kernel.axes}
+    around.out.append(
+        BarrierInstruction(
+            barrier,
+            within_inames=around.within - hardware,
+            within_inames_is_final=True,
+            depends_on=around.depends_on.union(stores),
+            depends_on_is_final=True,
+            synchronization_kind="global",
+        )
+    )
+    after = dataclasses.replace(around, depends_on=around.depends_on | {barrier})
+    results = tuple(realizer.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
+    neutral = reduction.operation.neutral(dtypes)
+    starts = realizer.assign(after, results, neutral, (), f"{prefix}_init")
+    inames, own = _second_loops(realizer, groups, lanes)
+    adding = dataclasses.replace(
+        after, within=after.within.union(inames), depends_on=after.depends_on.union(starts)
+    )
+    operands = [p.Subscript(part, (*index, *own)) for part in parts]
+    done = realizer.combine(reduction, results, operands, dtypes, adding)
+    if lanes is not None:
+        done = join_lanes(realizer, reduction, after, lanes, results, done)
+    return results, done
+
+
+def _second_loops(
+    realizer: Realizer, groups: Mapping[str, GroupInameTag], lanes: Lanes | None
+) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
+    """Make loops over all groups; return their inames, and the index of a group in them.
+
+    Work-items share the groups of the first axis, in strides.
+    """
+    kernel, loops = realizer.kernel, realizer.loops
+    origins = [loops.origin(name) for name in groups]
+    domain = as_basic_set(kernel.domain_of(tuple(origins)))
+    counters = [loops.new_iname(f"{name}_part") for name in origins]
+    values: dict[str, Expr] = {
+        name: p.Variable(counter) for name, counter in zip(origins, counters, strict=True)
+    }
+    firsts = {name: kernel.axes[name].first for name in origins}
+    inames = list(counters)
+    positive: list[AffineRow] = []
+    if lanes is not None:
+        terms: list[Expr] = [p.Product((lanes.count, p.Variable(counters[0])))]
+        stride = 1
+        for tag, size in lanes.axes:
+            lane = loops.new_iname(f"lane_{tag.axis}", tag)
+            terms.append(p.Product((stride, p.Variable(lane))))
+            positive += [{lane: 1}, {lane: -1, 1: size - 1}]
+            inames.append(lane)
+            stride *= size
+        if not is_zero(firsts[origins[0]]):
+            terms.append(firsts[origins[0]])
+        values[origins[0]] = p.Sum(tuple(terms))
+        positive.append({counters[0]: 1})
+    loops.add_domain(replace_dims(domain, values, inames, positive=positive))
+    realizer.types.update((name, kernel.index_dtype) for name in inames)
+    return tuple(inames), tuple(_shifted(values[name], firsts[name]) for name in origins)
+
+
+def _shifted(expr: Expr, first: Expr) -> Expr:
+    return expr if is_zero(first) else p.Sum((expr, p.Product((-1, first))))
