@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.ir.kernel import (
-    LoopKernel,
-)
+from kgen.ir.kernel import LoopKernel
+from kgen.kernel import array, data, instruction
 
-__all__ = [
-    "LoopKernel",
-]
+__all__ = ["LoopKernel", "array", "data", "instruction"]
