@@ -100,14 +100,9 @@ class _Inserter:
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards."""
         spans: dict[Span, None] = {}
-<<<<<<< /tmp/kgB_x91/new/kgen/schedule/sync.py
         met: set[tuple[int, int]] = set()
-        for array, visits in accesses.items():
-            memory = self._memory(array)
-=======
         for visits in accesses.values():
             memory = self._memory(visits[0].access.array)
->>>>>>> /tmp/kgB_x91/tree/kgen/schedule/sync.py
             writes = [visit for visit in visits if visit.access.is_write]
             for one in visits:
                 for other in visits if one.access.is_write else writes:
