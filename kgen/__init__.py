@@ -168,6 +168,10 @@ from kgen.transforms.affine import (
     affine_map_inames,
     map_domain,
 )
+from kgen.transforms.arithmetic import (
+    collect_common_factors_on_increment,
+    fold_constants,
+)
 from kgen.transforms.array_axes import (
     concatenate_arrays,
     split_array_axis,
@@ -200,6 +204,9 @@ from kgen.transforms.inames import (
     has_schedulable_iname_nesting,
     remove_inames_from_insn,
     remove_unused_inames,
+)
+from kgen.transforms.indices import (
+    simplify_indices,
 )
 from kgen.transforms.loop_fusion import (
     get_kennedy_unweighted_fusion_candidates,
@@ -371,6 +378,7 @@ __all__ = [
     "buffer_array",
     "chunk_iname",
     "clear_in_mem_caches",
+    "collect_common_factors_on_increment",
     "concatenate_arrays",
     "diagnostic",
     "duplicate_inames",
@@ -382,6 +390,7 @@ __all__ = [
     "find_rules_matching",
     "find_unused_axis_tag",
     "fix_parameters",
+    "fold_constants",
     "for_each_kernel",
     "fuse_kernels",
     "generate_body",
@@ -436,6 +445,7 @@ __all__ = [
     "set_options",
     "set_temporary_address_space",
     "show_dependency_graph",
+    "simplify_indices",
     "split_array_axis",
     "split_iname",
     "split_reduction_inward",

@@ -1,0 +1,123 @@
+"""Constants folded, common factors collected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.transforms.helpers import assert_same_results, instructions
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("2*3", "6"),
+        ("2*a[i]*3", "6*a[i]"),
+        ("2*(3*a[i])", "6*a[i]"),
+        ("1 + a[i] + 2", "a[i] + 3"),
+        ("(1 + a[i]) + (2 + b[i])", "a[i] + b[i] + 3"),
+        ("a[i] + 1 - 1", "a[i]"),
+        ("7 // 2 + 7 % 4", "6"),
+        ("(-7) // 2", "-4"),
+        ("4/2*a[i]", "2.0*a[i]"),
+        ("a[i + 2*3]", "a[i + 6]"),
+        ("2**10*a[i]", "1024*a[i]"),
+        ("sqrt(2*2)", "sqrt(4)"),
+        ("sum(k, (1 + 1)*a[k])", "reduce(sum, [k], 2*a[k])"),
+        ("a[i] + 1", "a[i] + 1"),
+        ("0*a[i]", "0*a[i]"),  # which may be infinite
+        ("1/0*a[i]", "(1 / 0)*a[i]"),
+    ],
+)
+def test_what_consists_of_numbers_is_computed(text: str, after: str) -> None:
+    domain = "{ [i, k]: 0<=i,k<4 }"
+    knl = lp.make_kernel(domain, f"out[i] = {text}")
+    insn = lp.fold_constants(knl).default_entrypoint.instructions[0]
+    assert str(insn).partition(" = ")[2].partition("  {")[0] == after
+
+
+def test_constants_of_rules_are_folded() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", "f(x) := 2*3*x\nout[i] = f(i)")
+    (rule,) = lp.fold_constants(knl).default_entrypoint.substitutions.values()
+    assert str(rule) == "f(x) := 6*x"
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex128"])
+def test_folded_kernels_compute_the_same(dtype: str) -> None:
+    text = "out[i] = 2*a[i]*3 + (1 + 2) - 5*(a[i] + 4)*2"
+    knl = lp.make_kernel("{ [i]: 0<=i<6 }", text)
+    assert_same_results(knl, lp.fold_constants(knl), {"a": np.arange(6).astype(dtype)})
+
+
+# -- common factors -------------------------------------------------------------------------------
+
+SUMS = """
+    <> s[i] = 0                                {id=z}
+    s[i] = s[i] + c*a[i,j]*w[i]                {id=u, dep=z}
+    s[i] = s[i] - 2*c*b[i,j]*w[i] + c*w[i]     {id=v, dep=u}
+    out[o] = s[o] + s[3 - o]                   {dep=v}
+    """
+
+
+def sums(text: str = SUMS) -> lp.TranslationUnit:
+    sizes = [lp.GlobalArg("a, b", np.float64, shape=(4, 4)), lp.ValueArg("c", np.float64), ...]
+    return lp.make_kernel("{ [i, j, o]: 0<=i,j,o<4 }", text, sizes)
+
+
+def test_numbers_are_collected() -> None:
+    after = lp.collect_common_factors_on_increment(sums(), "s")
+    assert instructions(after) == [
+        "i: s[i] = 0",
+        "i,j: s[i] = s[i] + a[i, j]*w[i]",
+        "i,j: s[i] = s[i] - 2*b[i, j]*w[i] + w[i]",
+        "o: out[o] = c*s[o] + c*s[3 - o]",
+    ]
+
+
+DATA: dict[str, Any] = {
+    "a": np.arange(16.0).reshape(4, 4),
+    "b": np.ones((4, 4)),
+    "w": np.arange(1.0, 5),
+    "c": 3.0,
+}
+
+
+@pytest.mark.parametrize("axes", [(), (0,), 0, "0"])
+def test_collected_sums_are_the_same(axes: Any) -> None:
+    after = lp.collect_common_factors_on_increment(sums(), "s", axes)
+    assert "c" not in instructions(after)[1]
+    assert ("w[i]" in instructions(after)[1]) == (axes == ())
+    assert_same_results(sums(), after, DATA)
+
+
+def test_a_factor_that_varies_follows_the_subscript() -> None:
+    after = lp.collect_common_factors_on_increment(sums(), "s", [0])
+    assert instructions(after)[3] == "o: out[o] = c*w[o]*s[o] + c*w[3 - o]*s[3 - o]"
+
+
+def test_what_is_written_is_no_factor() -> None:
+    text = SUMS.replace("out[o]", "w[o]")
+    after = lp.collect_common_factors_on_increment(sums(text), "s", [0])
+    assert "w[i]" in instructions(after)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("<> s = 1 {id=z}\ns = s + c*a[i,j] {id=u, dep=z}\nout = s {dep=u}", "neither adds"),
+        ("<> s = 0 {id=z}\ns = c*s + c {id=u, dep=z, inames=i}\nout = s {dep=u}", "neither adds"),
+    ],
+)
+def test_other_updates_are_refused(text: str, complaint: str) -> None:
+    with pytest.raises(lp.TransformError, match=complaint):
+        lp.collect_common_factors_on_increment(sums(text), "s")
+
+
+def test_what_is_no_temporary_is_refused() -> None:
+    with pytest.raises(lp.TransformError, match="there is no temporary 'out'"):
+        lp.collect_common_factors_on_increment(sums(), "out")
+    with pytest.raises(lp.TransformError, match="'s' has no axis 1"):
+        lp.collect_common_factors_on_increment(sums(), "s", [1])
