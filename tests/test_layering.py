@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schedule": BELOW_ANALYSIS | {"analysis"},
     "ast": BELOW_AST,
     "targets": BELOW_AST | {"ast"},
-    "statistics": BELOW_ANALYSIS | {"analysis", "schedule"},
+    "statistics": BELOW_RUNTIME,  # what it counts is prepared as code is
     "launches": BELOW_AST | {"ast", "targets"},
     "runtime": BELOW_RUNTIME,
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},

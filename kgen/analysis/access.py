@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pymbolic.primitives as p
+from pytools.tag import Tag
 
 from kgen.ir.expr import (
     Expr,
@@ -22,7 +23,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 
-__all__ = ["Access", "Place", "collect_accesses", "subscript_names"]
+__all__ = ["Access", "Place", "PlaceMapper", "collect_accesses", "subscript_names"]
 
 
 class Place(NamedTuple):
@@ -44,6 +45,7 @@ class Access:
     index: tuple[Expr, ...] | None
     is_write: bool
     place: Place
+    tags: frozenset[Tag] = frozenset()  # of the variable where it is mentioned: a$tag[i]
 
     def __str__(self) -> str:
         if self.index is None:
@@ -113,21 +115,15 @@ class _RuleExpander(IdentityMapper):
         return self._expand(name, parameters, p.Call(expr.function, parameters))
 
 
-class _Collector(WalkMapper):
-    """Collect the accesses of one instruction after the other."""
+class PlaceMapper(WalkMapper):
+    """Visit expressions with the place where each is evaluated."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.arrays = kernel.array_vars
-        self.found: list[Access] = []
-        self.insn_id = ""
-        self.is_write = False
-        self.is_opaque = False
-        self.expander = _RuleExpander(kernel) if kernel.substitutions else None
-        self.inside: tuple[str, ...] = ()  # the rules that are being looked into
 
-    def collect(self, insn: InstructionBase) -> None:
-        self.insn_id = str(insn.id)
+    def visit_predicates(self, insn: InstructionBase) -> Place:
+        """Visit the conditions of an instruction; return the place where it runs."""
         place = Place(self._ordered(insn.within_inames))
         data = []
         for condition in insn.sorted_predicates:
@@ -139,51 +135,13 @@ class _Collector(WalkMapper):
             self.rec(condition, place)
         for condition in data:
             place = _given(place, condition)
-        self.is_opaque = isinstance(insn, CInstruction)  # it names arrays, not elements
-        for expr in insn.read_exprs():
-            self.rec(expr, place)
-        self.is_opaque = False
-        for lhs in insn.assignees:
-            self.is_write = True
-            self.rec(lhs, place)
-            self.is_write = False
+        return place
 
     def _ordered(self, inames: frozenset[str]) -> tuple[str, ...]:
         return tuple(sorted(inames, key=self.kernel.iname_order.__getitem__))
 
-    def _add(self, name: str, index: tuple[Expr, ...] | None, place: Place) -> None:
-        if name in self.arrays:
-            self.found.append(Access(self.insn_id, name, index, self.is_write, place))
-
-    def _read(self, expr: Expr, place: Place) -> None:
-        was_write, self.is_write = self.is_write, False
-        self.rec(expr, place)
-        self.is_write = was_write
-
-    def map_variable(self, expr: p.Variable, place: Place) -> None:
-        self._add(expr.name, None if self.is_opaque else (), place)
-
-    map_tagged_variable = map_variable
-
     def map_constant(self, expr: Any, place: Place) -> None:
         """Find nothing."""
-
-    def map_subscript(self, expr: p.Subscript, place: Place) -> None:
-        indices = expr.index_tuple
-        if self.expander is not None:
-            indices = tuple(self.expander(index) for index in indices)
-        if isinstance(expr.aggregate, p.Variable):
-            self._add(expr.aggregate.name, indices, place)
-        else:
-            self.rec(expr.aggregate, place)
-        for index in indices:
-            if not is_constant(index):
-                self._read(index, place)
-
-    def map_linear_subscript(self, expr: LinearSubscript, place: Place) -> None:
-        if isinstance(expr.aggregate, p.Variable):
-            self._add(expr.aggregate.name, None, place)
-        self._read(expr.index, place)
 
     def map_sub_array_ref(self, expr: SubArrayRef, place: Place) -> None:
         self.rec(expr.subscript, self._inside(place, tuple(v.name for v in expr.swept_inames)))
@@ -210,6 +168,64 @@ class _Collector(WalkMapper):
         for child in expr.children:
             self.rec(child, place)
             place = _given(place, p.LogicalNot(child))
+
+
+class _Collector(PlaceMapper):
+    """Collect the accesses of one instruction after the other."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        super().__init__(kernel)
+        self.found: list[Access] = []
+        self.insn_id = ""
+        self.is_write = False
+        self.is_opaque = False
+        self.expander = _RuleExpander(kernel) if kernel.substitutions else None
+        self.inside: tuple[str, ...] = ()  # the rules that are being looked into
+
+    def collect(self, insn: InstructionBase) -> None:
+        self.insn_id = str(insn.id)
+        place = self.visit_predicates(insn)
+        self.is_opaque = isinstance(insn, CInstruction)  # it names arrays, not elements
+        for expr in insn.read_exprs():
+            self.rec(expr, place)
+        self.is_opaque = False
+        for lhs in insn.assignees:
+            self.is_write = True
+            self.rec(lhs, place)
+            self.is_write = False
+
+    def _add(self, variable: p.Variable, index: tuple[Expr, ...] | None, place: Place) -> None:
+        if variable.name in self.arrays:
+            tags: frozenset[Tag] = getattr(variable, "tags", frozenset())
+            access = Access(self.insn_id, variable.name, index, self.is_write, place, tags)
+            self.found.append(access)
+
+    def _read(self, expr: Expr, place: Place) -> None:
+        was_write, self.is_write = self.is_write, False
+        self.rec(expr, place)
+        self.is_write = was_write
+
+    def map_variable(self, expr: p.Variable, place: Place) -> None:
+        self._add(expr, None if self.is_opaque else (), place)
+
+    map_tagged_variable = map_variable
+
+    def map_subscript(self, expr: p.Subscript, place: Place) -> None:
+        indices = expr.index_tuple
+        if self.expander is not None:
+            indices = tuple(self.expander(index) for index in indices)
+        if isinstance(expr.aggregate, p.Variable):
+            self._add(expr.aggregate, indices, place)
+        else:
+            self.rec(expr.aggregate, place)
+        for index in indices:
+            if not is_constant(index):
+                self._read(index, place)
+
+    def map_linear_subscript(self, expr: LinearSubscript, place: Place) -> None:
+        if isinstance(expr.aggregate, p.Variable):
+            self._add(expr.aggregate, None, place)
+        self._read(expr.index, place)
 
     def map_call(self, expr: p.Call, place: Place) -> None:
         name = expr.function.name if isinstance(expr.function, p.Variable) else ""

@@ -195,6 +195,13 @@ def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult
     )
 
 
+def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
+    """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more."""
+    result = generate_code_v2(unit)
+    kernel = unit.default_entrypoint if isinstance(unit, TranslationUnit) else unit
+    return result.device_code(), kernel.args
+
+
 def generate_header(
     unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
 ) -> list[str]:

@@ -1,0 +1,81 @@
+"""Footprints: which elements of its arrays a kernel touches, and how many bytes they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgen.analysis.footprints import Footprints
+from kgen.errors import KernelError, message
+from kgen.ir.domain import Set
+from kgen.statistics.count import count
+from kgen.statistics.interval import Interval
+from kgen.statistics.memory import memory_of
+from kgen.statistics.programs import prepared_kernel
+from kgen.statistics.runs import Count
+
+__all__ = ["gather_access_footprint_bytes", "gather_access_footprints"]
+
+
+def gather_access_footprints(
+    program: Any, ignore_uncountable: bool = False, entrypoint: str | None = None
+) -> dict[tuple[str, str], Set]:
+    """Return the elements that a kernel reads and writes: ``(array, "read" or "write")`` to sets.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[2*i] + a[2*i + 2]")
+    >>> knl = lp.add_dtypes(knl, {"a": np.float32})
+    >>> print(gather_access_footprints(knl)["a", "read"])
+    [n] -> { [i0] : (i0) mod 2 = 0 and n > 0 and 0 <= i0 <= 2n }
+
+    Arrays in global memory only. With *ignore_uncountable*, accesses whose elements depend on
+    data are left out.
+
+    Raises :class:`KernelError` for those otherwise.
+    """
+    kernel = prepared_kernel(program, entrypoint)
+    footprints = Footprints.of(kernel)
+    found: dict[tuple[str, str], Set] = {}
+    for array, accesses in footprints.accesses.items():
+        if memory_of(kernel, array) != "global":
+            continue
+        for access in accesses:
+            relation = footprints.relation(access)
+            if relation is None or not footprints.domain(access.place)[1]:
+                if ignore_uncountable:
+                    continue
+                raise KernelError(
+                    message(
+                        f"which elements '{access}' touches depends on data",
+                        kernel=kernel.name,
+                        where=f"instruction '{access.insn_id}'",
+                        hint="gather_access_footprints(knl, ignore_uncountable=True)",
+                    )
+                )
+            touched = relation.range()
+            key = (array, "write" if access.is_write else "read")
+            found[key] = found[key].union(touched) if key in found else touched
+    return {key: found[key].coalesce() for key in sorted(found)}
+
+
+def gather_access_footprint_bytes(
+    program: Any, ignore_uncountable: bool = False, entrypoint: str | None = None
+) -> dict[tuple[str, str], Count]:
+    """Return how many bytes of each array a kernel reads and writes at least: each once.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i] + a[i + 1]")
+    >>> knl = lp.add_dtypes(knl, {"a": np.float32})
+    >>> print(gather_access_footprint_bytes(knl)["a", "read"])
+    [n] -> { (4 + 4 * n) : n > 0 }
+
+    Takes the same options, and raises the same, as :func:`gather_access_footprints`.
+    """
+    kernel = prepared_kernel(program, entrypoint)
+    footprints = gather_access_footprints(kernel, ignore_uncountable)
+    result: dict[tuple[str, str], Count] = {}
+    for (array, direction), touched in footprints.items():
+        number: Count | Interval = count(touched)
+        result[array, direction] = number * kernel.array_vars[array].dtype.itemsize
+    return result

@@ -1,0 +1,59 @@
+"""Counts that are known to lie between two others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Interval", "sum_of"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A count between *low* and *high*, both included: numbers, or functions of parameters.
+
+    *reasons* say why it is not known exactly. Sums with, and products by, what is not negative
+    are intervals again.
+
+    >>> print(Interval(2, 5, ("a[i] > 0 is data",)) + 1)
+    between 3 and 6: a[i] > 0 is data
+    """
+
+    low: Any
+    high: Any
+    reasons: tuple[str, ...]
+
+    def _combined(self, other: Any, low: Any, high: Any) -> Interval:
+        reasons = other.reasons if isinstance(other, Interval) else ()
+        return Interval(low, high, tuple(dict.fromkeys((*self.reasons, *reasons))))
+
+    def __add__(self, other: Any) -> Interval:
+        low, high = bounds_of(other)
+        return self._combined(other, self.low + low, self.high + high)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Interval:
+        low, high = bounds_of(other)
+        return self._combined(other, self.low * low, self.high * high)
+
+    __rmul__ = __mul__
+
+    def eval_with_dict(self, values: Mapping[str, int]) -> Any:
+        """Return the bounds for these parameters, a single number if they agree."""
+        low, high = self.low.eval_with_dict(values), self.high.eval_with_dict(values)
+        return low if low == high else Interval(low, high, self.reasons)
+
+    def __str__(self) -> str:
+        return f"between {self.low} and {self.high}: {'; '.join(self.reasons)}"
+
+
+def bounds_of(value: Any) -> tuple[Any, Any]:
+    """Return the least and the largest that *value* can be."""
+    return (value.low, value.high) if isinstance(value, Interval) else (value, value)
+
+
+def sum_of(one: Any, other: Any) -> Any:
+    """Return the sum of two counts, either of which may be an interval."""
+    return other + one if isinstance(other, Interval) else one + other

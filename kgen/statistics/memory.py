@@ -1,0 +1,156 @@
+"""Accesses to memory, counted; and how they step from work-item to work-item."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.domain import param_names
+from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import AxisTag, LocalInameTag
+from kgen.ir.types import AddressSpace
+from kgen.statistics.countmap import ToCountPolynomialMap
+from kgen.statistics.descriptors import CountGranularity, MemAccess
+from kgen.statistics.interval import sum_of
+from kgen.statistics.programs import prepared_kernel
+from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
+
+__all__ = ["get_mem_access_map", "memory_of", "steps_of"]
+
+_MTYPES = {AddressSpace.GLOBAL: "global", AddressSpace.LOCAL: "local"}
+
+
+def get_mem_access_map(
+    program: Any,
+    count_redundant_work: bool = False,
+    subgroup_size: SubgroupSize = None,
+    entrypoint: str | None = None,
+) -> ToCountPolynomialMap:
+    """Count the accesses to global and local arrays of a kernel.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]")
+    >>> knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    >>> knl = lp.add_dtypes(knl, {"a": np.float32})
+    >>> for key, number in get_mem_access_map(knl, subgroup_size=32).items():
+    ...     print(key.direction, key.variable, key.lid_strides[0], key.count_granularity, number)
+    load a 1 workitem [n] -> { n : n > 0 }
+    store out 1 workitem [n] -> { n : n > 0 }
+
+    An access counts once for each work-item that does it; once for each sub-group where its
+    work-items all access the same element of global memory, and in local memory. The field
+    ``count_granularity`` says which. *count_redundant_work*: also what groups or work-items do
+    again since an instruction uses fewer axes than there are. An access under a condition on
+    data is an interval, from never to always.
+
+    Raises :class:`KernelError` where *subgroup_size* is needed and nobody tells.
+    """
+    kernel = prepared_kernel(program, entrypoint)
+    size = resolve_subgroup_size(kernel, subgroup_size)
+    runs = Runs(kernel, size, redundant=count_redundant_work)
+    strides = _Strides(kernel)
+    numbers: Counter[tuple[MemAccess, Any]] = Counter()
+    for access in collect_accesses(kernel):
+        memory = memory_of(kernel, access.array)
+        if memory is not None:
+            numbers[_key(kernel, access, memory, strides), access.place] += 1
+    counts: dict[MemAccess, Any] = {}
+    for (key, place), number in numbers.items():
+        often = runs.at(place, str(key.count_granularity))
+        total = often * number if number > 1 else often
+        counts[key] = sum_of(counts[key], total) if key in counts else total
+    ordered = {key: counts[key] for key in sorted(counts, key=str)}
+    return ToCountPolynomialMap(ordered, runs.space)
+
+
+def memory_of(kernel: LoopKernel, name: str) -> str | None:
+    """Return ``global`` or ``local``; ``None`` for what a work-item has in registers."""
+    space = getattr(kernel.array_vars[name], "address_space", None)
+    return _MTYPES.get(space) if isinstance(space, AddressSpace) else None
+
+
+def _key(kernel: LoopKernel, access: Access, memory: str, strides: _Strides) -> MemAccess:
+    lids, gids = strides.of(access)
+    uniform = is_zero(lids.get(0, 0)) and not _is_data(kernel, access)
+    granularity = (
+        CountGranularity.SUBGROUP if uniform or memory == "local" else CountGranularity.WORKITEM
+    )
+    return MemAccess(
+        mtype=memory,
+        dtype=kernel.array_vars[access.array].dtype,
+        lid_strides=lids,
+        gid_strides=gids,
+        direction="store" if access.is_write else "load",
+        variable=access.array,
+        variable_tags=access.tags or None,
+        count_granularity=granularity,
+        kernel_name=kernel.name,
+    )
+
+
+def _is_data(kernel: LoopKernel, access: Access) -> bool:
+    """Tell whether work-items side by side may access different elements because of data."""
+    names = variable_names(*(access.index or ()))
+    loops = [name for name in names if name in kernel.inames]
+    bounds = param_names(kernel.domain_of(tuple(loops))) if loops else ()
+    return any(name in kernel.array_vars for name in (*names, *bounds))
+
+
+class _Strides:
+    """Finds how accesses step along hardware axes; accesses that are alike, once."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self._known: dict[Any, tuple[dict[int, Expr], dict[int, Expr]]] = {}
+
+    def of(self, access: Access) -> tuple[dict[int, Expr], dict[int, Expr]]:
+        """Return the strides along local axes and along group axes."""
+        axes = {
+            iname: tag
+            for iname in access.place.inames
+            for tag in self.kernel.iname_tags_of_type(iname, AxisTag)
+        }
+        key = (access.array, access.index, tuple(axes))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._find(access, axes)
+        return found
+
+    def _find(
+        self, access: Access, axes: Mapping[str, AxisTag]
+    ) -> tuple[dict[int, Expr], dict[int, Expr]]:
+        lids: dict[int, Expr] = {}
+        gids: dict[int, Expr] = {}
+        for iname, tag in axes.items():
+            step = steps_of(self.kernel, access, iname)
+            if step is None or not is_zero(step):
+                (lids if isinstance(tag, LocalInameTag) else gids)[tag.axis] = step
+        return lids, gids
+
+
+def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:
+    """Return by how many elements an access moves from one value of *iname* to the next.
+
+    ``None`` where that depends on more than the parameters, or is not known.
+    """
+    if access.index is None:
+        return None
+    total: list[Expr] = []
+    strides = kernel.array_vars[access.array].fixed_strides
+    for index, stride in zip(access.index, strides, strict=True):
+        if iname not in variable_names(index):
+            continue
+        form = linear_form(index, {iname: p.Sum((p.Variable(iname), 1))})
+        form.add_form(linear_form(index), -1)
+        step = form.to_expr()
+        if not kernel.all_inames().isdisjoint(variable_names(step)):
+            return None
+        total.append(p.Product((step, stride)))
+    return simplify(p.Sum(tuple(total))) if total else 0

@@ -1,0 +1,207 @@
+"""Arithmetic operations, counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Place, PlaceMapper
+from kgen.analysis.typing import ExpressionTyper
+from kgen.ir.expr import (
+    Expr,
+    LinearSubscript,
+    TypeCast,
+    is_constant,
+)
+from kgen.ir.functions import find_function
+from kgen.ir.instruction import CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.types import NumpyType
+from kgen.statistics.countmap import ToCountPolynomialMap
+from kgen.statistics.descriptors import CountGranularity, Op
+from kgen.statistics.interval import sum_of
+from kgen.statistics.programs import prepared_kernel
+from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
+
+__all__ = ["get_op_map"]
+
+
+def get_op_map(
+    program: Any,
+    count_redundant_work: bool = False,
+    count_within_subscripts: bool = True,
+    subgroup_size: SubgroupSize = None,
+    entrypoint: str | None = None,
+    count_madds: bool = False,
+) -> ToCountPolynomialMap:
+    """Count the arithmetic operations of a kernel, by type and kind.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i, j]: 0 <= i <= j < n }", "out[i, j] = 2*a[i, j + 1]")
+    >>> print(get_op_map(lp.add_dtypes(knl, {"a": np.float64})))
+    Op(np:dtype('float64'), mul, subgroup, "kgen_kernel"): [n] -> { (1/2 * n + 1/2 * n^2) : n > 0 }
+    Op(np:dtype('int32'), add, subgroup, "kgen_kernel"): [n] -> { (1/2 * n + 1/2 * n^2) : n > 0 }
+
+    They count once for each sub-group that does them. *count_redundant_work*: also what groups
+    or work-items do again since an instruction uses fewer axes than there are.
+    *count_within_subscripts*: also the arithmetic of subscripts, as they are written.
+    *count_madds*: a product that is added to something is one ``madd`` and not a ``mul`` and an
+    ``add``. An operation under a condition on data is an interval, from never to always.
+
+    Raises :class:`KernelError` where *subgroup_size* is needed and nobody tells.
+    """
+    kernel = prepared_kernel(program, entrypoint)
+    size = resolve_subgroup_size(kernel, subgroup_size)
+    runs = Runs(kernel, size, redundant=count_redundant_work)
+    finder = _OpFinder(kernel, within_subscripts=count_within_subscripts, madds=count_madds)
+    for insn in kernel.instructions:
+        finder.look_into(insn)
+    counts: dict[Op, Any] = {}
+    for place, ops in finder.found.items():
+        often = runs.at(place, CountGranularity.SUBGROUP)
+        for (dtype, name), number in ops.items():
+            if not number:
+                continue
+            key = Op(dtype, name, CountGranularity.SUBGROUP, kernel.name)
+            total = often * number if number != 1 else often
+            counts[key] = sum_of(counts[key], total) if key in counts else total
+    ordered = {key: counts[key] for key in sorted(counts, key=str)}
+    return ToCountPolynomialMap(ordered, runs.space)
+
+
+class _OpFinder(PlaceMapper):
+    """Finds the operations of expressions and where they are done."""
+
+    def __init__(self, kernel: LoopKernel, *, within_subscripts: bool, madds: bool) -> None:
+        super().__init__(kernel)
+        self.typer = ExpressionTyper(kernel)
+        self.within_subscripts = within_subscripts
+        self.madds = madds
+        self.found: dict[Place, Counter[tuple[NumpyType | None, str]]] = {}
+
+    def look_into(self, insn: InstructionBase) -> None:
+        """Find the operations of an instruction: conditions, values, subscripts."""
+        self.typer.insn = insn
+        place = self.visit_predicates(insn)
+        for expr in insn.read_exprs():
+            self.rec(expr, place)
+        for lhs in insn.assignees:
+            self.rec(lhs, place)
+        if isinstance(insn, CInstruction):
+            self._add(None, f"unknown:{insn.id}", place)
+        elif len(insn.assignees) == 1:
+            (value,) = insn.read_exprs()
+            target = settle(self.typer.operand(insn.assignees[0]))
+            self._convert(value, target, place)
+
+    def _add(self, dtype: NumpyType | None, name: str, place: Place, number: int = 1) -> None:
+        if number:
+            self.found.setdefault(place, Counter())[dtype, name] += number
+
+    def _convert(self, operand: Expr, dtype: NumpyType, place: Place) -> None:
+        """Count the conversion of an operand, unless it is a number that adapts."""
+        kind = self.typer.operand(operand)
+        if not isinstance(kind, Literal) and kind.numpy_dtype != dtype.numpy_dtype:
+            self._add(dtype, "convert", place)
+
+    def _operation(
+        self, expr: Expr, name: str, operands: tuple[Expr, ...], place: Place, number: int = 1
+    ) -> None:
+        dtype = settle(self.typer.operand(expr))
+        self._add(dtype, name, place, number)
+        for operand in operands:
+            self.rec(operand, place)
+            if number:
+                self._convert(operand, dtype, place)
+
+    def map_sum(self, expr: p.Sum, place: Place) -> None:
+        number = len(expr.children) - 1
+        products = sum(isinstance(c, p.Product) and _factors(c) > 0 for c in expr.children)
+        fused = min(number, products) if self.madds else 0
+        dtype = settle(self.typer.operand(expr))
+        if fused and dtype.numpy_dtype.kind in "fc":
+            self._add(dtype, "mul", place, -fused)
+            self._add(dtype, "madd", place, fused)
+            number -= fused
+        self._operation(expr, "add", expr.children, place, number)
+
+    def map_product(self, expr: p.Product, place: Place) -> None:
+        operands = tuple(child for child in expr.children if not _is_minus_one(child))
+        self._operation(expr, "mul", operands, place, len(operands) - 1)
+
+    def _divide(self, expr: Any, place: Place) -> None:
+        self._operation(expr, "div", (expr.numerator, expr.denominator), place)
+
+    map_quotient = map_floor_div = map_remainder = _divide
+    map_trunc_quotient = map_trunc_remainder = _divide
+
+    def map_power(self, expr: p.Power, place: Place) -> None:
+        self._operation(expr, "pow", (expr.base,), place)
+        self.rec(expr.exponent, place)
+
+    def map_left_shift(self, expr: p.LeftShift | p.RightShift, place: Place) -> None:
+        self._operation(expr, "shift", (expr.shiftee, expr.shift), place)
+
+    map_right_shift = map_left_shift
+
+    def _bitwise(self, expr: Any, place: Place) -> None:
+        self._operation(expr, "bw", expr.children, place, len(expr.children) - 1)
+
+    map_bitwise_or = map_bitwise_and = map_bitwise_xor = _bitwise
+
+    def map_bitwise_not(self, expr: p.BitwiseNot, place: Place) -> None:
+        self._operation(expr, "bw", (expr.child,), place)
+
+    def map_min(self, expr: p.Min | p.Max, place: Place) -> None:
+        self._operation(expr, "maxmin", expr.children, place, len(expr.children) - 1)
+
+    map_max = map_min
+
+    def map_comparison(self, expr: p.Comparison, place: Place) -> None:
+        sides = [self.typer.operand(expr.left), self.typer.operand(expr.right)]
+        dtype = settle(common(*sides))
+        self._add(dtype, "cmp", place)
+        for side in (expr.left, expr.right):
+            self.rec(side, place)
+            self._convert(side, dtype, place)
+
+    def map_type_cast(self, expr: TypeCast, place: Place) -> None:
+        self.rec(expr.child, place)
+        assert isinstance(expr.type, NumpyType)
+        self._convert(expr.child, expr.type, place)
+
+    def map_call(self, expr: p.Call, place: Place) -> None:
+        for argument in expr.parameters:
+            self.rec(argument, place)
+        name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
+        if find_function(self.kernel, name) is None:
+            self._add(None, f"unknown:{name}", place)
+        elif name in ("min", "max"):
+            dtype = settle(self.typer.operand(expr))
+            self._add(dtype, "maxmin", place, len(expr.parameters) - 1)
+        else:
+            result = self.typer.result(expr)
+            dtype = result[0] if isinstance(result, tuple) else settle(result)
+            self._add(dtype, f"func:{name}", place)
+
+    def map_subscript(self, expr: p.Subscript, place: Place) -> None:
+        if self.within_subscripts:
+            for index in expr.index_tuple:
+                self.rec(index, place)
+
+    def map_linear_subscript(self, expr: LinearSubscript, place: Place) -> None:
+        if self.within_subscripts:
+            self.rec(expr.index, place)
+
+
+def _is_minus_one(expr: Expr) -> bool:
+    return is_constant(expr) and bool(expr == -1)
+
+
+def _factors(product: p.Product) -> int:
+    """Return how many multiplications a product takes."""
+    return sum(not _is_minus_one(child) for child in product.children) - 1

@@ -1,0 +1,27 @@
+"""The kernels that statistics are asked of: one of a program, prepared as for its code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+from kgen.targets.generate import prepare
+
+__all__ = ["prepared_kernel"]
+
+
+def prepared_kernel(unit: Any, entrypoint: str | None = None) -> LoopKernel:
+    """Return a kernel of a program as code generation sees it: with types, without reductions.
+
+    It is kept with the kernel, since the same one is asked about operations, then accesses...
+    """
+    if isinstance(unit, TranslationUnit):
+        kernel = unit.default_entrypoint if entrypoint is None else unit[entrypoint]
+    else:
+        kernel = unit
+    found: LoopKernel | None = kernel.memo.get(prepared_kernel)
+    if found is None:
+        found = kernel.memo[prepared_kernel] = prepare(kernel)
+        found.memo[prepared_kernel] = found
+    return found

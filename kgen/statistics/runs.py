@@ -1,0 +1,251 @@
+"""How often instructions run: counted from the domains of the loops around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Place
+from kgen.analysis.footprints import Footprints
+from kgen.errors import KernelError, message
+from kgen.ir.domain import Set, dim_names, isl_int, param_names
+from kgen.ir.expr import to_text, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.statistics.count import count
+from kgen.statistics.descriptors import CountGranularity
+from kgen.statistics.interval import Interval
+
+__all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size"]
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+
+#: A count as a function of parameters: exact, or between two.
+Count: TypeAlias = isl.PwQPolynomial | Interval
+
+#: What callers may say of the size of sub-groups.
+SubgroupSize: TypeAlias = int | str | None
+
+#: What most devices have.
+_GUESS = 32
+
+
+def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
+    """Return the size of a sub-group: as given, or as the target has it.
+
+    Raises :class:`KernelError` where neither tells and ``'guess'`` was not asked for.
+    """
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return given
+    known = getattr(kernel.target, "subgroup_size", None)
+    if given in (None, "guess") and known is not None:
+        return int(known)
+    has_items = any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames)
+    if given == "guess" or not has_items:
+        return _GUESS  # without work-items each sub-group has one of them
+    raise KernelError(
+        message(
+            f"the sub-group size {given!r} is no number, and the target has none",
+            kernel=kernel.name,
+            hint="pass subgroup_size=32, or subgroup_size='guess'",
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Loops whose trip counts are data, with those that they cannot be counted without."""
+
+    loops: tuple[str, ...]
+    inames: frozenset[str]
+
+
+class Runs:
+    """Counts the runs of the instructions of a prepared kernel, each question once."""
+
+    def __init__(self, kernel: LoopKernel, subgroup_size: int, *, redundant: bool = False) -> None:
+        self.kernel = kernel
+        self.subgroup_size = subgroup_size
+        self.redundant = redundant
+        self.footprints = Footprints.of(kernel)
+        self.space = _space(kernel)
+        self._known: dict[tuple[Place, str], Count] = {}
+
+    def at(self, place: Place, granularity: str) -> Count:
+        """Return how often a place is reached, by work-items, sub-groups or work-groups."""
+        found = self._known.get((place, granularity))
+        if found is None:
+            found = self._known[place, granularity] = self._find(place, granularity)
+        return found
+
+    def _find(self, place: Place, granularity: str) -> Count:
+        domain, exact = self.footprints.domain(place)
+        data = self._data_loops(place.inames, domain)
+        conditions = [
+            to_text(c)
+            for c in place.conditions
+            if any(name in self.kernel.array_vars for name in variable_names(c))
+        ]
+        if data is None:
+            result = self._of_domain(domain, place.inames, granularity)
+        else:
+            result = self._with_data(domain, place.inames, data, granularity)
+        if not exact and (conditions or data is None):
+            reason = f"whether {' and '.join(conditions)} holds is data"
+            low = result.low if isinstance(result, Interval) else result
+            result = Interval(low * 0, *_high_and(result, reason))
+        return result
+
+    # -- affine loops -----------------------------------------------------------------------
+
+    def _of_domain(self, domain: Set, inames: tuple[str, ...], granularity: str) -> Count:
+        axes = {
+            tag.axis: name
+            for name in inames
+            for tag in self.kernel.iname_tags_of_type(name, LocalInameTag)
+        }
+        if self.redundant:
+            for number, size in enumerate(self.kernel.grid.locals):
+                if number not in axes:
+                    axes[number] = f"l{number}"
+                    domain = _with_range(domain, axes[number], size)
+        if granularity != CountGranularity.WORKITEM:
+            domain = self._by_group(domain, axes, granularity)
+        counted = self._aligned(count(domain))
+        return counted * self._unused_groups(inames) if self.redundant else counted
+
+    def _by_group(self, domain: Set, axes: Mapping[int, str], granularity: str) -> Set:
+        """Replace the work-items of a domain by their sub-groups, or by their group.
+
+        Work-items are numbered along axis 0 first; each sub-group has as many in a row.
+        """
+        if granularity == CountGranularity.WORKGROUP or not axes:
+            return _without(domain, axes.values())
+        sizes = self.kernel.grid.locals
+        if prod(sizes) <= self.subgroup_size:
+            return _without(domain, axes.values())
+        at = domain.dim(_SET)
+        domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, "subgroup")
+        space = domain.get_space()
+        number = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
+        for axis, name in sorted(axes.items()):
+            first = self.kernel.axes[name].first if name in self.kernel.axes else 0
+            index = pw_aff_from_expr(space, p.Sum((p.Variable(name), p.Product((-1, first)))))
+            number = number.add(index.scale_val(isl_int(prod(sizes[:axis]))))
+        whole = number.scale_down_val(isl_int(self.subgroup_size)).floor()
+        same = pw_aff_from_expr(space, p.Variable("subgroup")).eq_set(whole)
+        return _without(domain.intersect(same), axes.values())
+
+    def _unused_groups(self, inames: tuple[str, ...]) -> Count:
+        """Return how many work-groups there are along the axes that *inames* do not use."""
+        used = {
+            tag for name in inames for tag in self.kernel.iname_tags_of_type(name, GroupInameTag)
+        }
+        factor: Count = isl.PwQPolynomial.from_qpolynomial(
+            isl.QPolynomial.one_on_domain(self.space)
+        )
+        for axis, extent in enumerate(self.kernel.grid.group_counts):
+            if GroupInameTag(axis) not in used:
+                factor = factor * self._aligned(isl.PwQPolynomial.from_pw_aff(extent))
+        return factor
+
+    # -- loops over data --------------------------------------------------------------------
+
+    def _data_loops(self, inames: tuple[str, ...], domain: Set) -> _Data | None:
+        """Find the loops whose bounds are data, and what they are tied to."""
+        kernel = self.kernel
+        data = {name for name in param_names(domain) if name in kernel.array_vars}
+        if not data:
+            return None
+        loops = tuple(
+            name
+            for name in inames
+            if data & set(param_names(kernel.domains[kernel.home_domain[name]]))
+        )
+        tied = set(loops)
+        for name in data:
+            for writer in kernel.writers.get(name, ()):
+                tied |= kernel.id_to_insn[writer].within_inames & set(inames)
+        names = dim_names(domain)
+        grown = True
+        while grown:
+            grown = False
+            for constraint in (c for b in domain.get_basic_sets() for c in b.get_constraints()):
+                inside = {n for k, n in enumerate(names) if constraint.involves_dims(_SET, k, 1)}
+                if inside & tied and not inside <= tied:
+                    tied |= inside
+                    grown = True
+        return _Data(loops, frozenset(tied))
+
+    def _with_data(
+        self, domain: Set, inames: tuple[str, ...], data: _Data, granularity: str
+    ) -> Count:
+        """Multiply the exact count of the other loops by a parameter for those over data."""
+        name = "n_" + "_".join(data.loops)
+        space = self.space.add_dims(_PARAM, 1)
+        at = space.dim(_PARAM) - 1
+        space = space.set_dim_name(_PARAM, at, name)
+        trips = isl.PwQPolynomial.from_qpolynomial(isl.QPolynomial.var_on_domain(space, _PARAM, at))
+        rest = _without_data(_without(domain, data.inames), self.kernel)
+        others = tuple(iname for iname in inames if iname not in data.inames)
+        result = _in_space(self._of_domain(rest, others, granularity), space) * trips
+        together = [n for n in sorted(data.inames) if self.kernel.has_tag(n, LocalInameTag)]
+        if granularity == CountGranularity.WORKITEM or not together:
+            return result
+        reason = f"how many work-items of '{together[0]}' run '{data.loops[0]}' together is data"
+        return Interval(result * 0, *_high_and(result, reason))
+
+    def _aligned(self, counted: Count) -> Count:
+        """Give a count the parameters of the kernel."""
+        return _in_space(counted, self.space)
+
+
+def _in_space(counted: Count, space: isl.Space) -> Count:
+    if isinstance(counted, Interval):
+        low, high = _in_space(counted.low, space), _in_space(counted.high, space)
+        return Interval(low, high, counted.reasons)
+    # the parameters of the second come first
+    return counted + isl.PwQPolynomial.zero(space.add_dims(isl.dim_type.out, 1))
+
+
+def _high_and(result: Count, reason: str) -> tuple[isl.PwQPolynomial, tuple[str, ...]]:
+    if isinstance(result, Interval):
+        return result.high, (*result.reasons, reason)
+    return result, (reason,)
+
+
+def _space(kernel: LoopKernel) -> isl.Space:
+    names = sorted(n for n in kernel.all_params() if n not in kernel.temporary_variables)
+    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
+    for k, name in enumerate(names):
+        space = space.set_dim_name(_PARAM, k, name)
+    return space
+
+
+def _with_range(domain: Set, name: str, size: int) -> Set:
+    """Add a dimension from 0 to *size*."""
+    at = domain.dim(_SET)
+    domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, name)
+    domain = domain.lower_bound_val(_SET, at, isl_int(0))
+    return domain.upper_bound_val(_SET, at, isl_int(size - 1))
+
+
+def _without(domain: Set, names: Iterable[str]) -> Set:
+    for name in names:
+        at = domain.find_dim_by_name(_SET, name)
+        domain = domain.project_out(_SET, at, 1)
+    return domain
+
+
+def _without_data(domain: Set, kernel: LoopKernel) -> Set:
+    for name in param_names(domain):
+        if name in kernel.array_vars:
+            domain = domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, name), 1)
+    return domain

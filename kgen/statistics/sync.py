@@ -1,0 +1,104 @@
+"""Barriers and launches, counted from the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import islpy as isl
+
+from kgen.analysis.access import Place
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag
+from kgen.schedule.place import schedule_kernel
+from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
+from kgen.statistics.countmap import ToCountPolynomialMap
+from kgen.statistics.descriptors import CountGranularity, Sync
+from kgen.statistics.interval import Interval, sum_of
+from kgen.statistics.programs import prepared_kernel
+from kgen.statistics.runs import Count, Runs, SubgroupSize
+
+__all__ = ["get_synchronization_map"]
+
+
+def get_synchronization_map(
+    program: Any, subgroup_size: SubgroupSize = None, entrypoint: str | None = None
+) -> ToCountPolynomialMap:
+    """Count the barriers that each work-item meets, and the launches of the kernel.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]")
+    >>> print(get_synchronization_map(lp.add_dtypes(knl, {"a": np.float32})))
+    Sync(kernel_launch, kgen_kernel): [n] -> { 1 }
+
+    Where work-groups may meet different numbers of barriers, theirs is an interval. What
+    launches need has no work-items, so *subgroup_size* makes no difference.
+    """
+    kernel = prepared_kernel(program, entrypoint)
+    has_axes = bool(getattr(kernel.target, "has_hardware_axes", True))
+    schedule = schedule_kernel(kernel, sequential_axes=not has_axes)
+    counter = _SyncCounter(kernel)
+    counter.look_into_steps(schedule.steps, ())
+    ordered = {key: counter.found[key] for key in sorted(counter.found, key=str)}
+    return ToCountPolynomialMap(ordered, counter.runs.space)
+
+
+class _SyncCounter:
+    """Adds up what is met on a walk through a schedule."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self.runs = Runs(kernel, 1)
+        self.found: dict[Sync, Any] = {}
+
+    def look_into_steps(self, steps: Iterable[Step], loops: tuple[str, ...]) -> None:
+        """Count launches and what they contain, inside of loops on the host."""
+        for step in steps:
+            if isinstance(step, HostLoop):
+                self.look_into_steps(step.steps, (*loops, step.iname))
+            else:
+                self._launch(step, loops)
+
+    def _launch(self, launch: Launch, loops: tuple[str, ...]) -> None:
+        if launch.barriers:
+            self._add("barrier_global", loops, ())
+        self._add("kernel_launch", loops, ())
+        self._look_into(launch.body, loops, ())
+
+    def _look_into(self, node: Node, loops: tuple[str, ...], groups: tuple[str, ...]) -> None:
+        match node:
+            case Barrier():
+                self._add("barrier_local", loops, groups)
+            case Loop():
+                self._look_into(node.body, (*loops, node.iname), groups)
+            case Bind():
+                axes = (n for n, _ in node.axes if self.kernel.has_tag(n, GroupInameTag))
+                self._look_into(node.body, loops, (*groups, *axes))
+            case Sequence():
+                for child in node.children:
+                    self._look_into(child, loops, groups)
+            case Run():
+                pass
+
+    def _add(self, kind: str, loops: tuple[str, ...], groups: tuple[str, ...]) -> None:
+        key = Sync(kind, self.kernel.name)
+        often = self._trips(loops, groups)
+        self.found[key] = sum_of(self.found[key], often) if key in self.found else often
+
+    def _trips(self, loops: tuple[str, ...], groups: tuple[str, ...]) -> Count:
+        """Return how often one work-item passes what is inside of *loops*."""
+        order = self.kernel.iname_order.__getitem__
+        place = Place(tuple(sorted(loops, key=order)))
+        often = self.runs.at(place, CountGranularity.WORKITEM)
+        if not loops or not groups or isinstance(often, Interval):
+            return often
+        of_all = self.kernel.domain_of(place.inames)
+        of_one = self.kernel.domain_of((*place.inames, *groups))
+        at, end = len(place.inames), of_one.dim(isl.dim_type.param)
+        of_one = of_one.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, len(groups))
+        same = of_all.align_params(of_one.get_space()).intersect_params(of_one.params())
+        if same.is_equal(of_one):
+            return often
+        reason = f"the work-groups of '{groups[0]}' do not all run '{loops[-1]}' as often"
+        return Interval(often * 0, often, (reason,))
