@@ -113,12 +113,23 @@ class _Inserter:
                     if memory == "local" and (inside or place in met):
                         continue
                     found = self.conflicts.between(one.access, other.access, equal, ascending)
-                    if found is not None and not (inside and found.reach is Reach.GROUP):
+                    if found is None or self._is_race_of_one(found):
+                        continue
+                    if not (inside and found.reach is Reach.GROUP):
                         span = self._span(found, one.child, other.child, count, ascending)
                         spans[span] = None
                         if memory == "local":
                             met.add(place)
         return list(spans)
+
+    def _is_race_of_one(self, found: Conflict) -> bool:
+        """Tell whether an instruction may meet itself, at elements that data choose.
+
+        Then it may do so in one iteration as well, which is what is warned of.
+        """
+        both = (found.first, found.second)
+        unknown = any(self.conflicts.footprints.relation(access) is None for access in both)
+        return found.first.insn_id == found.second.insn_id and unknown
 
     def _memory(self, array: str) -> str:
         space = getattr(self.kernel.array_vars[array], "address_space", None)
