@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -64,6 +65,29 @@ def test_pde_to_code_notices_a_wrong_result(capsys: pytest.CaptureFixture[str]) 
     main.__globals__["evaluate_in_numpy"] = lambda u: u[1:-1, 1:-1]
     assert main(["--n", "5"]) == 1
     assert "the error is above" in capsys.readouterr().err
+
+
+def test_reduce_on_the_host() -> None:
+    text = run_example("reduce.py", "--n", "10007")
+    assert text.count("of 10007 numbers: relative error") == 2
+
+
+def test_reduce_on_opencl(opencl_queue: Any) -> None:
+    platform = opencl_queue.device.platform.name
+    text = run_example("reduce.py", "--device=opencl", "--n=300007", PYOPENCL_CTX=platform)
+    assert text.count("of 300007 numbers: relative error") == 2
+
+
+@pytest.mark.usefixtures("cuda_context")
+def test_reduce_on_cuda() -> None:
+    text = run_example("reduce.py", "--device=cuda", "--n=300007")
+    assert text.count("of 300007 numbers: relative error") == 2
+
+
+def test_reduce_notices_a_wrong_result() -> None:
+    program = runpy.run_path(str(EXAMPLES / "reduce.py"))
+    program["main"].__globals__["OPERATIONS"] = {"sum": np.max}
+    assert program["main"](["--n", "500"]) == 1
 
 
 def test_histogram_on_the_host() -> None:
