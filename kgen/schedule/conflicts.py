@@ -57,7 +57,7 @@ class Conflicts:
         self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}
         self._injective: dict[object, bool | None] = {}
-        self._sets: dict[tuple[Access, str, tuple[str, ...]], Set] = {}
+        self._sets: dict[tuple[Access, str, Around], Set] = {}
 
     @cached_property
     def accesses(self) -> dict[str, tuple[Access, ...]]:
@@ -158,37 +158,37 @@ class Conflicts:
         equal: tuple[str, ...],
         ascending: str | None,
     ) -> Conflict | None:
-        loops = equal if ascending is None else (*equal, ascending)
-        both = self._touched(one, "a", loops).intersect(self._touched(other, "b", loops))
-        for name in equal:
-            both = _relate(both, f"{name}_a", f"{name}_b", "eq_set")
+        is_local = self._is_local(one.array)
+        around = Around(equal, ascending, is_local)
+        both = self._touched(one, "a", around).intersect(self._touched(other, "b", around))
         if ascending is not None:
             both = _relate(both, f"{ascending}_a", f"{ascending}_b", "lt_set")
         tags = [axis.tag for axis in self.kernel.axes.values()]
-        groups = sorted({f"gid{t.axis}" for t in tags if isinstance(t, GroupInameTag)})
         locals_ = sorted({f"lid{t.axis}" for t in tags if isinstance(t, LocalInameTag)})
-        in_group = both
+        if is_local:
+            apart = _some_differ(both, locals_)
+            return None if apart is None else Conflict(one, other, Reach.GROUP, _shown(apart))
+        groups = sorted({f"gid{t.axis}" for t in tags if isinstance(t, GroupInameTag)})
+        far = _some_differ(both, groups)
+        if far is not None:
+            return Conflict(one, other, Reach.DEVICE, _shown(far))
         for name in groups:
-            in_group = _relate(in_group, f"{name}_a", f"{name}_b", "eq_set")
-        apart = _some_differ(in_group, locals_)
-        space = getattr(self.kernel.array_vars[one.array], "address_space", None)
-        if space == AddressSpace.GLOBAL:
-            far = _some_differ(both, groups)
-            if far is not None:
-                return Conflict(one, other, Reach.DEVICE, _shown(far))
-        if apart is not None:
-            return Conflict(one, other, Reach.GROUP, _shown(apart))
-        return None
+            both = _relate(both, f"{name}_a", f"{name}_b", "eq_set")
+        apart = _some_differ(both, locals_)
+        return None if apart is None else Conflict(one, other, Reach.GROUP, _shown(apart))
 
-    def _touched(self, access: Access, side: str, loops: tuple[str, ...]) -> Set:
-        """Return the named set over loops, hardware axes (both of *side*) and elements."""
-        key = (access, side, loops)
+    def _touched(self, access: Access, side: str, around: Around) -> Set:
+        """Return the named set over loops, hardware axes and elements.
+
+        What two accesses may differ in has *side* in its name, what they share has not.
+        """
+        key = (access, side, around)
         found = self._sets.get(key)
         if found is None:
-            found = self._sets[key] = self._make_touched(access, side, loops)
+            found = self._sets[key] = self._make_touched(access, side, around)
         return found
 
-    def _make_touched(self, access: Access, side: str, loops: tuple[str, ...]) -> Set:
+    def _make_touched(self, access: Access, side: str, around: Around) -> Set:
         kernel = self.kernel
         inames = access.place.inames
         domain, _ = self.footprints.domain(access.place)
@@ -200,13 +200,17 @@ class Conflicts:
                 continue
         for iname in inames:
             at = named.find_dim_by_name(_PARAM, iname)
-            if iname in loops:
+            if iname in around.equal:
+                continue
+            if iname == around.ascending:
                 named = named.set_dim_name(_PARAM, at, f"{iname}_{side}")
                 continue
             on = kernel.axes.get(iname)
             if on is not None:
-                kind = "gid" if isinstance(on.tag, GroupInameTag) else "lid"
-                name = f"{kind}{on.tag.axis}_{side}"
+                is_group = isinstance(on.tag, GroupInameTag)
+                name = f"{'gid' if is_group else 'lid'}{on.tag.axis}"
+                if not (is_group and around.one_group):
+                    name = f"{name}_{side}"
                 if is_zero(on.first):
                     named = named.set_dim_name(_PARAM, at, name)
                     continue
@@ -214,6 +218,18 @@ class Conflicts:
                 named = _bind_element(_with_params(named, variable_names(index)), index, name)
             named = project_out_named(named, [iname])
         return named
+
+
+@dataclass(frozen=True)
+class Around:
+    """What two accesses share: iterations of the loops *equal*, perhaps the group.
+
+    One of them is further on in the loop *ascending*.
+    """
+
+    equal: tuple[str, ...]
+    ascending: str | None
+    one_group: bool
 
 
 def _bind_element(named: Set, index: Expr, name: str) -> Set:
