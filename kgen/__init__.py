@@ -230,6 +230,10 @@ from kgen.transforms.make_rules import (
     assignment_to_subst,
     extract_subst,
 )
+from kgen.transforms.padding import (
+    add_padding,
+    find_padding_multiple,
+)
 from kgen.transforms.params import (
     assume,
     fix_parameters,
@@ -389,6 +393,7 @@ __all__ = [
     "add_inames_for_unused_hw_axes",
     "add_inames_to_insn",
     "add_nosync",
+    "add_padding",
     "add_prefetch",
     "affine_map_inames",
     "alias_temporaries",
@@ -409,6 +414,7 @@ __all__ = [
     "find_instructions",
     "find_most_recent_global_barrier",
     "find_one_rule_matching",
+    "find_padding_multiple",
     "find_rules_matching",
     "find_unused_axis_tag",
     "fix_parameters",

@@ -84,10 +84,10 @@ def _add_dtypes(kernel: LoopKernel, dtype_dict: Mapping[str, Any]) -> LoopKernel
                 )
             )
         changed[name] = declared.copy(dtype=dtype)
-    return _with_declarations(kernel, changed)
+    return with_declarations(kernel, changed)
 
 
-def _with_declarations(kernel: LoopKernel, changed: Mapping[str, Any]) -> LoopKernel:
+def with_declarations(kernel: LoopKernel, changed: Mapping[str, Any]) -> LoopKernel:
     """Put changed arguments and temporaries in the place of those of their names."""
     if not changed:
         return kernel
@@ -250,7 +250,7 @@ def set_temporary_address_space(
         name: _require_temporary(kernel, name).copy(address_space=space)
         for name in split_names(temp_var_names)
     }
-    return _with_declarations(kernel, changed)
+    return with_declarations(kernel, changed)
 
 
 def read_address_space(given: AddressSpace | str) -> AddressSpace:
@@ -296,7 +296,7 @@ def set_array_axis_names(
                 )
             )
         changed[ary_name] = array.copy(dim_names=names)
-    return _with_declarations(kernel, changed)
+    return with_declarations(kernel, changed)
 
 
 @transform
@@ -328,7 +328,7 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
                     because=str(err).splitlines()[0],
                 )
             ) from None
-    return _with_declarations(kernel, changed)
+    return with_declarations(kernel, changed)
 
 
 # -- extension points --------------------------------------------------------------------------
