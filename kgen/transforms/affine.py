@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 from kgen.analysis.domains import Inverse, equation_set, read_map, solve
-from kgen.errors import ExpressionToAffineConversionError, TransformError, message
+from kgen.analysis.reordering import Reordering
+from kgen.errors import (
+    ExpressionToAffineConversionError,
+    KgenWarning,
+    TransformError,
+    message,
+    warn,
+)
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.parse import parse
@@ -40,7 +48,8 @@ def affine_map_inames(
           a[i] = 0                                  =>                          a[3 - z] = 0
 
     Raises :class:`TransformError` when the equations do not give each new point one old
-    point and the other way round.
+    point and the other way round, and where iterations that depend on each other change
+    places, as :func:`map_domain` does.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -98,7 +107,18 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
         for i                map_domain(kernel, "{[i] -> [z]: z = i + 2}")       for z
           a[i] = 0                                =>                               a[z - 2] = 0
 
-    Raises :class:`TransformError` when the map is not one to one.
+    Where iterations depend on each other, those that came first still do; the new loops nest
+    in the order of the map where only that keeps it. Dependences follow from what is read and
+    written; where that cannot be told, as for ``a[b[i]]``, there is a warning.
+
+    ::
+
+        for i, j                        map_domain(kernel,                for w, x
+          u[i,j] = u[i-1,j] + u[i,j-1]   "{[i,j] -> [w,x]: w = i + j       u[w-x,x] = ...
+                                           and x = j}")              =>
+
+    Raises :class:`TransformError` when the map is not one to one, and, with two iterations,
+    when it turns the order of what depends on each other around.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -126,4 +146,40 @@ def _replaced(
         )
     change = Replacement(inverse.values, inverse.new)
     new_domains = partial(replace_in_domains, kernel, change, valid=inverse.valid)
-    return replace_inames(kernel, change, new_domains, matcher(kernel, None))
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, None))
+    return _in_order(kernel, result, inverse)
+
+
+def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKernel:
+    """Nest the new loops such that what iterations need of each other still comes first."""
+    reordering = Reordering(before, inverse.values)
+    swapped = [reordering.find_swapped(order) for order in _orders(inverse.new)]
+    first = swapped[0]
+    if first is None:
+        if not any(swapped):
+            return after
+        return after.copy(loop_priority=(*after.loop_priority, inverse.new))
+    legal = [order for order, found in zip(_orders(inverse.new), swapped, strict=True) if not found]
+    text = message(
+        f"iterations that depend on each other change places: {first.point}"
+        if first.is_certain
+        else f"iterations may change places that depend on each other: {first.point}",
+        kernel=before.name,
+        hint=f"nest the new loops otherwise: name them in the order {', '.join(legal[0])}"
+        if legal
+        else "a map that keeps their order has another one",
+    )
+    if first.is_certain:
+        raise TransformError(text)
+    warn(
+        text,
+        KgenWarning,
+        silencer=f"reordered_access({first.then.array})",
+        silenced=before.silenced_warnings,
+    )
+    return after
+
+
+def _orders(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the orders in which loops may nest, the given one first; of many loops, just that."""
+    return list(permutations(names)) if len(names) <= 3 else [names]

@@ -1,0 +1,210 @@
+"""Loops in another order: whether what one iteration needs of another still comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.instances import Instances, bound, relate, with_params
+from kgen.analysis.points import example
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.atomicity import AtomicInit
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.domain import Set
+from kgen.ir.expr import Expr, substitute, variable_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import ConcurrentTag
+
+__all__ = ["Reordering", "Swapped"]
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """Two accesses to one element that change places; where, if that is certain."""
+
+    first: Access
+    then: Access
+    point: str
+    is_certain: bool
+
+
+class Reordering:
+    """What becomes of dependences when loops are described by other variables.
+
+    *values* are the old loops in terms of the new ones. Loops that stay keep their places;
+    the new ones come where the first of the old ones was. Loops are in the order of their
+    priorities, else of their declarations; iterations of parallel ones have no order.
+    """
+
+    def __init__(self, kernel: LoopKernel, values: Mapping[str, Expr]) -> None:
+        self.kernel = kernel
+        self.values = values
+        self.instances = Instances(kernel, has_axes=False)
+        self.inside = [
+            insn for insn in kernel.instructions if insn.within_inames.issuperset(values)
+        ]
+
+    def find_swapped(self, new: Sequence[str]) -> Swapped | None:
+        """Return two accesses whose order changes with the *new* loops in this order.
+
+        A pair that is certain, where there is one.
+        """
+        uncertain: Swapped | None = None
+        for first, then, pairs, is_exact in self._conflicts:
+            for pair in self._turned_around(pairs, first, then, new):
+                found = Swapped(first, then, self._describe(pair, first, then), is_exact)
+                if is_exact:
+                    return found
+                uncertain = uncertain or found
+        return uncertain
+
+    # -- dependences ------------------------------------------------------------------------
+
+    @cached_property
+    def _conflicts(self) -> tuple[tuple[Access, Access, Set, bool], ...]:
+        """Pairs of accesses to one element, the iterations of which one comes first.
+
+        Sets over loops with the suffixes ``_a`` (first) and ``_b``, in old and new variables.
+        """
+        accesses: dict[str, list[Access]] = {}
+        for access in collect_accesses(self.kernel, self.inside):
+            if access.array in self.kernel.writers:
+                accesses.setdefault(access.array, []).append(access)
+        found: list[tuple[Access, Access, Set, bool]] = []
+        for name, some in accesses.items():
+            if self._is_renewed(name, some):
+                continue
+            different = {self._kind(access): access for access in reversed(some)}
+            for first in different.values():
+                for then in different.values():
+                    if (first.is_write or then.is_write) and not self._commute(first, then):
+                        found.extend(self._in_order(first, then))
+        return tuple(found)
+
+    def _kind(self, access: Access) -> object:
+        """Return what accesses have in common that conflict with the same others."""
+        loops = self.kernel.id_to_insn[access.insn_id].within_inames
+        return access.index, access.is_write, access.place, loops, self._is_atomic(access)
+
+    def _commute(self, first: Access, then: Access) -> bool:
+        """Tell whether both are updates in one step, of which the order does not matter."""
+        return self._is_atomic(first) and self._is_atomic(then)
+
+    def _is_atomic(self, access: Access) -> bool:
+        return any(
+            kind.var_name == access.array and not isinstance(kind, AtomicInit)
+            for kind in getattr(self.kernel.id_to_insn[access.insn_id], "atomicity", ())
+        )
+
+    def _in_order(self, first: Access, then: Access) -> Iterator[tuple[Access, Access, Set, bool]]:
+        loops = self._loops(first, then)
+        one, is_exact = self.instances.touched(first, loops, "_a")
+        other, too = self.instances.touched(then, loops, "_b")
+        both = one.intersect(other)
+        if both.is_empty():
+            return
+        for suffix in ("_a", "_b"):
+            for old, value in self.values.items():
+                names = variable_names(value)
+                renamed = {n: p.Variable(n + suffix) for n in names if self._is_new(n)}
+                both = with_params(both, [renamed[n].name if n in renamed else n for n in names])
+                both = bound(both, old + suffix, substitute(value, renamed))
+        for earlier in _lexicographic(both, self._ordered(loops), "_a", "_b"):
+            if not earlier.is_empty():
+                yield first, then, earlier, is_exact and too
+
+    def _turned_around(
+        self, pairs: Set, first: Access, then: Access, new: Sequence[str]
+    ) -> Iterator[Set]:
+        order: list[str] = []
+        for name in self._ordered(self._loops(first, then)):
+            order.extend(() if name in self.values else (name,))
+            if name in self.values and not set(new) & set(order):
+                order.extend(new)
+        for later in _lexicographic(pairs, order, "_b", "_a"):
+            if not later.is_empty():
+                yield later
+
+    def _loops(self, first: Access, then: Access) -> tuple[str, ...]:
+        """Return the loops around both instructions, without those that reduce."""
+        of = self.kernel.id_to_insn
+        shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
+        return tuple(name for name in self.kernel.iname_order if name in shared)
+
+    def _ordered(self, loops: Sequence[str]) -> list[str]:
+        """Return the loops of which the iterations have an order, from the outside in."""
+        rest = [name for name in loops if not self.kernel.has_tag(name, ConcurrentTag)]
+        chains = [[n for n in chain if n in rest] for chain in self.kernel.loop_priority]
+        result: list[str] = []
+        while rest:
+            name = next((n for n in rest if not any(n in chain[1:] for chain in chains)), rest[0])
+            rest.remove(name)
+            chains = [[n for n in chain if n != name] for chain in chains]
+            result.append(name)
+        return result
+
+    def _is_new(self, name: str) -> bool:
+        return name not in self.kernel.array_vars and name not in self.kernel.all_params()
+
+    def _describe(self, pair: Set, first: Access, then: Access) -> str:
+        point = example(pair)
+        sizes = [
+            f"{name} = {point[name]}" for name in sorted(self.kernel.all_params() & set(point))
+        ]
+        sides = [f"for {', '.join(sizes)}: " if sizes else ""]
+        for access, suffix in ((first, "_a"), (then, "_b")):
+            verb = "writes" if access.is_write else "reads"
+            at = [f"{n} = {point[n + suffix]}" for n in access.place.inames if n + suffix in point]
+            sides.append(f"'{access.insn_id}' {verb} '{access}' at {', '.join(at)}")
+        return f"{sides[0]}{sides[1]}; {sides[2]}, which came later, would come first"
+
+    # -- values of one iteration ------------------------------------------------------------
+
+    def _is_renewed(self, name: str, accesses: Sequence[Access]) -> bool:
+        """Tell whether each iteration reads of a temporary only what it has written itself."""
+        if not isinstance(self.kernel.array_vars[name], TemporaryVariable):
+            return False
+        inside = {str(insn.id) for insn in self.inside}
+        if not inside.issuperset(self.kernel.readers.get(name, ())):
+            return False
+        return all(self._reads_own(access) for access in accesses if not access.is_write)
+
+    def _reads_own(self, read: Access) -> bool:
+        """Tell whether what is read has been written before, by the same iteration."""
+        of = self.kernel.id_to_insn
+        seen: set[str] = set()
+        stack = list(of[read.insn_id].depends_on)
+        while stack:
+            name = stack.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            stack.extend(of[name].depends_on)
+            if self._writes(of[name], read):
+                return True
+        return False
+
+    def _writes(self, insn: InstructionBase, read: Access) -> bool:
+        """Tell whether *insn*, without a condition, writes what is read, where it is read."""
+        loops = self.kernel.id_to_insn[read.insn_id].within_inames
+        return (
+            not insn.predicates
+            and insn.within_inames <= loops
+            and insn.within_inames.issuperset(self.values)
+            and any(
+                assignee_name(lhs) == read.array and index_of(lhs) == read.index
+                for lhs in insn.assignees
+            )
+        )
+
+
+def _lexicographic(pairs: Set, order: Sequence[str], less: str, more: str) -> Iterator[Set]:
+    """Return the pairs of which the side *less* comes first, by the loop that decides it."""
+    for name in order:
+        yield relate(pairs, name + less, name + more, "lt_set")
+        pairs = relate(pairs, name + less, name + more, "eq_set")
