@@ -14,7 +14,14 @@ from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import auto
 
-__all__ = ["check_access", "check_bounds", "refuse_endless", "refuse_negative", "refuse_wrong_rank"]
+__all__ = [
+    "check_access",
+    "check_bounds",
+    "refuse_endless",
+    "refuse_negative",
+    "refuse_wrong_rank",
+    "unproved_axes",
+]
 
 
 def refuse_endless(kernel: LoopKernel) -> LoopKernel:
@@ -115,6 +122,25 @@ def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
         _check_axis(kernel, footprints, (access,), axis, extent)
         unknown = unknown or _open_question(footprints, access, axis, extent)
     return unknown
+
+
+def unproved_axes(
+    kernel: LoopKernel, footprints: Footprints, access: Access
+) -> tuple[int, ...]:
+    """Return the axes along which an access is not proved to be inside of its array."""
+    shape = kernel.array_vars[access.array].shape
+    if access.index is None or not isinstance(shape, tuple):
+        return ()
+    unproved = []
+    for axis, extent in enumerate(shape):
+        try:
+            _check_axis(kernel, footprints, (access,), axis, extent)
+        except KgenIndexError:
+            unproved.append(axis)
+            continue
+        if _open_question(footprints, access, axis, extent) is not None:
+            unproved.append(axis)
+    return tuple(unproved)
 
 
 def _open_question(footprints: Footprints, access: Access, axis: int, extent: Expr) -> str | None:

@@ -24,6 +24,8 @@ class Options:
     * ``annotate_inames``: a comment at the start of each loop
     * ``enforce_variable_access_ordered``: refuse unordered accesses; ``"no_check"`` skips
     * ``enforce_array_accesses_within_bounds``: refuse out-of-bounds; ``"no_check"`` skips
+    * ``guard_accesses``: look at subscripts that cannot be proved while the kernel runs; a call
+      with a stray one raises ``KgenIndexError``
     * ``insert_gbarriers``: put in missing global barriers instead of refusing
     * ``allow_fp_reordering``: transformations may reorder floating-point sums
     * ``restrict``: promise the compiler that array arguments do not overlap
@@ -35,6 +37,7 @@ class Options:
     trace_assignment_values: bool = False
     enforce_variable_access_ordered: Any = True
     enforce_array_accesses_within_bounds: Any = True
+    guard_accesses: bool = False
     insert_gbarriers: bool = False
     skip_arg_checks: bool = False
     no_numpy: bool = False

@@ -16,6 +16,7 @@ import numpy as np
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import ExecutorBase, remember
+from kgen.runtime.faults import no_faults, refuse_faults
 from kgen.runtime.overlap import Extent, has_no_gaps, refuse_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
@@ -132,7 +133,16 @@ class CWrapperBuilder(WrapperBuilder):
         body = self.make_outputs()
         body += [assign(arg.name, self.allocate(arg)) for arg in self.contract.temporaries]
         body += self.find_addresses()
-        return [*body, *self.take_steps(self.module.steps), self.make_result(NONE)]
+        body += [*self.take_steps(self.module.steps), *self.check_faults()]
+        return [*body, self.make_result(NONE)]
+
+    def check_faults(self) -> list[ast.stmt]:
+        """Raise an error for the subscripts that guards found to be stray."""
+        faults = self.module.faults
+        if faults is None:
+            return []
+        function = partial(refuse_faults, self.module.name, faults)
+        return [do(call(self.known("refuse_faults", function), name(faults.name)))]
 
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         function = self.library[launch.function]
@@ -149,6 +159,9 @@ class CWrapperBuilder(WrapperBuilder):
         return _COMPLEX.get(dtype) or np.ctypeslib.as_ctypes_type(dtype)
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        faults = self.module.faults
+        if faults is not None and arg.name == faults.name:
+            return call(self.known("no_faults", partial(no_faults, len(faults.guards))))
         if arg.shape is not None and len(arg.shape) > 1:
             function = self.known("empty_strided", empty_strided)
             return call(function, self.shape_of(arg), self.dtype(arg.dtype), self.strides_of(arg))

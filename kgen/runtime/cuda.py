@@ -114,6 +114,15 @@ class CudaWrapperBuilder(WrapperBuilder):
         self.program = program
 
     def run(self) -> list[ast.stmt]:
+        if self.module.faults is not None:
+            raise InvocationError(
+                message(
+                    "nothing reads here what guards of subscripts find",
+                    kernel=self.module.name,
+                    because="guard_accesses is for the host and for OpenCL",
+                    hint="set_options(knl, guard_accesses=False), or test the kernel on those",
+                )
+            )
         body = [
             *self.go_through_host(),
             *self.make_outputs(),

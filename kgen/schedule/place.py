@@ -193,6 +193,8 @@ def _check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
                     hint="tag one of them with another axis",
                 )
             )
+        if insn.id in {name for name, _ in insn.no_sync_with}:
+            continue  # said to need no order with itself
         spaces = {_space(kernel, name) for name in insn.assignee_var_names()}
         missing = [
             f"g.{axis}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,8 +29,9 @@ from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.emit import emit_module
 from kgen.targets.limits import refuse_excesses
-from kgen.targets.module import Module
+from kgen.targets.module import Faults, Module
 from kgen.transforms.auto_axes import assign_auto_axes
+from kgen.transforms.guards import GuardTag, guard_accesses
 from kgen.transforms.privatize import privatize_for_ilp
 from kgen.transforms.reduction import realize_reduction
 from kgen.transforms.rules import expand_subst
@@ -72,6 +73,7 @@ def _prepare(
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),
         ("address spaces", find_address_spaces),
+        ("guards", guard_accesses),
     )
     for name, stage in stages:
         kernel = stage(kernel)
@@ -126,9 +128,17 @@ def generate_module(
     module = emit_module(
         lowered.kernel, lowered.functions, lowered.host, unit.assumptions
     )
+    if lowered.kernel.options.guard_accesses:
+        module = replace(module, faults=_faults_of(lowered.kernel))
     if observe is not None:
         observe("code", module.device_source)
     return module
+
+
+def _faults_of(kernel: LoopKernel) -> Faults | None:
+    """Return what the guards of subscripts note, and where."""
+    tags = [tag for insn in kernel.instructions for tag in insn.tags_of_type(GuardTag)]
+    return Faults(tags[0].faults, tuple(tags)) if tags else None
 
 
 # -- the documented results -----------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 
 from kgen.ir.expr import Expr
 from kgen.ir.types import AddressSpace
+from kgen.transforms.guards import GuardTag
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,28 @@ Step: TypeAlias = Launch | HostLoop | HostIf
 
 
 @dataclass(frozen=True)
+class Faults:
+    """The array in which guards note stray subscripts, and the guard of each element.
+
+    An element that none has written holds ``NO_FAULT``.
+    """
+
+    name: str
+    guards: tuple[GuardTag, ...]
+
+
+#: No subscript has this value.
+NO_FAULT = -(2**63)
+
+
+@dataclass(frozen=True)
 class Module:
     """Generated code with all that is needed to run it.
 
     ``arguments`` are in the caller's order; ``steps`` run one after the other.
     ``conditions`` on the value arguments are what the code was generated for.
     ``guards_barriers``: a barrier is under a condition that is not one on all of a function.
+    ``faults``: what guards of subscripts note, ``None`` where there are no guards.
     """
 
     name: str
@@ -93,6 +110,7 @@ class Module:
     build_options: tuple[str, ...] = ()
     conditions: tuple[Expr, ...] = ()
     guards_barriers: bool = False
+    faults: Faults | None = None
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -9,10 +9,19 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
+from kgen.runtime.faults import no_faults
 from kgen.runtime.overlap import Extent
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
 
-__all__ = ["download", "extent_of", "new_array", "new_memory", "upload"]
+__all__ = [
+    "download",
+    "download_faults",
+    "extent_of",
+    "new_array",
+    "new_memory",
+    "upload",
+    "upload_faults",
+]
 
 
 def extent_of(array: cla.Array) -> Extent:
@@ -27,6 +36,22 @@ def extent_of(array: cla.Array) -> Extent:
             memory = parent
         memory = memory.int_ptr
     return memory, offset, array.shape, array.strides, array.dtype.itemsize
+
+
+def upload_faults(count: int, queue: cl.CommandQueue, allocator: Any) -> Any:
+    """Return memory in which no guard has noted anything."""
+    memory = new_memory(queue, allocator, (count,), (8,), 8)
+    cl.enqueue_copy(queue, memory, no_faults(count))
+    return memory
+
+
+def download_faults(
+    count: int, queue: cl.CommandQueue, memory: Any, event: cl.Event
+) -> np.ndarray[Any, Any]:
+    """Wait for a launch, and return what guards have noted."""
+    faults = np.empty(count, np.int64)
+    cl.enqueue_copy(queue, faults, memory, wait_for=[event])
+    return faults
 
 
 def new_memory(

@@ -13,8 +13,17 @@ import pyopencl.array as cla
 
 from kgen.ir.expr import Expr, variable_names
 from kgen.runtime.arguments import Contract
+from kgen.runtime.faults import refuse_faults
 from kgen.runtime.opencl.launcher import Launcher
-from kgen.runtime.opencl.memory import download, extent_of, new_array, new_memory, upload
+from kgen.runtime.opencl.memory import (
+    download,
+    download_faults,
+    extent_of,
+    new_array,
+    new_memory,
+    upload,
+    upload_faults,
+)
 from kgen.runtime.overlap import refuse_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
@@ -111,8 +120,23 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             *body,
             *self.record_events(),
             do(call(attribute(free, "append"), name(LAUNCHER))),
+            *self.check_faults(),
             self.make_result(name(EVENT)),
         ]
+
+    def check_faults(self) -> list[ast.stmt]:
+        """Wait, and raise an error for the subscripts that guards found to be stray."""
+        faults = self.module.faults
+        if faults is None:
+            return []
+        shown = call(
+            self.known("download_faults", partial(download_faults, len(faults.guards))),
+            name("queue"),
+            name(faults.name),
+            name(EVENT),
+        )
+        function = partial(refuse_faults, self.module.name, faults)
+        return [do(call(self.known("refuse_faults", function), shown))]
 
     def take_launcher(self, free: ast.expr) -> ast.stmt:
         """Take a launcher that no other call has, or make one."""
@@ -178,6 +202,10 @@ class OpenCLWrapperBuilder(WrapperBuilder):
 
     def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes the memory of a temporary."""
+        faults = self.module.faults
+        if faults is not None and arg.name == faults.name:
+            function = self.known("upload_faults", partial(upload_faults, len(faults.guards)))
+            return call(function, name("queue"), name("allocator"))
         function = self.known("new_memory", new_memory)
         layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
         return call(function, name("queue"), name("allocator"), *layout)

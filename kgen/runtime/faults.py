@@ -1,0 +1,36 @@
+"""Stray subscripts that guards in the code have noted, as errors of the call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import KgenIndexError, message
+from kgen.targets.module import NO_FAULT, Faults
+
+__all__ = ["no_faults", "refuse_faults"]
+
+
+def no_faults(count: int) -> np.ndarray[Any, Any]:
+    """Return the array in which guards note what they find, before they do."""
+    return np.full(count, NO_FAULT, np.int64)
+
+
+def refuse_faults(kernel: str, faults: Faults, noted: np.ndarray[Any, Any]) -> None:
+    """Raise :class:`KgenIndexError` for a subscript that a guard has noted, if there is one."""
+    for guard in faults.guards:
+        value = int(noted[guard.number])
+        if value != NO_FAULT:
+            raise KgenIndexError(
+                message(
+                    f"'{guard.access}' is outside of array '{guard.array}'",
+                    kernel=kernel,
+                    where=f"instruction '{guard.instruction}'",
+                    point=f"subscript {value} of axis {guard.axis}, which has {guard.extent} "
+                    "elements",
+                    because="a value that the kernel read is no subscript of the array",
+                    hint=f"look at what '{guard.access}' takes its subscripts from; the results "
+                    "of this call are not complete",
+                )
+            )
