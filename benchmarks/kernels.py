@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 N_TILE = 16
+GROWTH_SIZES = (125, 250, 500, 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,9 @@ class Case:
     size: int
     #: How many times faster than the peer kgen must be; None where the peer may fail.
     required_ratio: float | None
-    #: Whether the time is held to grow linearly with the size.
-    grows: bool = False
+    #: The sizes at which growth is measured, and the largest exponent; none: it is not.
+    growth_sizes: tuple[int, ...] = ()
+    max_exponent: float = 1.1
 
 
 def make(lp: Any, domains: str | list[str], statements: str | list[str], data: list[Any]) -> Any:
@@ -94,6 +96,54 @@ def deep_nest(lp: Any, size: int) -> Any:
     return make(lp, f"{{[{inames}]: 0<={inames}<n}}", f"out[{inames}] = 2*a[{inames}]", data)
 
 
+def tiled(lp: Any, knl: Any) -> Any:
+    knl = lp.split_iname(knl, "i", N_TILE, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(knl, "j", N_TILE, outer_tag="g.0", inner_tag="l.0")
+
+
+def fetched(lp: Any, knl: Any, name: str, sweep: str, outer: str, **options: Any) -> Any:
+    """Fetch an array into local memory, inside of the loops *outer*."""
+    return lp.add_prefetch(
+        knl, name, sweep.split(), default_tag="l.auto", fetch_outer_inames=outer, **options
+    )
+
+
+def matmul(lp: Any, _size: int) -> Any:
+    data = arrays(lp, ("a", "b", "out"), "n,n")
+    knl = make(lp, "{[i,j,k]: 0<=i,j,k<n}", "out[i,j] = sum(k, a[i,k]*b[k,j])", data)
+    knl = lp.split_iname(tiled(lp, knl), "k", N_TILE)
+    knl = fetched(lp, knl, "a", "i_inner k_inner", "i_outer,j_outer,k_outer")
+    return fetched(lp, knl, "b", "j_inner k_inner", "i_outer,j_outer,k_outer")
+
+
+def laplacian(lp: Any, _size: int) -> Any:
+    data = [*arrays(lp, ("u",), "n+2,n+2"), *arrays(lp, ("out",), "n,n")]
+    total = "u[i,j+1] + u[i+2,j+1] + u[i+1,j] + u[i+1,j+2] - 4*u[i+1,j+1]"
+    knl = tiled(lp, make(lp, "{[i,j]: 0<=i,j<n}", f"out[i,j] = {total}", data))
+    return fetched(lp, knl, "u", "i_inner j_inner", "i_outer,j_outer", fetch_bounding_box=True)
+
+
+def dg(lp: Any, _size: int) -> Any:
+    data = [*arrays(lp, ("D",), "20,20"), *arrays(lp, ("u", "out"), "n,20")]
+    domain = "{[e,i,j]: 0<=e<n and 0<=i,j<20}"
+    knl = make(lp, domain, "out[e,i] = sum(j, D[i,j]*u[e,j])", data)
+    knl = lp.split_iname(knl, "e", N_TILE, outer_tag="g.0", inner_tag="l.1")
+    knl = lp.tag_inames(knl, {"i": "l.0"})
+    knl = fetched(lp, knl, "u", "e_inner j", "e_outer")
+    return fetched(lp, knl, "D", "i j", "e_outer")
+
+
+def prefetches(lp: Any, size: int) -> Any:
+    names = tuple(f"a{k}" for k in range(size))
+    total = " + ".join(f"{name}[i]*{name}[i+2]" for name in names)
+    data = [*arrays(lp, names, "n+2"), *arrays(lp, ("out",), "n")]
+    knl = make(lp, "{[i]: 0<=i<n}", f"out[i] = {total}", data)
+    knl = lp.split_iname(knl, "i", N_TILE, outer_tag="g.0", inner_tag="l.0")
+    for name in names:
+        knl = fetched(lp, knl, name, "i_inner", "i_outer", fetch_bounding_box=True)
+    return knl
+
+
 CASES = {
     case.build.__name__: case
     for case in (
@@ -104,32 +154,55 @@ CASES = {
             build=statements,
             size=1000,
             required_ratio=10,
-            grows=True,
+            growth_sizes=GROWTH_SIZES,
         ),
-        Case(title="nests in a chain", build=nests, size=300, required_ratio=10, grows=True),
-        Case(title="unrolled loop", build=unroll, size=1024, required_ratio=10, grows=True),
+        Case(
+            title="nests in a chain",
+            build=nests,
+            size=300,
+            required_ratio=10,
+            growth_sizes=GROWTH_SIZES,
+        ),
+        Case(
+            title="unrolled loop",
+            build=unroll,
+            size=1024,
+            required_ratio=10,
+            growth_sizes=GROWTH_SIZES,
+        ),
         Case(
             title="split, inner loop unrolled",
             build=split_unroll,
             size=1024,
             required_ratio=10,
-            grows=True,
+            growth_sizes=GROWTH_SIZES,
         ),
         Case(
             title="sibling loops, one joint domain",
             build=siblings,
             size=128,
             required_ratio=50,
-            grows=True,
+            growth_sizes=GROWTH_SIZES,
         ),
         Case(
             title="terms in one expression",
             build=terms,
             size=1000,
             required_ratio=None,
-            grows=True,
+            growth_sizes=GROWTH_SIZES,
         ),
         Case(title="loops in one nest", build=deep_nest, size=8, required_ratio=None),
+        Case(title="matrix product, tiles fetched", build=matmul, size=1, required_ratio=4),
+        Case(title="Laplacian, tiles fetched", build=laplacian, size=1, required_ratio=4),
+        Case(title="DG operator, all fetched", build=dg, size=1, required_ratio=4),
+        Case(
+            title="arrays that are fetched",
+            build=prefetches,
+            size=10,
+            required_ratio=4,
+            growth_sizes=(10, 15, 20, 30),
+            max_exponent=1.2,
+        ),
     )
 }
 
