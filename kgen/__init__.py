@@ -58,6 +58,7 @@ from kgen.ir.data import (
     ArrayArg,
     ConstantArg,
     GlobalArg,
+    ImageArg,
     KernelArgument,
     SubstitutionRule,
     TemporaryVariable,
@@ -212,6 +213,9 @@ from kgen.transforms.data import (
 from kgen.transforms.fuse import (
     fuse_kernels,
 )
+from kgen.transforms.images import (
+    change_arg_to_image,
+)
 from kgen.transforms.inames import (
     add_inames_for_unused_hw_axes,
     add_inames_to_insn,
@@ -331,6 +335,7 @@ __all__ = [
     "ExecutorBase",
     "ExpressionToAffineConversionError",
     "GlobalArg",
+    "ImageArg",
     "InKernelCallable",
     "InstructionBase",
     "Interval",
@@ -403,6 +408,7 @@ __all__ = [
     "auto",
     "auto_test_vs_ref",
     "buffer_array",
+    "change_arg_to_image",
     "chunk_iname",
     "clear_in_mem_caches",
     "collect_common_factors_on_increment",

@@ -29,6 +29,7 @@ __all__ = [
     "ArrayBase",
     "ConstantArg",
     "GlobalArg",
+    "ImageArg",
     "Iname",
     "KernelArgument",
     "SubstitutionRule",
@@ -200,6 +201,8 @@ class ArrayArg(ArrayBase, KernelArgument):
 
     #: Read-only for the whole kernel and declared so.
     is_constant = False
+    #: Read through the device's units for images, which have no addresses.
+    is_image = False
 
     def __str__(self) -> str:
         kind = "auto/runtime" if self.dtype is None else str(self.dtype)
@@ -219,6 +222,16 @@ class ConstantArg(ArrayArg):
     """An array in device memory that is only read, declared ``constant``."""
 
     is_constant = True
+
+
+@dataclass(frozen=True)
+class ImageArg(ArrayArg):
+    """An array of one to three axes that is only read, as an image: ``ImageArg("a", np.float32)``.
+
+    OpenCL has these. Its last axis is the image's width.
+    """
+
+    is_image = True
 
 
 @dataclass(frozen=True)

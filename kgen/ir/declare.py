@@ -16,6 +16,7 @@ from kgen.ir.data import (
     ArrayBase,
     ConstantArg,
     GlobalArg,
+    ImageArg,
     KernelArgument,
     TemporaryVariable,
     ValueArg,
@@ -342,7 +343,7 @@ def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None
         hint = f"declare it as a temporary to have loop bounds computed: <> {name} = ..."
     elif array is None:
         what = "is a value, not an array"
-    elif isinstance(array, ConstantArg) or getattr(array, "read_only", False):
+    elif isinstance(array, ConstantArg | ImageArg) or getattr(array, "read_only", False):
         what, hint = "is only read", "declare it as a GlobalArg, or without an initializer"
     else:
         return

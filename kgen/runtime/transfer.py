@@ -25,6 +25,8 @@ class Transfers:
     """
 
     array_class: type
+    #: What is on the device as well, though it says nothing of where results should be.
+    others: tuple[type, ...] = ()
     upload: Callable[[Array], Any]
     download: Callable[[Any, Array | None], Array]
     wait: Callable[[Any], Any]
@@ -49,7 +51,8 @@ def call_through_host(
     on_host = [text for text, array in given.items() if isinstance(array, np.ndarray)]
     on_device = [t for t, array in given.items() if isinstance(array, transfers.array_class)]
     for text, array in given.items():
-        if array is not None and text not in on_host and text not in on_device:
+        is_known = text in on_host or text in on_device or isinstance(array, transfers.others)
+        if array is not None and not is_known:
             wanted = f"{transfers.array_class.__module__}.{transfers.array_class.__name__}"
             refuse(
                 f"argument '{text}' is a {type(array).__module__}.{type(array).__name__}",

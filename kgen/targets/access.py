@@ -11,7 +11,7 @@ from kgen.analysis.range import index_type
 from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError, KgenIndexError, message
 from kgen.ir.affine import simplify
-from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
+from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -69,6 +69,7 @@ class AccessWriter:
         self.offsets = offset_names(kernel)
         #: The axes of arrays that are kept in separate arrays, for those that have some.
         self.separate = _separate_arrays(kernel)
+        self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
         integers.long_names.update(self.offsets.values())
         #: By id of the access, which is kept alive, and the loops around it: its index, and its
         #: text where no loop variable has a value of its own.
@@ -103,6 +104,8 @@ class AccessWriter:
         values: Mapping[str, Expr],
     ) -> str:
         name = _name_of(access)
+        if name in self.images:
+            return self._read_image(self.images[name], access, inames, values)
         index = self._index_text(self._index(access, inames), values, self._wide(name))
         return f"{self._memory(name, access, values)}[{index}]"
 
@@ -165,6 +168,43 @@ class AccessWriter:
             valued = simplify(index, values) if values else index
             text = self._index_texts[index, wide] = self.integers.text(valued, wide=wide)
         return text
+
+    def _read_image(
+        self,
+        image: ImageArg,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> str:
+        """Write the element of an image, whose axes are coordinates."""
+        functions = self.integers.target.images
+        indices = access.index_tuple if isinstance(access, p.Subscript) else ()
+        if functions is None or functions.type_name(len(indices)) is None:
+            why = "images have one, two or three axes"
+            raise self._no_image(image, access, why if functions is not None else "it has none")
+        texts = []
+        for index in indices:
+            if _has_division(index):
+                index = _ProvenDivisions(self.signs, inames)(index)
+            texts.append(self.integers.text(simplify(index, values)))
+        text = functions.read(image.name, image.dtype.numpy_dtype, texts)
+        if text is None:
+            raise self._no_image(image, access, f"no images have elements of {image.dtype}")
+        self.integers.preamble.add(*functions.needs)
+        return text
+
+    def _no_image(
+        self, image: ImageArg, access: p.Subscript | LinearSubscript, why: str
+    ) -> CodegenError:
+        return CodegenError(
+            message(
+                f"'{to_text(access)}' is an element of an image, for which "
+                f"{self.integers.target.language} has no code",
+                kernel=self.kernel.name,
+                because=why,
+                hint=f"declare '{image.name}' as a GlobalArg",
+            )
+        )
 
     def scalar(self, array: ArrayBase) -> str:
         """Write the only element of an array without axes."""

@@ -17,6 +17,7 @@ from kgen.ir.types import KgenType
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.functions import FunctionNames
 from kgen.targets.limits import DeviceLimits
+from kgen.targets.images import ImageFunctions
 from kgen.targets.preamble import Need
 from kgen.targets.vector_types import Vectors
 
@@ -92,6 +93,8 @@ class CFamilyTarget(Target):
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: How memory that work-items share is updated in one step.
     atomics: ClassVar[AtomicFunctions] = CAtomics()
+    #: How images are read.
+    images: ClassVar[ImageFunctions | None] = None
     #: Types for several numbers, where memory is accessed in them.
     vectors: ClassVar[Vectors | None] = None
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN

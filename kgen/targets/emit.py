@@ -8,7 +8,7 @@ import cgen
 
 from kgen.ast.nodes import DeviceFunction, Node, has_guarded_barriers
 from kgen.errors import CodegenError, message
-from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
+from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
 from kgen.ir.domain import Set
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -152,6 +152,7 @@ def _array_infos(
     """Describe an array, or each of the pieces that it is kept in."""
     assert isinstance(array.dtype, NumpyType)
     has_shape = isinstance(array.shape, tuple)
+    has_strides = has_shape and not isinstance(array, ImageArg)
     space = array.address_space if isinstance(array, ArrayArg) else AddressSpace.GLOBAL
     for name in piece_names(array):
         yield ArgumentInfo(
@@ -161,7 +162,7 @@ def _array_infos(
             is_input=is_input,
             is_output=is_output,
             shape=without_separate(array, array.shape) if has_shape else None,
-            strides=without_separate(array, array.fixed_strides) if has_shape else None,
+            strides=without_separate(array, array.fixed_strides) if has_strides else None,
             offset=writer.accesses.offsets.get(array.name),
             address_space=space,
             is_temporary=is_temporary,

@@ -14,6 +14,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
+from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
@@ -86,6 +87,7 @@ class OpenCLTarget(CFamilyTarget):
     }
     functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = OpenCLAtomics()
+    images: ClassVar[ImageFunctions | None] = OPENCL_IMAGES
     vectors: ClassVar[Vectors | None] = OpenCLVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import cgen
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
+from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
 from kgen.ir.pieces import piece_names
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.cexpr import ExpressionWriter
@@ -51,6 +51,10 @@ def declare_parameters(
         type_name = writer.type_name(declared.dtype)
         if isinstance(declared, ValueArg):
             parameters.append(cgen.Const(cgen.Value(type_name, name)))
+            continue
+        if isinstance(declared, ImageArg) and writer.target.images is not None:
+            image_type = writer.target.images.type_name(declared.num_user_axes())
+            parameters.append(cgen.Value(f"__read_only {image_type}", name))
             continue
         for piece in _memory_names(writer, name):
             value = cgen.Value(type_name, piece)

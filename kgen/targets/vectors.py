@@ -211,6 +211,8 @@ class _VectorWriter:
         """Return the type in which all lanes of *access* are touched at once, if that is proved."""
         name = _array_of(access)
         array = self.kernel.array_vars[name]
+        if getattr(array, "is_image", False):
+            return None
         aligned = _ASKED_OF_CALLERS if is_pointer(array) else array.alignment
         if aligned is None:
             return None  # registers

@@ -9,8 +9,10 @@ from typing import Any
 import pyopencl as cl
 
 from kgen.errors import InvocationError, message
+from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.executor import ExecutorBase, remember
+from kgen.runtime.opencl.images import with_images
 from kgen.runtime.opencl.program import (
     check_group_size,
     load_program,
@@ -59,6 +61,10 @@ class OpenCLExecutor(ExecutorBase):
     ) -> None:
         super().__init__(unit, entrypoint, **more)
         self.context = context
+
+    def _call_with(self, invoke: Callable[..., Any]) -> None:
+        images = frozenset(arg.name for arg in self.kernel.args if isinstance(arg, ImageArg))
+        super()._call_with(with_images(self.entrypoint, images, invoke) if images else invoke)
 
     def leading_arguments(self) -> tuple[Any, ...]:
         """Return a new queue of the executor's context."""

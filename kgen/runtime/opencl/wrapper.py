@@ -14,6 +14,7 @@ import pyopencl.array as cla
 from kgen.ir.expr import Expr, variable_names
 from kgen.runtime.arguments import Contract
 from kgen.runtime.faults import refuse_faults
+from kgen.runtime.opencl.images import ImageArray
 from kgen.runtime.opencl.launcher import Launcher
 from kgen.runtime.opencl.memory import (
     download,
@@ -371,6 +372,7 @@ def _call_through_host(
 ) -> Any:
     transfers = Transfers(
         array_class=cla.Array,
+        others=(ImageArray,),
         upload=partial(upload, queue, allocator),
         download=partial(download, queue),
         wait=cl.Event.wait,
