@@ -19,7 +19,7 @@ import numpy as np
 import kgen as lp
 
 GROUPS, ITEMS = 1024, 256
-OPERATIONS = {"sum": np.sum, "max": np.max}
+OPERATIONS: dict[str, Any] = {"sum": np.sum, "max": np.max}
 REPEATS = 10
 
 

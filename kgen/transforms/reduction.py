@@ -10,10 +10,10 @@ from typing import Any
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.typing import ExpressionTyper
+from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import TemporaryVariable, is_auto
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -23,6 +23,7 @@ from kgen.ir.expr import (
     substitute,
     to_text,
     variable_names,
+    walk,
 )
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -46,17 +47,20 @@ __all__ = ["realize_reduction"]
 def realize_reduction(
     kernel: LoopKernel,
     insn_id_filter: str | Collection[str] | None = None,
+    unknown_types_ok: bool = True,
     automagic_scans_ok: bool = False,
     force_scan: bool = False,
     force_outer_iname_for_scan: str | None = None,
 ) -> LoopKernel:
     """Make every reduction a loop that updates an accumulator.
 
-    The types of all operands must be known. Reductions get loops of their own, copies of
+    Reductions get loops of their own, copies of
     their inames where these are taken; those of one instruction over the same inames share
     one, and so do ``simul_reduce`` reductions.
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
+    :arg unknown_types_ok: leave instructions whose operands have no types yet as they are, for
+        code generation to realize; else refuse them
     :arg automagic_scans_ok: compute outermost reductions that only grow along the loops around
         them as scans: what a step adds is combined with the result of the step before
     :arg force_scan: the same, and refuse those that do not grow so
@@ -88,7 +92,8 @@ def realize_reduction(
     result is known to all work-items; one of them writes it to memory that they share.
     Targets without work-items run such loops one after the other.
 
-    Raises :class:`TransformError` for a reduction over ``vec``, over two loops on one hardware
+    Raises :class:`TypeInferenceFailure` for types that are not known and have to be;
+    :class:`TransformError` for a reduction over ``vec``, over two loops on one hardware
     axis, for one that depends on a loop around it on the same axis or on values that differ
     between the work-items; :class:`StaticValueFindingError` for a number of work-items that
     is not a constant; :class:`ReductionIsNotTriangularError` where a scan is forced that is
@@ -116,6 +121,9 @@ def realize_reduction(
     work = [insn for insn in kernel.instructions if insn.reduction_inames()]
     if chosen is not None:
         work = [insn for insn in work if insn.id in chosen]
+    if unknown_types_ok and _lacks_types(kernel):
+        typer = ExpressionTyper(kernel)
+        work = [insn for insn in work if _is_typed(typer, insn)]
     if not work:
         return kernel
     wishes = ScanWishes(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
@@ -128,6 +136,23 @@ def realize_reduction(
         temporary_variables=temporaries,
         **realizer.loops.changes(),
     )
+
+
+def _lacks_types(kernel: LoopKernel) -> bool:
+    declared = (*kernel.args, *kernel.temporary_variables.values())
+    return any(is_auto(variable.dtype) for variable in declared)
+
+
+def _is_typed(typer: ExpressionTyper, insn: InstructionBase) -> bool:
+    """Tell whether the types of all reductions of *insn* are known."""
+    typer.insn = insn
+    try:
+        for node in walk(*insn.expressions()):
+            if isinstance(node, Reduction):
+                typer(node)
+    except UnknownType:
+        return False
+    return True
 
 
 def _wait_for_all(insn: InstructionBase, parts: dict[str, tuple[str, ...]]) -> InstructionBase:

@@ -117,7 +117,8 @@ def _second_loops(
         stride = 1
         for tag, size in lanes.axes:
             lane = loops.new_iname(f"lane_{tag.axis}", tag)
-            terms.append(p.Product((stride, p.Variable(lane))))
+            own = p.Variable(lane)
+            terms.append(own if stride == 1 else p.Product((stride, own)))
             positive += [{lane: 1}, {lane: -1, 1: size - 1}]
             inames.append(lane)
             stride *= size

@@ -196,3 +196,12 @@ def test_chosen_instructions_and_their_outermost_reductions_only() -> None:
         ": c = acc_k",
         ": d = reduce(sum, [k], a[k])",
     ]
+
+
+def test_what_has_no_types_yet_waits_for_code_generation() -> None:
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < n}", ["c[i] = sum(k, a[i, k])", "d[i] = sum(k, k)"])
+    found = instructions(lp.realize_reduction(knl))
+    assert found[0] == "i: c[i] = reduce(sum, [k], a[i, k])"
+    assert "i,k: acc_k = acc_k + k" in found or "i,k_0: acc_k = acc_k + k_0" in found
+    with pytest.raises(lp.TypeInferenceFailure, match="the type of 'a' is not known"):
+        lp.realize_reduction(knl, unknown_types_ok=False)

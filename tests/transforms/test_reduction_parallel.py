@@ -399,3 +399,51 @@ def test_a_vector_is_refused() -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < 8}", "out[0] = sum(i, b[i])")
     with pytest.raises(lp.TransformError, match=r"which cannot be 'vec'(.|\n)*i:ilp"):
         lp.tag_inames(knl, "i:vec")
+
+
+# -- on a device -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("items", [3, 8, 32, 33, 64, 100, 256, 1024])
+def test_results_on_cuda(items: int) -> None:
+    for op in ("sum", "max", "product"):
+        knl = total(items, op).copy(target=lp.PyCudaTarget())
+        for n in (1, items, 5 * items + 3):
+            for dtype in (np.float32, np.float64, np.int32, np.int8, np.complex64):
+                if op == "max" and dtype is np.complex64:
+                    continue
+                a = RNG.integers(1, 3, n).astype(dtype)
+                expected = OPERATIONS[op](a)
+                if np.isfinite(expected):
+                    _, (found,) = knl(a=a)
+                    np.testing.assert_allclose(found, np.asarray(expected).astype(dtype))
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("tags", ["r:g.0, i:l.0", "r:l.1, i:l.0", "r:l.0, i:l.1", "i:l.0"])
+@pytest.mark.parametrize("items", [16, 32, 64])
+def test_rows_on_cuda(items: int, tags: str) -> None:
+    knl = lp.fix_parameters(rows(items, "r:for"), m=4)
+    knl = lp.tag_inames(knl, tags).copy(target=lp.PyCudaTarget())
+    a = RNG.random((4, items))
+    _, (found,) = knl(a=a)
+    np.testing.assert_allclose(found, a.sum(1))
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("items", [32, 96])
+def test_places_and_groups_on_cuda(items: int) -> None:
+    places = [lp.GlobalArg("v", None, shape=()), lp.GlobalArg("k", np.int32, shape=())]
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "v, k = argmin(i, a[i], i)",
+        [*places, ...],
+        assumptions="n >= 1",
+        target=lp.PyCudaTarget(),
+    )
+    knl = lp.split_iname(lp.split_iname(knl, "i", items, inner_tag="l.0"), "i_outer", 4)
+    knl = lp.tag_inames(knl, "i_outer_inner:g.0")
+    a = RNG.random(5000).astype(np.float32)
+    _, (value, place) = knl(a=a)
+    assert (value, place) == (a.min(), a.argmin())
