@@ -11,7 +11,7 @@ from kgen.analysis.instances import Instances, axis_name, bound, relate, with_pa
 from kgen.analysis.points import describe, example
 from kgen.errors import ExpressionToAffineConversionError, MissingDefinitionError, message
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import Set, project_out_named
+from kgen.ir.domain import Set, param_names, project_out_named
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import (
@@ -34,11 +34,15 @@ _WRITER = ".w"
 
 @dataclass(frozen=True)
 class Undefined:
-    """A read of elements that nothing wrote; *point* is ``None`` where that is not known."""
+    """A read of elements that nothing wrote; *point* is ``None`` where that is not known.
+
+    *always* where it happens for all sizes for which there is the read at all.
+    """
 
     read: Access
     point: str | None
     element: tuple[int, ...] = ()
+    always: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,13 @@ def refuse_reads_before_writes(
     """Refuse a read of a temporary's element that no write can have reached before.
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
-    a condition or a subscript on data decides is taken to be right, and tables are defined.
+    a condition or a subscript on data decides is taken to be right, tables are defined, and
+    a kernel may be for some sizes only, such as multiples of its tiles.
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
     for found in find_undefined(kernel, schedule, has_axes=has_axes):
-        if found.point is not None:
+        if found.point is not None and found.always:
             raise undefined_error(kernel, found)
 
 
@@ -132,7 +137,7 @@ class _Finder:
         self.kernel = kernel
         self.schedule = schedule
         self.instances = Instances(kernel, has_axes=has_axes)
-        self.memo: dict[object, tuple[str, tuple[int, ...]] | None] = {}
+        self.memo: dict[object, tuple[str, tuple[int, ...], bool] | None] = {}
 
     def find(self) -> Iterator[Undefined]:
         kernel = self.kernel
@@ -195,13 +200,17 @@ class _Finder:
 
     def _undefined(
         self, read: Access, earlier: list[Access], at: _Visit
-    ) -> tuple[str, tuple[int, ...]] | None:
-        """Return a point and an element that *read* reads and none of *earlier* writes."""
+    ) -> tuple[str, tuple[int, ...], bool] | None:
+        """Return a point and an element that *read* reads and none of *earlier* writes.
+
+        With them goes whether there is one for all sizes.
+        """
         loops = tuple(name for _, name in at.loops)
         left, is_exact = self.instances.touched(read, loops)
         if not is_exact:
             return None
         left = self._in_grid(left, read, earlier)
+        sizes = self._sizes(left)
         for written in (self._written_at_once, self._written_before):
             for write in earlier:
                 some = written(write, at)
@@ -213,7 +222,12 @@ class _Finder:
         point = example(left)
         naxes = len(read.index or ())
         element = tuple(point.pop(f"element{axis}") for axis in range(naxes))
-        return describe(point), element
+        return describe(point), element, sizes.is_subset(self._sizes(left))
+
+    def _sizes(self, named: Set) -> Set:
+        """Return the sizes for which there is anything in a set."""
+        params = self.kernel.all_params()
+        return project_out_named(named, [n for n in param_names(named) if n not in params])
 
     def _in_grid(self, left: Set, read: Access, earlier: list[Access]) -> Set:
         """Bound the axes on which *read* is not, but a writer is: all its work-items read."""

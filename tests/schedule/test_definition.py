@@ -79,3 +79,17 @@ def test_tables_are_defined() -> None:
 def test_without_writers_the_message_says_so() -> None:
     with pytest.raises(lp.MissingDefinitionError, match="no instruction writes 't'"):
         code("out[i] = t[i]")
+
+
+def test_a_kernel_may_be_for_multiples_of_its_tile() -> None:
+    knl = lp.make_kernel(
+        "{ [g, i, j]: 0 <= 16*g + i < n and 0 <= i, j < 16 }",
+        "<> t[i] = a[16*g + i] {id=w}\nout[16*g + i] = t[j] + t[15 - j] {dep=w}",
+        [lp.GlobalArg("a", "float32"), "..."],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0")
+    lp.generate_code_v2(knl)
+    always = lp.fix_parameters(knl, n=17)
+    with pytest.raises(lp.MissingDefinitionError, match=r"reads t\[\d+\]"):
+        lp.generate_code_v2(always)
