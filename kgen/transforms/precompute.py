@@ -21,23 +21,10 @@ from kgen.ir.tags import TagLike
 from kgen.transforms.privatize import subscript
 from kgen.transforms.rules import expand_callers, expand_expression
 from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
-from kgen.transforms.storing import (
-    Names,
-    Order,
-    Storage,
-    StoredReader,
-    Uses,
-    check_covered,
-    check_left_out,
-    free_names,
-    given_access,
-    mark_uses,
-    mentioned_inames,
-    new_domains,
-    ordered_axes,
-    outer_inames,
-    tag_of,
-)
+from kgen.transforms.stored_names import Names, check_covered, new_domains, tag_of
+from kgen.transforms.stored_order import Order, mentioned_inames, outer_inames
+from kgen.transforms.stored_uses import StoredReader, given_access, mark_uses
+from kgen.transforms.storing import Storage, Uses, check_left_out, free_names, ordered_axes
 from kgen.transforms.tag import give_tags
 from kgen.transforms.uses import called_rules
 

@@ -1,0 +1,171 @@
+"""Uses of a rule that are to read stored values: found, marked, and replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.access import Access, Place
+from kgen.errors import TransformError, message
+from kgen.ir.affine import simplify
+from kgen.ir.data import SubstitutionRule, TemporaryVariable
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    TaggedVariable,
+    variable_names,
+)
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.match import ConcreteMatchable, parse_stack_match
+from kgen.transforms.privatize import subscript
+from kgen.transforms.select import (
+    NothingSelectedError,
+    taken_names,
+)
+from kgen.transforms.storing import Uses
+from kgen.transforms.uses import called_rules
+
+__all__ = [
+    "Marked",
+    "StoredReader",
+    "given_access",
+    "mark_uses",
+]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A kernel with the uses of a rule replaced by elements of an array *name*."""
+
+    kernel: LoopKernel
+    name: str
+    users: tuple[InstructionBase, ...]
+    rule_stays: bool
+
+
+def mark_uses(
+    kernel: LoopKernel, rule: SubstitutionRule, uses: Uses, axes: Sequence[str]
+) -> Marked:
+    """Replace uses of a rule by elements of a new array, one axis for each of *axes*."""
+    name = UniqueNameGenerator(set(taken_names(kernel)))(f"{rule.name}_uses")
+    marker = _UseMarker(kernel, rule, uses, axes, name)
+    instructions = tuple(marker.mark(insn) for insn in kernel.instructions)
+    if not marker.users:
+        raise NothingSelectedError(
+            message(
+                f"no use of rule '{rule.name}' is meant",
+                kernel=kernel.name,
+                hint="look at within=..., and at tags such as 'name$tag'",
+            )
+        )
+    array = TemporaryVariable(name)
+    left = called_rules(kernel.substitutions, [e for i in instructions for e in i.expressions()])
+    changed = kernel.copy(
+        instructions=instructions,
+        temporary_variables={**kernel.temporary_variables, name: array},
+    )
+    return Marked(changed, name, tuple(marker.users), rule.name in left)
+
+
+class _UseMarker(IdentityMapper):
+    """Replaces the uses of a rule by elements of an array."""
+
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        rule: SubstitutionRule,
+        uses: Uses,
+        axes: Sequence[str],
+        name: str,
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.rule = rule
+        self.tags = uses.tags
+        self.test = parse_stack_match(uses.within)
+        self.axes = axes
+        self.name = name
+        self.insn: InstructionBase | None = None
+        self.users: list[InstructionBase] = []
+
+    def mark(self, insn: InstructionBase) -> InstructionBase:
+        """Replace the uses in an instruction, and remember it if there are any."""
+        self.insn = insn
+        return insn.with_transformed_expressions(self.rec)
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        return self._use(expr, expr, ()) if expr.name == self.rule.name else expr
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+        return self.map_variable(expr, *args)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
+        use = p.Call(expr.function, operands)
+        if isinstance(expr.function, p.Variable) and expr.function.name == self.rule.name:
+            return self._use(use, expr.function, operands)
+        return use
+
+    def _use(self, use: Expr, name: p.Variable, operands: tuple[Expr, ...]) -> Expr:
+        tags = name.tags if isinstance(name, TaggedVariable) else frozenset()
+        assert self.insn is not None
+        stack = (ConcreteMatchable(self.rule.name, tags),)
+        if not self.tags <= tags or not self.test(self.kernel, self.insn, stack):
+            return use
+        if not self.users or self.users[-1] is not self.insn:
+            self.users.append(self.insn)
+        return subscript(
+            p.Variable(self.name), index_along(self.kernel, self.rule, self.axes, operands)
+        )
+
+
+def index_along(
+    kernel: LoopKernel, rule: SubstitutionRule, axes: Sequence[str], operands: tuple[Expr, ...]
+) -> tuple[Expr, ...]:
+    """Return the position of a use of a rule along the axes of its storage."""
+    if len(operands) != len(rule.arguments):
+        raise TransformError(
+            message(
+                f"rule '{rule}' takes {len(rule.arguments)} arguments, not {len(operands)}",
+                kernel=kernel.name,
+            )
+        )
+    at = dict(zip(rule.arguments, operands, strict=True))
+    return tuple(at[axis] if axis in at else p.Variable(axis) for axis in axes)
+
+
+def given_access(
+    kernel: LoopKernel, rule: SubstitutionRule, axes: Sequence[str], operands: tuple[Expr, ...]
+) -> Access:
+    """Return what a use that the caller wrote down stands for, in all loops that it names."""
+    index = index_along(kernel, rule, axes, operands)
+    names = variable_names(*(part for part in index if part is not None))
+    inames = sorted(kernel.inames.keys() & set(names), key=kernel.iname_order.__getitem__)
+    return Access("", rule.name, index, False, Place(tuple(inames)))
+
+
+class StoredReader(IdentityMapper):
+    """Replaces the elements of the marking array by those of the storage."""
+
+    def __init__(self, marked: str, target: str, kept: Sequence[tuple[int, Expr]]) -> None:
+        super().__init__()
+        self.marked = marked
+        self.target = p.Variable(target)
+        self.kept = kept
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        return self.target if expr.name == self.marked else expr
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
+        if expr.aggregate != p.Variable(self.marked):
+            return super().map_subscript(expr, *args)
+        index = expr.index_tuple
+        return subscript(
+            self.target,
+            tuple(simplify(index[k] - low) for k, low in self.kept),
+        )
