@@ -172,12 +172,24 @@ def _bounds(
                 f"a constant extent of axis '{name}' was not found",
                 kernel=kernel.name,
                 because=f"{what} touch as much as '{most.coalesce()}' and 1",
-                hint="split the loop that is swept, and sweep the inner one; "
-                "or name the loops around the fetch in fetch_outer_inames (add_prefetch), "
-                "precompute_outer_inames (precompute)",
+                hint=_bounding_hint(kernel, most),
             )
         )
     return aff_to_expr(least), int(extent.to_python()) + 1
+
+
+def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
+    """Say how a number of elements gets a bound."""
+    ways = [
+        "split the loop that is swept, and sweep the inner one",
+        "name the loops around it: fetch_outer_inames in add_prefetch, precompute_outer_inames",
+    ]
+    for piece, aff in extent.get_pieces():
+        for at, name in enumerate(param_names(piece)):
+            if name not in kernel.inames and aff.involves_dims(_PARAM, at, 1):
+                ways.insert(0, f"bound the size: assume(kernel, '{name} <= 16')")
+                return "; or ".join(ways)
+    return "; or ".join(ways)
 
 
 def _as_loops(kernel: LoopKernel, footprint: Set, *, whole_box: bool, what: str) -> BasicSet:

@@ -314,3 +314,31 @@ def test_a_footprint_may_be_written_in_inames_of_before_a_split() -> None:
     knl = lp.add_prefetch(knl, "a[i, k]", ["k"], default_tag=None)
     (fetch,) = lp.find_instructions(knl, "writes:a_fetch")
     assert str(fetch).startswith("a_fetch[a_dim_1] = a[i_inner + 16*i_outer, a_dim_1]")
+
+
+def test_a_size_with_a_bound_is_room_enough() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i, j] = 2*a[i, j]")
+    with pytest.raises(lp.StaticValueFindingError, match=r"assume\(kernel, 'm <= 16'\)"):
+        lp.add_prefetch(knl, "a", "j", default_tag=None)
+    knl = lp.assume(knl, "1 <= m <= 16")
+    fetched = lp.add_prefetch(knl, "a", "j", default_tag=None)
+    assert kernel_of(fetched).temporary_variables["a_fetch"].shape == (16,)
+    assert_same_results(knl, fetched, {"a": np.random.default_rng(5).random((3, 7))})
+
+
+def test_a_matrix_product_in_blocks_on_the_host() -> None:
+    text = "out[i, j] = sum(k, a[i, k]*b[k, j]) {id=m}"
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text)
+    knl = lp.add_dtypes(knl, {"a": np.float64, "b": np.float64})
+    for iname in "ijk":
+        knl = lp.split_iname(knl, iname, 8)
+    for name, sweep in (("a", "i_inner, k_inner"), ("b", "j_inner, k_inner")):
+        outer = "i_outer, j_outer, k_outer"
+        knl = lp.add_prefetch(knl, name, sweep, default_tag=None, fetch_outer_inames=outer)
+    knl = lp.realize_reduction(knl)
+    knl = lp.privatize_temporaries_with_inames(knl, "i_inner, j_inner", "acc_k_outer_k_inner")
+    for part in ("init", "update"):
+        within = f"id:m_k_outer_k_inner_{part}"
+        knl = lp.duplicate_inames(knl, "i_inner, j_inner", within)
+    a, b = np.random.default_rng(6).random((2, 20, 20))
+    np.testing.assert_allclose(run(knl, a=a, b=b)["out"], a @ b)
