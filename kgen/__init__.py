@@ -15,6 +15,9 @@ from kgen.analysis.infer import (
     add_and_infer_dtypes,
     infer_unknown_types,
 )
+from kgen.equivalence import (
+    verify_equivalent,
+)
 from kgen.errors import (
     AutomaticTestFailure,
     CodegenError,
@@ -502,4 +505,5 @@ __all__ = [
     "unprivatize_temporaries_with_inames",
     "untag_inames",
     "verify",
+    "verify_equivalent",
 ]
