@@ -18,7 +18,8 @@ from kgen.ir.types import AddressSpace
 from kgen.transforms.reduction_tree import Lanes, join_lanes, rows_of
 
 if TYPE_CHECKING:
-    from kgen.transforms.reduction import Context, Realizer
+    from kgen.transforms.reduction_context import Context
+    from kgen.transforms.reduction_realizer import Realizer
 
 __all__ = ["join_groups"]
 

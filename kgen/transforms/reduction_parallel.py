@@ -33,7 +33,8 @@ from kgen.transforms.reduction_loops import Place
 from kgen.transforms.reduction_tree import Lanes, join_lanes
 
 if TYPE_CHECKING:
-    from kgen.transforms.reduction import Context, Realizer
+    from kgen.transforms.reduction_context import Context
+    from kgen.transforms.reduction_realizer import Realizer
 
 __all__ = ["Interleaved", "Spread", "accumulate_in_parallel", "find_spread", "run_once"]
 

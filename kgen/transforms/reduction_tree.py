@@ -17,7 +17,8 @@ from kgen.ir.tags import AutoFitLocalInameTag, AxisTag, LocalInameTag
 from kgen.ir.types import AddressSpace, KgenType
 
 if TYPE_CHECKING:
-    from kgen.transforms.reduction import Context, Realizer
+    from kgen.transforms.reduction_context import Context
+    from kgen.transforms.reduction_realizer import Realizer
 
 __all__ = ["Lanes", "Rows", "join_lanes", "rows_of"]
 

@@ -18,7 +18,8 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, InameImplementationTag, LocalInameTag
 
 if TYPE_CHECKING:
-    from kgen.transforms.reduction import Context, Realizer
+    from kgen.transforms.reduction_context import Context
+    from kgen.transforms.reduction_realizer import Realizer
 
 __all__ = ["Scan", "ScanWishes", "plan_scan"]
 

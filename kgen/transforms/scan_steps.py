@@ -15,7 +15,8 @@ from kgen.ir.types import AddressSpace, KgenType
 from kgen.transforms.scan import Scan
 
 if TYPE_CHECKING:
-    from kgen.transforms.reduction import Context, Realizer
+    from kgen.transforms.reduction_context import Context
+    from kgen.transforms.reduction_realizer import Realizer
 
 __all__ = ["accumulate_scan"]
 
