@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError, KgenError
+from kgen.errors import KernelError, KgenError, message
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.insn_options import Fields, merge
 from kgen.ir.instruction import (
     BarrierInstruction,
@@ -73,6 +73,8 @@ class _Block:
     at: int
     #: the negated conditions of the branches before this one
     refused: list[Expr] = field(default_factory=list)
+    #: how many instructions there were before the first branch
+    first: int = 0
 
 
 class _Reader:
@@ -164,8 +166,9 @@ class _Reader:
     def _open(self, statement: OpenBlock, source: str, at: int) -> None:
         word, fields = statement.word, dict(statement.options)
         refused: list[Expr] = []
+        first = len(self.instructions)
         if word in ("elif", "else"):
-            refused = self._end_branch(word)
+            refused, first = self._end_branch(word)
         if word in ("for", "with") and "id" in fields and isinstance(fields["id"], str):
             raise NotParsable(
                 "an id belongs to one instruction", 0, "write id_prefix=... behind 'with'"
@@ -185,13 +188,14 @@ class _Reader:
             fields["predicates"] = frozenset(conditions)
         if word in ("if", "elif"):
             refused = [*refused, p.LogicalNot(statement.condition)]
-        self._blocks.append(_Block(word, statement.inames, fields, source, at, refused))
+        self._blocks.append(_Block(word, statement.inames, fields, source, at, refused, first))
         self._inherit()
 
-    def _end_branch(self, word: str) -> list[Expr]:
+    def _end_branch(self, word: str) -> tuple[list[Expr], int]:
         if not self._blocks or self._blocks[-1].word not in ("if", "elif"):
             raise NotParsable(f"'{word}' without 'if'", 0)
-        return self._blocks.pop().refused
+        block = self._blocks.pop()
+        return block.refused, block.first
 
     def _close(self, statement: CloseBlock) -> None:
         if not self._blocks:
@@ -203,11 +207,56 @@ class _Reader:
                 raise NotParsable(f"'end {name}' meets '{opened}'", 0)
         self._blocks.pop()
         self._inherit()
+        if block.word in ("if", "elif", "else"):
+            _refuse_changed_conditions(self.instructions[block.first :])
 
     def _inherit(self) -> None:
         self._inherited = {}
         for block in self._blocks:
             merge(self._inherited, block.fields)
+
+
+def _refuse_changed_conditions(insns: Sequence[InstructionBase]) -> None:
+    """Refuse branches in which an instruction changes the condition of one that comes later.
+
+    Each instruction has its condition for itself, which is read when it runs.
+    """
+    conditions = frozenset[Expr]().union(*(insn.predicates for insn in insns))
+    read = frozenset(variable_names(*conditions))
+    for at, insn in enumerate(insns):
+        written = read.intersection(insn.assignee_var_names())
+        for later in insns[at + 1 :] if written else ():
+            for condition in later.sorted_predicates:
+                if written.isdisjoint(variable_names(condition)):
+                    continue
+                if not _exclude_each_other(insn, later, written):
+                    raise _changed_condition(insn, later, condition)
+
+
+def _changed_condition(
+    insn: InstructionBase, later: InstructionBase, condition: Expr
+) -> KernelError:
+    text = to_text(condition.child if isinstance(condition, p.LogicalNot) else condition)
+    one, other = (str(each).partition("  {")[0] for each in (insn, later))
+    return KernelError(
+        message(
+            f"'{one}' changes what the condition of '{other}' reads",
+            because=f"'{text}' is read when each of the two runs",
+            hint=f"keep its value: <> kept = {text}, then 'if kept'",
+        )
+    )
+
+
+def _exclude_each_other(
+    one: InstructionBase, other: InstructionBase, written: frozenset[str]
+) -> bool:
+    """Tell whether a condition that does not read *written* holds for one of the two only."""
+    return any(
+        mine == p.LogicalNot(theirs) or theirs == p.LogicalNot(mine)
+        for mine in one.predicates
+        for theirs in other.predicates
+        if written.isdisjoint(variable_names(mine))
+    )
 
 
 def _statements(source: str) -> Iterator[tuple[int, str]]:

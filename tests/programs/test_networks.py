@@ -28,7 +28,7 @@ def butterflies() -> lp.TranslationUnit:
                 <> u = x[at] {{id=u, dep=load}}
                 <> v = root[p*({N // 2} >> s)]*x[at + span] {{id=v, dep=load}}
                 x[at] = u + v {{id=plus, dep=u:v}}
-                x[at + span] = u - v {{id=minus, dep=u:v}}
+                x[at + span] = u - v {{id=minus, dep=u:v:plus}}
             end
             out[b, o] = x[o] {{dep=plus:minus}}
         end
@@ -97,8 +97,8 @@ def transpositions() -> lp.TranslationUnit:
         for b, t, k
             <> low = min(a[b, k], a[b, k + 1]) {id=low, dep=*}
             <> high = max(a[b, k], a[b, k + 1]) {id=high, dep=*}
-            a[b, k] = low {dep=*low:high}
-            a[b, k + 1] = high {dep=*low:high}
+            a[b, k] = low {id=left, dep=*low:high}
+            a[b, k + 1] = high {dep=*left}
         end
         """,
         [double("a", "batches, n"), ...],
