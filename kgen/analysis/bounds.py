@@ -124,9 +124,7 @@ def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
     return unknown
 
 
-def unproved_axes(
-    kernel: LoopKernel, footprints: Footprints, access: Access
-) -> tuple[int, ...]:
+def unproved_axes(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[int, ...]:
     """Return the axes along which an access is not proved to be inside of its array."""
     shape = kernel.array_vars[access.array].shape
     if access.index is None or not isinstance(shape, tuple):

@@ -16,8 +16,8 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.functions import FunctionNames
-from kgen.targets.limits import DeviceLimits
 from kgen.targets.images import ImageFunctions
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need
 from kgen.targets.vector_types import Vectors
 

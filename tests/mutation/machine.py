@@ -28,7 +28,7 @@ ORDERS: Mapping[str, Order] = {
     "odd ones first": lambda items: items[1::2] + items[::2],
 }
 
-_FUNCTIONS = {"max": max, "min": min, "sqrt": math.sqrt}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"max": max, "min": min, "sqrt": math.sqrt}
 
 
 class _Values(EvaluationMapper[Any]):
@@ -47,9 +47,11 @@ class _Values(EvaluationMapper[Any]):
         index = tuple(self.rec(i) for i in expr.index_tuple)
         if any(math.isnan(i) for i in index):
             return math.nan
+        assert isinstance(expr.aggregate, p.Variable)
         return self.memory(expr.aggregate.name).get(tuple(map(int, index)), math.nan)
 
     def map_call(self, expr: p.Call) -> Any:
+        assert isinstance(expr.function, p.Variable)
         return _FUNCTIONS[expr.function.name](*(self.rec(x) for x in expr.parameters))
 
     def map_type_cast(self, expr: Any) -> Any:

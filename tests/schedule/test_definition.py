@@ -33,7 +33,7 @@ def code(text: str, temporary: str = "t", tags: str = "", **kwargs: Any) -> str:
         ("t[i] = a[i] {id=w, if=i != 7}\nout[j] = t[j] {dep=w}", r"j = 7, reads t\[7\]"),
         ("out[i] = t[i] {id=r, dep=*}\nt[i] = a[i] {dep=r, id=w}", r"i = \d+, reads t"),
         ("t[0] = t[0] + a[k % 16]", r"k = 0, reads t\[0\]"),
-        ("t[k] = a[k] {id=w, if=k < 16}\nout[k] = t[k + 1] {dep=w, if=k < 15}", r"k = \d+, reads t"),
+        ("t[k] = a[k] {id=w, if=k < 9}\nout[k] = t[k + 1] {dep=w, if=k < 8}", r"k = \d+, reads t"),
         ("t[k] = a[k] {id=w, if=k < 9}\nout[k] = t[k - 1] {dep=w, if=k < 9 and k > 0}", ""),
     ],
 )
