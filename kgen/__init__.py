@@ -130,6 +130,12 @@ from kgen.launches.linearize import (
 from kgen.launches.save import (
     save_and_reload_temporaries,
 )
+from kgen.performance import (
+    Device,
+    Roofline,
+    measure_device,
+    roofline,
+)
 from kgen.runtime.autotest import (
     auto_test_vs_ref,
 )
@@ -332,6 +338,7 @@ __all__ = [
     "CountGranularity",
     "CudaTarget",
     "DependencyCycleFound",
+    "Device",
     "DirectCallUncachedWarning",
     "ExecutableCTarget",
     "ExecutableCWithGNULibcTarget",
@@ -371,6 +378,7 @@ __all__ = [
     "ReductionIsNotTriangularError",
     "ReductionOperation",
     "Report",
+    "Roofline",
     "ScalarReductionOperation",
     "ScheduleError",
     "StaticValueFindingError",
@@ -459,6 +467,7 @@ __all__ = [
     "map_domain",
     "map_instructions",
     "match",
+    "measure_device",
     "memoize_on_disk",
     "options",
     "parse_reduction_op",
@@ -480,6 +489,7 @@ __all__ = [
     "rename_inames",
     "rename_inames_in_batch",
     "replace_instruction_ids",
+    "roofline",
     "save_and_reload_temporaries",
     "set_argument_order",
     "set_array_axis_names",

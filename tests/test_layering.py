@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "statistics": BELOW_RUNTIME,  # what it counts is prepared as code is
     "launches": BELOW_AST | {"ast", "targets"},
     "runtime": BELOW_RUNTIME,
+    "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
 }
 

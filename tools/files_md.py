@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "files.md"
 LAYERS = [
     *("errors.py", "ir", "analysis", "transforms", "schedule", "ast", "targets", "launches"),
-    *("statistics", "runtime", "tuning", "library", "cli"),
+    *("statistics", "runtime", "performance", "tuning", "library", "cli"),
 ]
 HEAD = """\
 # The files of kgen, one sentence each

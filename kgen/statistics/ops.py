@@ -26,7 +26,7 @@ from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
 
-__all__ = ["get_op_map"]
+__all__ = ["count_ops", "get_op_map"]
 
 
 def get_op_map(
@@ -57,16 +57,29 @@ def get_op_map(
     kernel = prepared_kernel(program, entrypoint)
     size = resolve_subgroup_size(kernel, subgroup_size)
     runs = Runs(kernel, size, redundant=count_redundant_work)
-    finder = _OpFinder(kernel, within_subscripts=count_within_subscripts, madds=count_madds)
+    return count_ops(
+        runs,
+        CountGranularity.SUBGROUP,
+        within_subscripts=count_within_subscripts,
+        madds=count_madds,
+    )
+
+
+def count_ops(
+    runs: Runs, granularity: str, *, within_subscripts: bool, madds: bool = False
+) -> ToCountPolynomialMap:
+    """Count the operations of a prepared kernel, by work-items, sub-groups or work-groups."""
+    kernel = runs.kernel
+    finder = _OpFinder(kernel, within_subscripts=within_subscripts, madds=madds)
     for insn in kernel.instructions:
         finder.look_into(insn)
     counts: dict[Op, Any] = {}
     for place, ops in finder.found.items():
-        often = runs.at(place, CountGranularity.SUBGROUP)
+        often = runs.at(place, granularity)
         for (dtype, name), number in ops.items():
             if not number:
                 continue
-            key = Op(dtype, name, CountGranularity.SUBGROUP, kernel.name)
+            key = Op(dtype, name, granularity, kernel.name)
             total = often * number if number != 1 else often
             counts[key] = sum_of(counts[key], total) if key in counts else total
     ordered = {key: counts[key] for key in sorted(counts, key=str)}

@@ -22,7 +22,7 @@ from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval
 
-__all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size"]
+__all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size", "with_unused_axes"]
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
@@ -112,14 +112,11 @@ class Runs:
             for tag in self.kernel.iname_tags_of_type(name, LocalInameTag)
         }
         if self.redundant:
-            for number, size in enumerate(self.kernel.grid.locals):
-                if number not in axes:
-                    axes[number] = f"l{number}"
-                    domain = _with_range(domain, axes[number], size)
+            domain = with_unused_axes(domain, axes, self.kernel.grid.locals)
         if granularity != CountGranularity.WORKITEM:
             domain = self._by_group(domain, axes, granularity)
         counted = self._aligned(count(domain))
-        return counted * self._unused_groups(inames) if self.redundant else counted
+        return counted * self.unused_groups(inames) if self.redundant else counted
 
     def _by_group(self, domain: Set, axes: Mapping[int, str], granularity: str) -> Set:
         """Replace the work-items of a domain by their sub-groups, or by their group.
@@ -143,7 +140,7 @@ class Runs:
         same = pw_aff_from_expr(space, p.Variable("subgroup")).eq_set(whole)
         return _without(domain.intersect(same), axes.values())
 
-    def _unused_groups(self, inames: tuple[str, ...]) -> Count:
+    def unused_groups(self, inames: tuple[str, ...]) -> Count:
         """Return how many work-groups there are along the axes that *inames* do not use."""
         used = {
             tag for name in inames for tag in self.kernel.iname_tags_of_type(name, GroupInameTag)
@@ -229,12 +226,16 @@ def _space(kernel: LoopKernel) -> isl.Space:
     return space
 
 
-def _with_range(domain: Set, name: str, size: int) -> Set:
-    """Add a dimension from 0 to *size*."""
-    at = domain.dim(_SET)
-    domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, name)
-    domain = domain.lower_bound_val(_SET, at, isl_int(0))
-    return domain.upper_bound_val(_SET, at, isl_int(size - 1))
+def with_unused_axes(domain: Set, axes: dict[int, str], sizes: Iterable[int]) -> Set:
+    """Add to a domain, and to the names of *axes*, the local axes that are not among these."""
+    for number, size in enumerate(sizes):
+        if number not in axes:
+            axes[number] = f"l{number}"
+            at = domain.dim(_SET)
+            domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, axes[number])
+            domain = domain.lower_bound_val(_SET, at, isl_int(0))
+            domain = domain.upper_bound_val(_SET, at, isl_int(size - 1))
+    return domain
 
 
 def _without(domain: Set, names: Iterable[str]) -> Set:

@@ -1,0 +1,34 @@
+"""What a device can do at most."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+__all__ = ["Device"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """The limits of a device: measured by :func:`measure_device`, or as a user knows them.
+
+    ``bandwidth`` and ``cache_bandwidth`` are in bytes per second: of the memory, and of what
+    keeps data that is used again near; ``flops`` are operations per second by type.
+    """
+
+    name: str
+    bandwidth: float
+    cache_bandwidth: float
+    flops: Mapping[str, float] = field(default_factory=dict)
+    #: seconds that a call takes which does nothing
+    overhead: float = 0.0
+
+    def to_json(self) -> str:
+        """Return the limits as JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Device:
+        """Read what :meth:`to_json` wrote."""
+        return cls(**json.loads(text))

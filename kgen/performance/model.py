@@ -1,0 +1,280 @@
+"""The roofline of one kernel: its work by level, and the time that its device needs for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kgen.analysis.access import collect_accesses
+from kgen.errors import KernelError, message
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+from kgen.performance.device import Device
+from kgen.performance.occupancy import Occupancy, find_occupancy
+from kgen.performance.peaks import measure_device
+from kgen.performance.timing import seconds_of
+from kgen.statistics.countmap import ToCountMap
+from kgen.statistics.descriptors import CountGranularity
+from kgen.statistics.footprint import gather_access_footprint_bytes
+from kgen.statistics.interval import Interval
+from kgen.statistics.memory import memory_of
+from kgen.statistics.ops import count_ops
+from kgen.statistics.programs import prepared_kernel
+from kgen.statistics.runs import Runs, resolve_subgroup_size
+from kgen.statistics.sectors import SECTOR, count_bank_passes, count_sectors, evaluated
+from kgen.statistics.sync import get_synchronization_map
+
+__all__ = ["Roofline", "roofline"]
+
+#: Operations on floating-point numbers that count as one each, ``madd`` as two.
+_FLOPS = {"add": 1, "mul": 1, "div": 1, "pow": 1, "maxmin": 1, "madd": 2}
+_COMPLEX_FLOPS = {"add": 2, "mul": 6, "div": 11, "pow": 11, "maxmin": 2, "madd": 8}
+_BANK_PASS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roofline:
+    """What a kernel does in one call, and how long its device takes.
+
+    Numbers that depend on data are the largest that they can be, and listed in ``uncertain``.
+    Bytes are those of global memory ``issued`` by work-items, moved in ``sectors``, and of the
+    ``footprint``, which is what no cache can spare; and of local memory.
+    """
+
+    kernel_name: str
+    params: Mapping[str, int]
+    flops: Mapping[str, int]
+    other_ops: Mapping[str, int]
+    bytes: Mapping[str, int]
+    barriers: int
+    launches: int
+    occupancy: Occupancy | None
+    device: Device
+    measured_s: float | None = None
+    uncertain: tuple[str, ...] = ()
+    #: seconds that each level takes at the least
+    times_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def intensity(self) -> float:
+        """Operations on floating-point numbers for each byte of the footprint."""
+        return sum(self.flops.values()) / max(1, self.bytes["footprint"])
+
+    @property
+    def limit(self) -> str:
+        """The level that takes longest."""
+        return max(self.times_s, key=lambda level: self.times_s[level])
+
+    @property
+    def predicted_s(self) -> float:
+        """The time by the slowest level, and of the calls themselves."""
+        return max(self.times_s[self.limit], self.launches * self.device.overhead)
+
+    @property
+    def achieved(self) -> float | None:
+        """The predicted part of the time that was measured: 1 is all that the device has."""
+        return None if self.measured_s is None else self.predicted_s / self.measured_s
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        derived = {
+            "intensity": self.intensity,
+            "limit": self.limit,
+            "predicted_s": self.predicted_s,
+            "achieved": self.achieved,
+        }
+        return json.dumps({**asdict(self), **derived}, sort_keys=True)
+
+    def __str__(self) -> str:
+        rows = [("kernel", self.kernel_name), ("device", self.device.name)]
+        rows += [(name, str(value)) for name, value in self.params.items()]
+        rows += [(f"{dtype} operations", f"{n:,}") for dtype, n in self.flops.items()]
+        rows += [(f"{name} operations", f"{n:,}") for name, n in self.other_ops.items()]
+        rows += [(f"{level} bytes", f"{n:,}") for level, n in self.bytes.items()]
+        rows += [
+            ("operations per byte", f"{self.intensity:.3g}"),
+            ("barriers per work-item", f"{self.barriers:,}"),
+            ("launches", str(self.launches)),
+        ]
+        if self.occupancy is not None:
+            rows.append(("occupancy", str(self.occupancy)))
+        rows += [(f"time of {level}", _shown(t)) for level, t in self.times_s.items()]
+        rows.append(("predicted time", f"{_shown(self.predicted_s)}, by {self.limit}"))
+        if self.measured_s is not None:
+            rows.append(("measured time", _shown(self.measured_s)))
+            rows.append(("achieved", f"{100 * (self.achieved or 0):.0f} %"))
+        rows += [("at most", reason) for reason in self.uncertain]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
+
+
+def _shown(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"
+
+
+def roofline(
+    program: TranslationUnit,
+    params: Mapping[str, int],
+    device: Any = None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    entrypoint: str | None = None,
+) -> Roofline:
+    """Compare what a kernel does with what its device can do.
+
+    *params* are the values of its sizes, and of the trip counts that are data (``n_j``).
+    *device* is an OpenCL queue; ``None`` for CUDA, in the current context, and for C on the
+    host; these are measured once (:func:`measure_device`). Or it is a :class:`Device`, and
+    nothing runs. With *arguments*, those of a call, the kernel is timed.
+
+    ::
+
+        print(lp.roofline(knl, {"n": 4096}, queue, {"a": a_dev, "out": out_dev}))
+
+    Raises :class:`KernelError` where a count needs a parameter that *params* lacks.
+    """
+    kernel = prepared_kernel(program, entrypoint)
+    target = kernel.target
+    leading: tuple[Any, ...] = ()
+    if isinstance(device, Device):
+        peaks = device
+    else:
+        leading = () if device is None else (device,)
+        peaks = measure_device(target, device)
+    numbers = _Numbers(kernel, params)
+    flops, other = numbers.operations()
+    moved = numbers.bytes()
+    syncs = numbers.map(get_synchronization_map(kernel)).group_by("kind")
+    by_kind = {key.kind: count for key, count in syncs.items()}
+    measured = None
+    if arguments is not None:
+        if isinstance(device, Device):
+            raise KernelError(
+                message(
+                    "a kernel that is timed needs its device, not a description of it",
+                    kernel=kernel.name,
+                    hint="pass the queue of OpenCL as device, or None on the host and for CUDA",
+                )
+            )
+        given = dict(arguments)
+        measured = seconds_of(lambda: program(*leading, **given))
+    return Roofline(
+        kernel_name=kernel.name,
+        params=dict(params),
+        flops=flops,
+        other_ops=other,
+        bytes=moved,
+        barriers=by_kind.get("barrier_local", 0),
+        launches=by_kind.get("kernel_launch", 0),
+        occupancy=find_occupancy(kernel),
+        device=peaks,
+        measured_s=measured,
+        uncertain=tuple(dict.fromkeys(numbers.reasons)),
+        times_s=_times(flops, moved, peaks, kernel),
+    )
+
+
+def _times(
+    flops: Mapping[str, int], moved: Mapping[str, int], device: Device, kernel: LoopKernel
+) -> dict[str, float]:
+    times = {"memory": moved["footprint"] / device.bandwidth}
+    if "sectors" in moved:
+        times["caches"] = moved["sectors"] / device.cache_bandwidth
+    seconds = 0.0
+    for dtype, number in flops.items():
+        peak = device.flops.get(dtype)
+        if peak is None:
+            raise KernelError(
+                message(
+                    f"how many operations on {dtype} the device does is not known",
+                    kernel=kernel.name,
+                    hint=f"Device(..., flops={{'{dtype}': 1e12}})",
+                )
+            )
+        seconds += number / peak
+    times["arithmetic"] = seconds
+    return times
+
+
+class _Numbers:
+    """Evaluates counts, the largest where they are intervals, and keeps the reasons."""
+
+    def __init__(self, kernel: LoopKernel, params: Mapping[str, int]) -> None:
+        self.kernel = kernel
+        self.params = params
+        self.size = resolve_subgroup_size(kernel, "guess")
+        self.reasons: list[str] = []
+
+    def number(self, value: Any) -> int:
+        """Return a number, or the upper bound of an interval."""
+        if isinstance(value, Interval):
+            self.reasons += value.reasons
+            return int(value.high)
+        return int(value)
+
+    def map(self, counts: Any) -> ToCountMap:
+        """Evaluate a map of counts."""
+        return ToCountMap(
+            {
+                key: self.number(evaluated(count, self.params, self.kernel))
+                for key, count in counts.items()
+            }
+        )
+
+    def operations(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the operations on floating-point numbers by type, and others by name."""
+        runs = Runs(self.kernel, self.size, redundant=True)
+        counts = count_ops(runs, CountGranularity.WORKITEM, within_subscripts=False)
+        flops: dict[str, int] = {}
+        other: dict[str, int] = {}
+        for key, count in self.map(counts).items():
+            dtype = None if key.dtype is None else key.dtype.numpy_dtype
+            if key.name in _FLOPS and dtype is not None and dtype.kind in "fc":
+                real = np.zeros(0, dtype).real.dtype.name
+                each = (_COMPLEX_FLOPS if dtype.kind == "c" else _FLOPS)[key.name]
+                flops[real] = flops.get(real, 0) + each * count
+            elif key.name.startswith(("func:", "unknown:")):
+                other[key.name] = other.get(key.name, 0) + count
+        return flops, other
+
+    def _issued(self) -> int:
+        """Return the bytes that work-items load from and store in global arrays."""
+        runs = Runs(self.kernel, self.size, redundant=True)
+        total = 0
+        for access in collect_accesses(self.kernel):
+            if memory_of(self.kernel, access.array) == "global":
+                items = runs.at(access.place, CountGranularity.WORKITEM)
+                size = self.kernel.array_vars[access.array].dtype.itemsize
+                total += size * self.number(evaluated(items, self.params, self.kernel))
+        return total
+
+    def _footprint(self) -> int:
+        try:
+            found = gather_access_footprint_bytes(self.kernel)
+        except KernelError as err:
+            self.reasons.append(f"the footprint leaves out what is data: {err}".splitlines()[0])
+            found = gather_access_footprint_bytes(self.kernel, ignore_uncountable=True)
+        counts = (evaluated(count, self.params, self.kernel) for count in found.values())
+        return sum(self.number(count) for count in counts)
+
+    def bytes(self) -> dict[str, int]:
+        """Return the bytes that are moved, by level."""
+        kernel = self.kernel
+        result = {"issued": self._issued(), "footprint": self._footprint()}
+        if kernel.axes and getattr(kernel.target, "has_hardware_axes", True):
+            sectors = count_sectors(kernel, self.params, self.size)
+            passes = count_bank_passes(kernel, self.params, self.size)
+            result["sectors"] = SECTOR * sum(self.number(t.units) for t in sectors)
+            if passes:
+                result["local"] = _BANK_PASS * sum(self.number(t.units) for t in passes)
+                result["local without conflicts"] = _BANK_PASS * sum(
+                    self.number(t.requests) for t in passes
+                )
+        return result

@@ -1,0 +1,153 @@
+"""The limits of a device, measured once by kernels of kgen's own, and kept on disk."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kgen.frontend import make_kernel
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
+from kgen.performance.device import Device
+from kgen.performance.timing import seconds_of
+from kgen.runtime.cache import content_key, process_caches
+from kgen.transforms.data import add_dtypes
+from kgen.transforms.split import split_iname
+from kgen.transforms.tag import tag_inames
+
+__all__ = ["measure_device"]
+
+_GROUP = 256
+#: Independent chains of multiplications and additions in each work-item.
+_CHAINS = 8
+_TYPES = ("float32", "float64")
+
+
+def measure_device(
+    target: TargetBase, queue: Any = None, *, scale: float = 1.0, again: bool = False
+) -> Device:
+    """Measure the limits of a device with kernels for *target*, or read them from disk.
+
+    *queue*: that of OpenCL; CUDA runs in the current context, C on the host. The arrays have
+    128 MiB times *scale*; a cache keeps a sixteenth of that. *again*: measure in any case.
+    """
+    leading = () if queue is None else (queue,)
+    name = _device_name(_on_axes(_fill("float32"), target), leading)
+    disk = process_caches.disk
+    key = content_key("roofline device", name, type(target).__name__, str(scale))
+    kept = None if again else disk.load(key)
+    if kept is not None:
+        return Device.from_json(kept.decode())
+    bandwidth = _bandwidth(target, leading, int(scale * (1 << 25)))
+    near = _bandwidth(target, leading, int(scale * (1 << 17)))  # quick calls: where they are cheap
+    near = max(near, _cache_bandwidth(target, leading, int(scale * (1 << 21))))
+    device = Device(
+        name=name,
+        bandwidth=bandwidth,
+        cache_bandwidth=max(bandwidth, near),
+        flops={dtype: _flops(target, leading, dtype, int(scale * (1 << 18))) for dtype in _TYPES},
+        overhead=_overhead(target, leading),
+    )
+    disk.store(key, device.to_json().encode())
+    return device
+
+
+def _device_name(unit: TranslationUnit, leading: tuple[Any, ...]) -> str:
+    """Return the name of the device that runs a program, and of its driver."""
+    if leading:
+        device = leading[0].device
+        return f"{device.name.strip()} ({device.platform.name}, {device.driver_version})"
+    context = getattr(unit.executor(), "context", None)
+    if context is not None:
+        return f"{context.get_device().name()} (CUDA)"
+    return f"{platform.processor() or platform.machine()} (host {platform.node()})"
+
+
+def _on_axes(unit: TranslationUnit, target: TargetBase) -> TranslationUnit:
+    """Spread the loop over ``i`` over work-groups."""
+    unit = unit.copy(target=target)
+    return split_iname(unit, "i", _GROUP, outer_tag="g.0", inner_tag="l.0")
+
+
+def _fill(dtype: str, rows: int | None = None) -> TranslationUnit:
+    domain = (
+        "{ [i]: 0 <= i < n }" if rows is None else f"{{ [k, i]: 0 <= k < {rows} and 0 <= i < n }}"
+    )
+    place = "out[i]" if rows is None else "out[k, i]"
+    unit = make_kernel(domain, f"{place} = 1", assumptions=_SIZES, name="fill")
+    return add_dtypes(unit, {"out": np.dtype(dtype)})
+
+
+_SIZES = "1 <= n < 2000000000"
+
+
+def _filled(
+    target: TargetBase, leading: tuple[Any, ...], dtype: str, size: int, rows: int | None = None
+) -> Any:
+    """Make an array on the device: a vector, or *rows* of them."""
+    options = {} if _is_host(target) else {"out_host": False}
+    _, (out,) = _on_axes(_fill(dtype, rows), target)(*leading, n=size, **options)
+    return out
+
+
+def _quickest(call: Callable[[], Any]) -> float:
+    return seconds_of(call, choose=min)
+
+
+def _is_host(target: TargetBase) -> bool:
+    return not getattr(target, "has_hardware_axes", True)
+
+
+def _bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
+    """Return the bytes per second of a copy, those that are read and those that are written."""
+    unit = make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i]", assumptions=_SIZES, name="copy")
+    unit = _on_axes(add_dtypes(unit, {"a": np.float32}), target)
+    a, out = (_filled(target, leading, "float32", size) for _ in range(2))
+    return 8 * size / _quickest(lambda: unit(*leading, a=a, out=out))
+
+
+def _cache_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
+    """Return the bytes per second of reading a small array again and again."""
+    rows, repeats = 64, 16
+    unit = make_kernel(
+        f"{{ [i, r, k]: 0 <= i < n and 0 <= r < {repeats} and 0 <= k < {rows} }}",
+        "out[r, i] = sum(k, a[k, i])",
+        assumptions=_SIZES,
+        name="reread",
+    )
+    unit = tag_inames(_on_axes(add_dtypes(unit, {"a": np.float32}), target), {"r": "g.1"})
+    columns = max(_GROUP, size // rows)
+    a = _filled(target, leading, "float32", columns, rows)
+    out = _filled(target, leading, "float32", columns, repeats)
+    return 4 * rows * columns * repeats / _quickest(lambda: unit(*leading, a=a, out=out))
+
+
+def _flops(target: TargetBase, leading: tuple[Any, ...], dtype: str, size: int) -> float:
+    """Return how many multiplications and additions there are in a second."""
+    steps = 512
+    chains = range(_CHAINS)
+    lines = ["<> x = a[i] {id=load}"]
+    lines += [f"<> c{k} = x + {k} {{id=first{k}, dep=load}}" for k in chains]
+    lines += [f"c{k} = c{k}*x + {k + 1} {{id=step{k}, dep=first{k}, inames=i:t}}" for k in chains]
+    total = " + ".join(f"c{k}" for k in chains)
+    lines.append(f"out[i] = {total} {{dep=step*}}")
+    unit = make_kernel(
+        f"{{ [i, t]: 0 <= i < n and 0 <= t < {steps} }}",
+        "\n".join(lines),
+        assumptions=_SIZES,
+        name="chains",
+    )
+    unit = _on_axes(add_dtypes(unit, {"a": np.dtype(dtype)}), target)
+    size = max(_GROUP, size // 64) if _is_host(target) else size
+    a, out = (_filled(target, leading, dtype, size) for _ in range(2))
+    return 2 * _CHAINS * steps * size / _quickest(lambda: unit(*leading, a=a, out=out))
+
+
+def _overhead(target: TargetBase, leading: tuple[Any, ...]) -> float:
+    """Return the seconds of a call that does next to nothing."""
+    unit = _on_axes(_fill("float32"), target)
+    out = _filled(target, leading, "float32", _GROUP)
+    return _quickest(lambda: unit(*leading, out=out))

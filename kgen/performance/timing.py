@@ -1,0 +1,44 @@
+"""How long calls of kernels take on their devices."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["seconds_of", "settle"]
+
+
+def settle(event: Any) -> None:
+    """Wait for what a call returned: an event of OpenCL or CUDA, or nothing on the host."""
+    wait = getattr(event, "wait", None) or getattr(event, "synchronize", None)
+    if wait is not None:
+        wait()
+
+
+def seconds_of(
+    call: Callable[[], Any],
+    *,
+    at_least: float = 0.02,
+    rounds: int = 5,
+    choose: Callable[[list[float]], float] = statistics.median,
+) -> float:
+    """Return the time of one call, which returns its event first: the median of some rounds.
+
+    In a round there are as many calls in a row as take *at_least* that many seconds, so that
+    what the host does for one goes on while the device runs another.
+    """
+
+    def run(number: int) -> float:
+        start = time.perf_counter()
+        for _ in range(number):
+            event, _ = call()
+        settle(event)
+        return time.perf_counter() - start
+
+    run(1)
+    number = 1
+    while (taken := run(number)) < at_least and number < 1 << 16:
+        number = max(2 * number, min(1 << 16, int(number * at_least / max(taken, 1e-9))))
+    return choose([run(number) / number for _ in range(rounds)])

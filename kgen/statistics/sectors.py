@@ -1,0 +1,238 @@
+"""What the memory system moves: sectors of global memory per warp, conflicts of local banks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.footprints import Footprints
+from kgen.errors import ExpressionToAffineConversionError, KernelError, message
+from kgen.ir.affine import simplify
+from kgen.ir.domain import Set, isl_int, param_names
+from kgen.ir.expr import Expr, substitute
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.tags import LocalInameTag
+from kgen.statistics.count import count
+from kgen.statistics.descriptors import CountGranularity
+from kgen.statistics.interval import Interval
+from kgen.statistics.memory import memory_of, steps_of
+from kgen.statistics.runs import Runs, with_unused_axes
+
+__all__ = ["SECTOR", "Traffic", "count_bank_passes", "count_sectors", "evaluated"]
+
+#: The bytes that global memory is moved in.
+SECTOR = 32
+_BANKS, _BANK_BYTES = 32, 4
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one access of an instruction costs in all of a call.
+
+    ``requests``: how often a warp does it; ``units``: the sectors, or passes over the banks,
+    that this takes.
+    """
+
+    insn_id: str
+    array: str
+    direction: str
+    requests: Any
+    units: Any
+
+
+def count_sectors(
+    kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int = 32
+) -> tuple[Traffic, ...]:
+    """Count the sectors of global memory that each access of a prepared kernel moves.
+
+    Each time that a warp does an access, the distinct sectors that its work-items touch count:
+    exactly, from the access relation, for the sizes *params*. Arrays begin with a sector. Where
+    subscripts are data, the number is an interval: from one sector to one for each work-item.
+    """
+    counter = _SectorCounter(kernel, params, subgroup_size)
+    return tuple(counter.of(access) for access in _distinct(kernel, "global"))
+
+
+def _distinct(kernel: LoopKernel, memory: str) -> tuple[Access, ...]:
+    """Return the accesses to a memory; what an instruction loads twice, a compiler loads once."""
+    found = (a for a in collect_accesses(kernel) if memory_of(kernel, a.array) == memory)
+    return tuple({(a.insn_id, a.array, a.index, a.is_write, a.place): a for a in found}.values())
+
+
+class _SectorCounter:
+    """Counts sectors; accesses that are alike, once."""
+
+    def __init__(self, kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int) -> None:
+        self.kernel = kernel
+        self.params = params
+        self.size = subgroup_size
+        self.footprints = Footprints.of(kernel)
+        self.runs = Runs(kernel, subgroup_size, redundant=True)
+        self._known: dict[Any, Any] = {}
+
+    def of(self, access: Access) -> Traffic:
+        """Count what one access moves."""
+        requests = self._number(self.runs.at(access.place, CountGranularity.SUBGROUP))
+        key = (access.place, access.array, access.index)
+        if key not in self._known:
+            self._known[key] = self._sectors(access, requests)
+        direction = "store" if access.is_write else "load"
+        return Traffic(access.insn_id, access.array, direction, requests, self._known[key])
+
+    def _number(self, counted: Any) -> Any:
+        return evaluated(counted, self.params, self.kernel)
+
+    def _sectors(self, access: Access, requests: Any) -> Any:
+        relation = self._touched(access)
+        if relation is None:
+            at_most = self._number(self.runs.at(access.place, CountGranularity.WORKITEM))
+            low = requests.low if isinstance(requests, Interval) else requests
+            high = at_most.high if isinstance(at_most, Interval) else at_most
+            return Interval(low, high, (f"which elements '{access}' touches is data",))
+        groups = self._number(self.runs.unused_groups(access.place.inames))
+        return self._number(count(relation)) * groups
+
+    def _touched(self, access: Access) -> Set | None:
+        """Return ``{ [loops outside of a warp, warp, sector] }``; ``None`` where it is data."""
+        kernel = self.kernel
+        domain, exact = self.footprints.domain(access.place)
+        array = kernel.array_vars[access.array]
+        if access.index is None or not exact:
+            return None
+        index = p.Sum(
+            tuple(
+                p.Product((axis, stride))
+                for axis, stride in zip(access.index, array.fixed_strides, strict=True)
+            )
+        )
+        itemsize = array.dtype.itemsize
+        values = {name: self.params[name] for name in self.params if name not in kernel.inames}
+        offset = simplify(substitute(p.Product((itemsize, index)), values))
+        domain = _fixed(domain, self.params)
+        lids = {
+            tag.axis: name
+            for name in access.place.inames
+            for tag in kernel.iname_tags_of_type(name, LocalInameTag)
+        }
+        sizes = kernel.grid.locals
+        domain = with_unused_axes(domain, lids, sizes)
+        terms = (
+            p.Product((prod(sizes[:axis]), p.Sum((p.Variable(name), _minus(kernel, name)))))
+            for axis, name in sorted(lids.items())
+        )
+        domain = _with_floor(domain, "warp", p.Sum((0, *terms)), self.size)
+        try:
+            domain = _with_floor(domain, "sector", offset, SECTOR)
+        except ExpressionToAffineConversionError:
+            return None
+        for name in lids.values():
+            domain = domain.project_out(_SET, domain.find_dim_by_name(_SET, name), 1)
+        return domain
+
+
+def _minus(kernel: LoopKernel, iname: str) -> Expr:
+    return p.Product((-1, kernel.axes[iname].first)) if iname in kernel.axes else 0
+
+
+def _fixed(domain: Set, params: Mapping[str, int]) -> Set:
+    for name in param_names(domain):
+        if name in params:
+            at = domain.find_dim_by_name(_PARAM, name)
+            domain = domain.fix_val(_PARAM, at, isl_int(int(params[name])))
+    return domain
+
+
+def _with_floor(domain: Set, name: str, expr: Expr, divisor: int) -> Set:
+    """Add a dimension that is ``floor(expr / divisor)``."""
+    at = domain.dim(_SET)
+    domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, name)
+    value = pw_aff_from_expr(domain.get_space(), expr)
+    whole = value.scale_down_val(isl_int(divisor)).floor()
+    return domain.intersect(pw_aff_from_expr(domain.get_space(), p.Variable(name)).eq_set(whole))
+
+
+def evaluated(counted: Any, params: Mapping[str, int], kernel: LoopKernel) -> Any:
+    """Return the number, or the interval of numbers, that a count is for some parameters.
+
+    Raises :class:`KernelError` for a parameter that has no value.
+    """
+    try:
+        return counted.eval_with_dict(params)
+    except KeyError as err:
+        raise KernelError(
+            message(
+                f"the count depends on {err}, which has no value",
+                kernel=kernel.name,
+                hint="give it among the parameters: {'n': 1024, ...}",
+            )
+        ) from None
+
+
+# -- local memory ---------------------------------------------------------------------------
+
+
+def count_bank_passes(
+    kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int = 32
+) -> tuple[Traffic, ...]:
+    """Count how often the accesses of a prepared kernel go over the banks of local memory.
+
+    A warp needs one pass, and another one for each further word that its work-items want from
+    the same of the 32 banks of four bytes. Where a step is not a number, an access takes from
+    one to as many passes as a warp has work-items.
+    """
+    runs = Runs(kernel, subgroup_size, redundant=True)
+    found = []
+    for access in _distinct(kernel, "local"):
+        counted = runs.at(access.place, CountGranularity.SUBGROUP)
+        requests = evaluated(counted, params, kernel)
+        passes = _passes(kernel, access, params, subgroup_size)
+        if passes is None:
+            reason = f"how '{access}' steps through banks is not known"
+            units: Any = Interval(1, subgroup_size, (reason,)) * requests
+        else:
+            units = requests * passes
+        direction = "store" if access.is_write else "load"
+        found.append(Traffic(access.insn_id, access.array, direction, requests, units))
+    return tuple(found)
+
+
+def _passes(
+    kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
+) -> int | None:
+    """Return how many passes a full warp needs: that does not depend on where it begins."""
+    steps: dict[int, int] = {}
+    for iname in access.place.inames:
+        for tag in kernel.iname_tags_of_type(iname, LocalInameTag):
+            step = steps_of(kernel, access, iname)
+            step = None if step is None else simplify(step, dict(params))
+            if not isinstance(step, int | np.integer):
+                return None
+            steps[tag.axis] = int(step)
+    itemsize = kernel.array_vars[access.array].dtype.itemsize
+    lanes = [
+        sum(steps.get(axis, 0) * index for axis, index in enumerate(reversed(point)))
+        for point in product(*(range(size) for size in reversed(kernel.grid.locals)))
+    ][:subgroup_size]
+    # wider elements go half a warp, or a quarter, at a time
+    at_once = max(1, len(lanes) * _BANK_BYTES // max(itemsize, _BANK_BYTES))
+    passes = 0
+    for start in range(0, len(lanes), at_once):
+        words: dict[int, set[int]] = {}
+        for lane in lanes[start : start + at_once]:
+            first, end = lane * itemsize // _BANK_BYTES, -(-(lane + 1) * itemsize // _BANK_BYTES)
+            for word in range(first, end):
+                words.setdefault(word % _BANKS, set()).add(word)
+        passes += max((len(wanted) for wanted in words.values()), default=1)
+    return passes
