@@ -6,7 +6,7 @@ from typing import cast
 
 import pyopencl as cl
 
-from kgen.errors import CompilationError, message
+from kgen.errors import CodegenError, CompilationError, message
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import refuse_group_size
 from kgen.runtime.toolchain import keep_source
@@ -82,3 +82,18 @@ def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -
     query = cl.kernel_work_group_info.WORK_GROUP_SIZE
     limits = [kernel.get_work_group_info(query, device) for device in context.devices]
     refuse_group_size(launch, max(cast("list[int]", limits)))
+    rooms = [
+        (kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device), device)
+        for device in context.devices
+    ]
+    if all(used > device.local_mem_size for used, device in rooms):
+        used, device = rooms[0]
+        raise CodegenError(
+            message(
+                f"a work-group uses {used} bytes of local memory, and the device has no room for "
+                "that",
+                kernel=launch.function,
+                because=f"device '{device.name}' has {device.local_mem_size} bytes",
+                hint="make the tiles smaller, or prefetch fewer arrays",
+            )
+        )
