@@ -169,15 +169,17 @@ class _Expander:
             if (4*i < n) a; if (4*i + 1 < n) b;  =>  if (4*i + 1 < n) { a; b; } else if (4*i < n) a;
         """
         guards = [guard for guard, _ in copies if guard is not True]
-        if not guards:
-            return _guarded(copies)
-        last = guards[-1]
-        if not self._all_follow(last, guards):
+        for strictest in guards[-1:] + guards[:1]:
+            if self._all_follow(strictest, guards):
+                break
+        else:
             return _guarded(copies)
         together = Block(tuple(node for _, node in copies))
-        if guards[0] is copies[0][0] and self._all_follow(guards[0], [last]):
+        is_shared = len(guards) == len(copies)
+        if is_shared and all(self._all_follow(guard, [strictest]) for guard in guards):
             return If(guards[0], together)
-        return If(last, together, _guarded(copies[:-1] if copies[-1][0] is last else copies))
+        rest = [copy for copy in copies if copy[0] is not strictest]
+        return If(strictest, together, _guarded(rest) if rest else None)
 
     def _all_follow(self, condition: Expr, guards: list[Expr]) -> bool:
         known = self.facts.with_(_without_trunc(condition))

@@ -24,6 +24,7 @@ from kgen.ast.nodes import (
 )
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import Expr
+from kgen.ir.tags import VectorizeTag
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.declarations import Placement, declare_at_top, needs_braces, place
@@ -183,6 +184,9 @@ class _DeviceEmitter(BodyEmitter):
         super().__init__(writer)
         self.placement = placement
         self.runs = 0
+        self.has_vectors = writer.target.vectors is not None and any(
+            self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
+        )
 
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the declarations at the top and the statements below."""
@@ -204,6 +208,8 @@ class _DeviceEmitter(BodyEmitter):
 
     def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
         """Append the lanes of a vector."""
+        if not self.has_vectors:
+            return 0
         lanes = lanes_at(self.kernel, nodes, at)
         if lanes is None or self.runs in self.placement.first:
             return 0

@@ -46,13 +46,14 @@ def lanes_at(kernel: LoopKernel, nodes: Sequence[Node], at: int) -> Lanes | None
         return None
     for iname in sorted(insn.within_inames & first.values.keys()):
         if kernel.has_tag(iname, VectorizeTag):
-            runs = [first, *_lanes_behind(first, nodes[at + 1 :], iname)]
+            runs = [first, *_lanes_behind(first, nodes, at, iname)]
             return Lanes(insn, iname, tuple(run.values for run in runs)) if len(runs) > 1 else None
     return None
 
 
-def _lanes_behind(first: Run, nodes: Sequence[Node], iname: str) -> Iterator[Run]:
-    for lane, node in enumerate(nodes, start=1):
+def _lanes_behind(first: Run, nodes: Sequence[Node], at: int, iname: str) -> Iterator[Run]:
+    for lane in range(1, len(nodes) - at):
+        node = nodes[at + lane]
         if not isinstance(node, Run) or node.insn_id != first.insn_id:
             return
         others = first.values.keys() - {iname}

@@ -224,3 +224,20 @@ def test_local_memory_is_accessed_in_vectors_where_it_is_aligned(opencl_queue: A
         assert text.count("*(__local float4 const *) &t[") == loads
         a = np.arange(160, dtype=np.float32).reshape(5, 32)
         np.testing.assert_array_equal(knl(opencl_queue, a=a)[1][0], 3 * a)
+
+
+@pytest.mark.parametrize(("first", "stop"), [(3, 6), (0, 5), (3, 7), (4, 8), (5, 6)])
+@pytest.mark.parametrize("tag", ["vec", "unr"])
+def test_loops_that_begin_or_end_inside_of_a_vector(first: int, stop: int, tag: str) -> None:
+    knl = lp.make_kernel(
+        f"{{ [i]: {first} <= i < {stop} }}",
+        "out[i] = 2*a[i]",
+        [lp.GlobalArg("a, out", np.float32, shape=(8,))],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 2, inner_tag=tag, slabs=(1, 1))
+    a, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    knl(a=a, out=out)
+    wanted = np.zeros(8, np.float32)
+    wanted[first:stop] = 2 * a[first:stop]
+    np.testing.assert_array_equal(out, wanted)
