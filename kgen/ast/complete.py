@@ -2,7 +2,8 @@
 
 Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), isl 0.28 can
 take a loop for a single trip and leave iterations out; the schedule that it reports for its
-leaves shows that. And a stride that many loops share costs it seconds.
+leaves shows that. A stride that many loops share costs it seconds, and there are
+slabs of slabs for which it fails.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kgen.ir.domain import Set, to_named
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
+from kgen.schedule.tree import Bind, Loop, Node, Sequence
 
 __all__ = ["build_ast"]
 
@@ -31,8 +33,18 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     """Ask isl for the code of a nest; return it with the nest that it is for.
 
     Where isl leaves instances out, the statements of that nest have a wider domain without
-    strides, and a guard.
+    strides, and a guard. Where it finds no code with slabs apart, they are not.
     """
+    try:
+        return _build(kernel, nest)
+    except isl.Error:
+        plain = _without_slabs(nest)
+        if plain == nest:
+            raise
+        return _build(kernel, plain)
+
+
+def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     context = kernel.assumptions.intersect(nest.context)
     if nest.axes:
         nest = _in_context(nest, context)
@@ -64,6 +76,24 @@ def _in_context(nest: Nest, context: Set) -> Nest:
         dataclasses.replace(s, domain=s.domain.gist_params(context)) for s in nest.statements
     )
     return dataclasses.replace(nest, statements=statements)
+
+
+def _without_slabs(nest: Nest) -> Nest:
+    """Leave the first and last iterations of loops among the others."""
+
+    def plain(node: Node) -> Node:
+        match node:
+            case Loop():
+                return dataclasses.replace(node, body=plain(node.body), slabs=(0, 0))
+            case Bind():
+                return dataclasses.replace(node, body=plain(node.body))
+            case Sequence():
+                return Sequence(tuple(map(plain, node.children)))
+            case _:
+                return node
+
+    loops = tuple(dataclasses.replace(loop, slabs=(0, 0)) for loop in nest.loops)
+    return dataclasses.replace(nest, root=plain(nest.root), loops=loops)
 
 
 def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:

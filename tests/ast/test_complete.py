@@ -56,3 +56,15 @@ def test_a_strided_loop_around_work_items_is_no_guard() -> None:
     (function,) = lower(knl.default_entrypoint).functions
     assert print_tree(function.body).startswith("for i = 1 .. n by 3\n  barrier")
     check(knl, 0, 1, 7)
+
+
+def test_slabs_that_isl_has_no_code_for_stay_among_the_others() -> None:
+    args = [*(lp.GlobalArg(x, "int32", shape="n + 2") for x in "ab"), "..."]
+    text = "a[i + 2] = i {id=s}\nb[n - 1 - i] = a[i + 2] {dep=s}"
+    knl = lp.make_kernel("{[i]: -2 <= i < n}", text, args, target=lp.CTarget())
+    knl = lp.split_iname(lp.assume(knl, "n >= 0"), "i", 2, inner_tag="unr")
+    knl = lp.split_iname(knl, "i_outer", 2, inner_tag="ilp", slabs=(1, 0))
+    knl = lp.split_iname(knl, "i_outer_outer", 2, slabs=(0, 1))
+    inner = "i_outer_outer_inner"
+    knl = lp.split_iname(knl, inner, 2, inner_tag="unr", slabs=(1, 1), within="writes:b")
+    check(lp.split_iname(knl, inner, 2, inner_tag="ilp.seq", slabs=(1, 1)), 0, 3, 17)
