@@ -13,7 +13,7 @@ import kgen as lp
 def tile(size: int, target: lp.TargetBase) -> lp.TranslationUnit:
     """Make a kernel whose groups of 8 have *size* numbers of 8 bytes in local memory."""
     knl = lp.make_kernel(
-        f"{{ [g, j, l, m]: 0 <= g < 2 and 0 <= j < {size // 8} and 0 <= l, m < 8 }}",
+        "{ [g, j, l, m]: 0 <= g, j < 2 and 0 <= l, m < 8 }",
         "t[8*j + l] = j {id=w}\nout[g, m] = t[7 - m] {dep=w}",
         [
             lp.TemporaryVariable("t", np.float64, shape=size, address_space=lp.AddressSpace.LOCAL),
