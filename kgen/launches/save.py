@@ -13,7 +13,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.domain import BasicSet, PwAff, Set
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, substitute
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -24,10 +24,9 @@ from kgen.launches.linearize import has_hardware_axes
 from kgen.schedule.liveness import (
     Liveness,
     axis_name,
-    domain_over,
+    box_over,
+    conditions_in,
     element_name,
-    elements_of,
-    hull_of,
     launch_axes,
 )
 from kgen.schedule.place import schedule_kernel
@@ -136,11 +135,12 @@ class _Slot:
 
 @dataclass(frozen=True)
 class _Loops:
-    """The loops of a save or a reload: subscripts of the slot and the temporary, domain."""
+    """The loops of a save or a reload: subscripts of the slot and the temporary, conditions."""
 
     slot_index: tuple[Expr, ...]
     index: tuple[Expr, ...]
     within: frozenset[str]
+    conditions: tuple[Expr, ...]
     domain: BasicSet | None
     tags: Mapping[str, Tag | None]
 
@@ -186,12 +186,11 @@ class _Saver:
                 continue
             slot = slot or self._new_slot(temporary)
             needed = flow.needed
-            if live is not None and saved is not None and is_saved:
-                saved = self._hull(slot, saved)
-                needed = needed.union(saved.intersect(live).subtract(flow.certain))
+            if saved is not None and is_saved:
+                needed = needed.union(saved.subtract(flow.certain))
             needed = needed.intersect(before)
             if not needed.is_empty():
-                self._add(slot, number, self._hull(slot, needed), is_save=False)
+                self._add(slot, number, needed, is_save=False)
             if saved is not None and is_saved:
                 self._add(slot, number, saved, is_save=True)
 
@@ -221,12 +220,6 @@ class _Saver:
         ((_, extent),) = count.gist_params(self.kernel.assumptions).get_pieces()
         return aff_to_expr(extent)
 
-    def _hull(self, slot: _Slot, region: Set) -> Set:
-        """Return what is moved: a little more than *region*, where that has an odd form."""
-        if self.sequential:  # in all iterations of the loops around
-            return hull_of(elements_of(region), {})
-        return hull_of(region, slot.box)
-
     def _add(self, slot: _Slot, number: int, region: Set, *, is_save: bool) -> None:
         word = "save" if is_save else "reload"
         name = slot.temporary.name
@@ -240,6 +233,7 @@ class _Saver:
             id=self.new_id(f"{name}.{word}"),
             within_inames=loops.within,
             within_inames_is_final=True,
+            predicates=frozenset(loops.conditions),
             depends_on_is_final=True,
         )
         if loops.domain is not None:
@@ -253,45 +247,61 @@ class _Saver:
     def _new_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
         """Make loops on the hardware axes of the launch, and others over elements."""
         prefix, launch = f"{slot.temporary.name}_{word}", self.launches[number].name
-        names: dict[str, str] = {}
         tags: dict[str, Tag | None] = {}
-        box: dict[str, Expr] = {}
+        extents: dict[str, Expr] = {}
+        values: dict[str, Expr] = {}
+        box = dict(slot.box)
 
-        def on_axis(tag: AxisTag) -> str:
+        def add(iname: str, extent: Expr, tag: Tag | None) -> Expr:
+            extents[iname], tags[iname] = extent, tag
+            return p.Variable(iname)
+
+        def on_axis(tag: AxisTag, extent: Expr) -> Expr:
             iname: str = self.new_name(f"{prefix}_hw_dim_{len(tags)}_{launch}")
-            names[axis_name(tag)], tags[iname] = iname, tag
-            return iname
+            return add(iname, extent, tag)
 
-        slot_index = tuple(p.Variable(on_axis(tag)) for tag in slot.tags)
+        for tag, count in zip(slot.tags, slot.counts, strict=True):
+            values[axis_name(tag)] = on_axis(tag, count)
         axes = launch_axes(self.kernel, self.insns[number])
         free = [tag for tag in axes if tag not in slot.tags]
         items = [tag for tag in free if slot.is_local and isinstance(tag, LocalInameTag)]
         sizes = self.kernel.grid_of_launch(self.insns[number]).locals
-        strided: dict[str, tuple[int, str, str]] = {}
-        index: dict[int, Expr] = {}
-        for axis in reversed(range(len(slot.temporary.shape))):
+        for axis, extent in reversed(tuple(enumerate(slot.temporary.shape))):
             element: str = self.new_name(f"{prefix}_axis_{axis}_{launch}")
             item = items.pop(0) if items else None
-            if item is None or slot.temporary.shape[axis] <= sizes[item.axis]:
-                names[element_name(axis)], tags[element] = element, item
-                index[axis] = p.Variable(element)
-            else:
-                inner = self.new_name(f"{element}_inner")
-                strided[element_name(axis)] = sizes[item.axis], element, inner
-                tags.update({element: None, inner: item})
-                outer = p.Product((sizes[item.axis], p.Variable(element)))
-                index[axis] = p.Sum((outer, p.Variable(inner)))
+            size = extent if item is None else sizes[item.axis]
+            box[element_name(axis)] = rounded = -(-extent // size) * size
+            if item is None or extent <= size:
+                box[element_name(axis)] = extent
+                values[element_name(axis)] = add(element, extent, item)
+            else:  # in strides
+                outer = add(element, rounded // size, None)
+                inner = add(self.new_name(f"{element}_inner"), size, item)
+                values[element_name(axis)] = p.Sum((p.Product((size, outer)), inner))
             free = [tag for tag in free if tag != item]
         for tag in free:  # of work-items that have the same value, the first one
             if word == "save" or (slot.is_local and isinstance(tag, LocalInameTag)):
-                on_axis(tag)
-                box[axis_name(tag)] = 1
-        region = hull_of(region, box) if box else region
+                on_axis(tag, 1)
+        return self._loops(slot, region, box, values, frozenset(tags), extents, tags)
+
+    def _loops(
+        self,
+        slot: _Slot,
+        region: Set,
+        box: Mapping[str, Expr],
+        values: Mapping[str, Expr],
+        within: frozenset[str],
+        extents: Mapping[str, Expr],
+        tags: Mapping[str, Tag | None],
+    ) -> _Loops:
+        """Put together what is known by axis and element, which have *values*."""
+        conditions = conditions_in(region, box, self.kernel.assumptions)
         return _Loops(
-            slot_index,
-            tuple(index[axis] for axis in range(len(slot.temporary.shape))),
-            frozenset(tags),
-            domain_over(region, names, strided) if tags else None,
+            tuple(values[axis_name(tag)] for tag in slot.tags),
+            tuple(values[element_name(axis)] for axis in range(len(slot.temporary.shape))),
+            within,
+            tuple(substitute(condition, values) for condition in conditions),
+            box_over(extents) if extents else None,
             tags,
         )
 
@@ -319,21 +329,17 @@ class _Saver:
                 )
             )
         launch = self.launches[number].name
-        elements: list[str] = [
-            self.new_name(f"{name}_{word}_axis_{axis}_{launch}")
-            for axis in range(len(slot.temporary.shape))
-        ]
-        names = {element_name(axis): iname for axis, iname in enumerate(elements)}
-        return _Loops(
-            tuple(
-                simplify(p.Variable(by_tag[tag]) - kernel.axes[by_tag[tag]].first)
-                for tag in slot.tags
-            ),
-            tuple(map(p.Variable, elements)),
-            own[0].union(elements),
-            domain_over(region, names, {}) if elements else None,
-            dict.fromkeys(elements),
-        )
+        values: dict[str, Expr] = {
+            axis_name(tag): simplify(p.Variable(by_tag[tag]) - kernel.axes[by_tag[tag]].first)
+            for tag in slot.tags
+        }
+        box, extents = dict(slot.box), dict[str, Expr]()
+        for axis, extent in enumerate(slot.temporary.shape):
+            element: str = self.new_name(f"{name}_{word}_axis_{axis}_{launch}")
+            values[element_name(axis)] = p.Variable(element)
+            box[element_name(axis)] = extents[element] = extent
+        tags = dict.fromkeys(extents)
+        return self._loops(slot, region, box, values, own[0].union(extents), extents, tags)
 
     # -- the kernel --------------------------------------------------------------------------
 

@@ -20,12 +20,11 @@ from kgen.ir.domain import (
     from_named,
     param_names,
     project_out_named,
-    rename_dims,
     to_named,
 )
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.quasi_affine import conditions_of, pw_aff_from_expr
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import Barrier, Bind, Launch, Loop, Node, Run, Schedule, Sequence
@@ -35,10 +34,9 @@ __all__ = [
     "Liveness",
     "Visit",
     "axis_name",
-    "domain_over",
+    "box_over",
+    "conditions_in",
     "element_name",
-    "elements_of",
-    "hull_of",
     "launch_axes",
     "refuse_undefined",
     "visits_of",
@@ -283,49 +281,19 @@ def _equate(named: Set, name: str, index: Expr) -> Set:
     return named.intersect(pw_aff_from_expr(space, p.Variable(name)).eq_set(value))
 
 
-def elements_of(named: Set) -> Set:
-    """Return the elements that any work-item touches."""
-    axes = [name for name in param_names(named) if name.startswith((".g", ".l"))]
-    return project_out_named(named, axes)
+def box_over(extents: Mapping[str, Expr]) -> BasicSet:
+    """Return the domain of loops that count from 0."""
+    box = isl.Set("{ [] }")
+    for name, extent in extents.items():
+        box = _bounded(_bounded(box, name, 0, 1), name, extent, -1)
+    (domain,) = from_named(box, list(extents)).coalesce().get_basic_sets()
+    return domain
 
 
-def hull_of(named: Set, box: Mapping[str, Expr]) -> Set:
-    """Return one basic set that holds *named*, as a named set; all of *box* if that is less.
-
-    *box* has the extents of the axes. A hull along each axis starts at 0, so that the number
-    of a work-item is its value.
-    """
-    whole = _NOTHING.complement()
-    for name, extent in box.items():
-        whole = _bounded(_bounded(whole, name, 0, 1), name, extent, -1)
-    inside = named.intersect(whole).coalesce()
-    hull = inside
-    if len(inside.get_basic_sets()) > 1:
-        hull = isl.Set.from_basic_set(inside.simple_hull())
-    return hull if all(_starts_at_zero(hull, name) for name in box) else whole
-
-
-def domain_over(
-    hull: Set, names: Mapping[str, str], strided: Mapping[str, tuple[int, str, str]]
-) -> BasicSet:
-    """Return a hull as a domain over new names of its dimensions.
-
-    *strided* dimensions become two, ``size*outer + inner``.
-    """
-    dims = dict(names)
-    for name, (size, outer, inner) in strided.items():
-        value = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
-        hull = _bounded(_bounded(_equate(hull, name, value), inner, 0, 1), inner, size, -1)
-        hull = project_out_named(hull, (name,))
-        dims.update({outer: outer, inner: inner})
-    (domain,) = from_named(hull, list(dims)).coalesce().get_basic_sets()
-    return rename_dims(domain, dims)
-
-
-def _starts_at_zero(hull: Set, name: str) -> bool:
-    one = from_named(hull, [name])
-    one = one.project_out(_PARAM, 0, one.dim(_PARAM))
-    return bool(one.dim_min_val(0).is_zero())
+def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tuple[Expr, ...]:
+    """Return what holds in a region and need not in the box around it, by names in these sets."""
+    around = to_named(box_over(box)).intersect_params(assumptions)
+    return conditions_of(region.intersect(around).gist(around).params())
 
 
 def _bounded(named: Set, name: str, bound: Expr, sign: int) -> Set:
