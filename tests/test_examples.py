@@ -105,3 +105,46 @@ def test_histogram_on_opencl(opencl_queue: Any) -> None:
 def test_histogram_on_cuda() -> None:
     text = run_example("histogram.py", "--device=cuda", "--n=10007")
     assert text.count("0 of 256 counters differ") == 8
+
+
+PROGRAMS = {
+    "nbody.py": "300 bodies: maximal error",
+    "dg.py": "300 elements: maximal error",
+    "spmv.py": "row_per_lanes: maximal error",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_on_the_host(name: str) -> None:
+    assert PROGRAMS[name] in run_example(name, "--n=300")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_on_opencl(name: str, opencl_queue: Any) -> None:
+    platform = opencl_queue.device.platform.name
+    text = run_example(name, "--device=opencl", "--n=300", PYOPENCL_CTX=platform)
+    assert PROGRAMS[name] in text
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_on_cuda(name: str) -> None:
+    assert PROGRAMS[name] in run_example(name, "--device=cuda", "--n=300")
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("nbody.py", "forces_in_numpy"),
+        ("dg.py", "divergence_in_numpy"),
+        ("spmv.py", "multiply_in_numpy"),
+    ],
+)
+def test_program_notices_a_wrong_result(
+    name: str, reference: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = runpy.run_path(str(EXAMPLES / name))["main"]
+    right = main.__globals__[reference]
+    main.__globals__[reference] = lambda *data: 1 + right(*data)
+    assert main(["--n", "50"]) == 1
+    assert "the error is above" in capsys.readouterr().err
