@@ -164,7 +164,7 @@ def main() -> None:
         case = CASES[arguments.launch]()
         settle(case.kernel(**arrays_of(case))[0])
         return
-    rows = []
+    rows: list[dict[str, Any]] = []
     for title, make_case in CASES.items():
         case = make_case()
         found = lp.roofline(case.kernel, {"n": case.n}, None, arrays_of(case))

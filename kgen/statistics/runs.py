@@ -167,7 +167,7 @@ class Runs:
             if data & set(param_names(kernel.domains[kernel.home_domain[name]]))
         )
         tied = set(loops)
-        for name in data:
+        for name in sorted(data):
             for writer in kernel.writers.get(name, ()):
                 tied |= kernel.id_to_insn[writer].within_inames & set(inames)
         names = dim_names(domain)
@@ -190,7 +190,7 @@ class Runs:
         at = space.dim(_PARAM) - 1
         space = space.set_dim_name(_PARAM, at, name)
         trips = isl.PwQPolynomial.from_qpolynomial(isl.QPolynomial.var_on_domain(space, _PARAM, at))
-        rest = _without_data(_without(domain, data.inames), self.kernel)
+        rest = _without_data(_without(domain, sorted(data.inames)), self.kernel)
         others = tuple(iname for iname in inames if iname not in data.inames)
         result = _in_space(self._of_domain(rest, others, granularity), space) * trips
         together = [n for n in sorted(data.inames) if self.kernel.has_tag(n, LocalInameTag)]
