@@ -57,6 +57,11 @@ from kgen.ir.atomicity import (
     OrderedAtomic,
     VarAtomicity,
 )
+from kgen.ir.callables import (
+    CallMangleInfo,
+    InKernelCallable,
+    ScalarCallable,
+)
 from kgen.ir.data import (
     ArrayArg,
     ConstantArg,
@@ -112,7 +117,6 @@ from kgen.ir.types import (
 )
 from kgen.ir.unit import (
     CallableKernel,
-    InKernelCallable,
     TranslationUnit,
     for_each_kernel,
 )
@@ -129,6 +133,10 @@ from kgen.launches.linearize import (
 )
 from kgen.launches.save import (
     save_and_reload_temporaries,
+)
+from kgen.library.einsum import (
+    make_copy_kernel,
+    make_einsum,
 )
 from kgen.performance import (
     Device,
@@ -189,6 +197,9 @@ from kgen.targets.opencl import (
     OpenCLTarget,
     PyOpenCLTarget,
 )
+from kgen.targets.preamble import (
+    PreambleInfo,
+)
 from kgen.transforms.affine import (
     affine_map_inames,
     map_domain,
@@ -206,6 +217,11 @@ from kgen.transforms.batch import (
 )
 from kgen.transforms.buffer import (
     buffer_array,
+)
+from kgen.transforms.callables import (
+    merge,
+    register_callable,
+    rename_callable,
 )
 from kgen.transforms.data import (
     add_dtypes,
@@ -236,12 +252,18 @@ from kgen.transforms.inames import (
 from kgen.transforms.indices import (
     simplify_indices,
 )
+from kgen.transforms.inline import (
+    inline_callable_kernel,
+)
 from kgen.transforms.loop_fusion import (
     get_kennedy_unweighted_fusion_candidates,
 )
 from kgen.transforms.make_rules import (
     assignment_to_subst,
     extract_subst,
+)
+from kgen.transforms.pack import (
+    pack_and_unpack_args_for_call,
 )
 from kgen.transforms.padding import (
     add_padding,
@@ -330,6 +352,7 @@ __all__ = [
     "CWithGNULibcTarget",
     "CacheMode",
     "CallInstruction",
+    "CallMangleInfo",
     "CallableKernel",
     "CodeGenerationResult",
     "CodegenError",
@@ -372,6 +395,7 @@ __all__ = [
     "OpenCLTarget",
     "Options",
     "OrderedAtomic",
+    "PreambleInfo",
     "PyCudaTarget",
     "PyOpenCLTarget",
     "Reduction",
@@ -379,6 +403,7 @@ __all__ = [
     "ReductionOperation",
     "Report",
     "Roofline",
+    "ScalarCallable",
     "ScalarReductionOperation",
     "ScheduleError",
     "StaticValueFindingError",
@@ -457,10 +482,13 @@ __all__ = [
     "get_synchronization_map",
     "has_schedulable_iname_nesting",
     "infer_unknown_types",
+    "inline_callable_kernel",
     "join_inames",
     "kernel",
     "library",
     "linearize",
+    "make_copy_kernel",
+    "make_einsum",
     "make_function",
     "make_kernel",
     "make_reduction_inames_unique",
@@ -469,13 +497,16 @@ __all__ = [
     "match",
     "measure_device",
     "memoize_on_disk",
+    "merge",
     "options",
+    "pack_and_unpack_args_for_call",
     "parse_reduction_op",
     "precompute",
     "preprocess_kernel",
     "prioritize_loops",
     "privatize_temporaries_with_inames",
     "realize_reduction",
+    "register_callable",
     "register_preamble_generators",
     "register_reduction_parser",
     "register_symbol_manglers",
@@ -485,6 +516,7 @@ __all__ = [
     "remove_unused_arguments",
     "remove_unused_inames",
     "rename_argument",
+    "rename_callable",
     "rename_iname",
     "rename_inames",
     "rename_inames_in_batch",

@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "launches": BELOW_AST | {"ast", "targets"},
     "runtime": BELOW_RUNTIME,
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
+    "library": BELOW_RUNTIME | {"frontend"},
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
 }
 

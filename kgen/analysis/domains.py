@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import islpy as isl
+import pymbolic.primitives as p
 
 from kgen.errors import KernelError
 from kgen.ir.domain import (
@@ -25,7 +26,7 @@ from kgen.ir.domain import (
     static_value,
     to_named,
 )
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "read_map",
     "rename_params",
     "replace_dims",
+    "set_params",
     "solve",
 ]
 
@@ -276,6 +278,27 @@ def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
             domain = domain.add_constraint(same).project_out(_PARAM, at, 1)
         else:
             domain = domain.set_dim_name(_PARAM, at, new)
+    return domain
+
+
+def set_params(domain: BasicSet, values: Mapping[str, Expr]) -> BasicSet:
+    """Write a domain in terms of the affine *values* of parameters, those that are there.
+
+    ``[n] -> { [i] : 0 <= i < n }`` with ``2*m`` for ``n`` is ``[m] -> { [i] : 0 <= i < 2m }``.
+    Raises :class:`ExpressionToAffineConversionError` for values that are not affine, and
+    :class:`KernelError` for those that make several pieces of the domain.
+    """
+    for name, value in values.items():
+        if _at(domain, _PARAM, name) < 0:
+            continue
+        for other in variable_names(value):
+            if _at(domain, _PARAM, other) < 0:
+                domain = _insert(domain, _PARAM, domain.dim(_PARAM), (other,))
+        space = domain.get_space()
+        wanted = pw_aff_from_expr(space, value)
+        same = pw_aff_from_expr(space, p.Variable(name)).eq_set(wanted)
+        domain = as_basic_set(isl.Set.from_basic_set(domain).intersect(same))
+        domain = domain.project_out(_PARAM, _at(domain, _PARAM, name), 1)
     return domain
 
 

@@ -18,7 +18,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.promotion import UNDECIDED, Operand, common, settle
 from kgen.ir.types import NumpyType, auto, to_kgen_type
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import CallableKernel, TranslationUnit
 
 __all__ = [
     "add_and_infer_dtypes",
@@ -269,17 +269,43 @@ class _Inference:
         )
 
 
-def infer_unknown_types(
-    unit: KernelOrUnit, expect_completion: bool = False
-) -> KernelOrUnit:
+def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
     """Fill in the types that follow from declarations and instructions.
 
     The rest stays unknown until a caller passes it; with *expect_completion* that is refused:
     :class:`TypeInferenceFailure`.
     """
     if isinstance(unit, TranslationUnit):
-        return unit.map_kernels(lambda kernel: infer_types(kernel, complete=expect_completion))
+        find = _finder(unit)
+        return unit.map_kernels(
+            lambda kernel: infer_types(kernel, complete=expect_completion, find=find)
+        )
     return infer_types(unit, complete=expect_completion)
+
+
+def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | None]:
+    """Return what finds functions, the kernels of *unit* among them."""
+    if len(unit.callables_table) == 1:
+        return find_function
+
+    def find(kernel: LoopKernel, name: str) -> Function | None:
+        item = unit.callables_table.get(name)
+        if not isinstance(item, CallableKernel):
+            return find_function(kernel, name)
+        callee = item.subkernel
+        inputs = [a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input]
+        outputs = [a.name for a in callee.args if isinstance(a, ArrayBase) and a.is_output]
+
+        def results(operands: tuple[NumpyType, ...]) -> tuple[NumpyType, ...]:
+            given = dict(zip(inputs, operands, strict=False))
+            declared = {a.name for a in callee.args if a.dtype is not None}
+            given = {name: dtype for name, dtype in given.items() if name not in declared}
+            typed = infer_types(callee, given, find=find)
+            return tuple(typed.arg_dict[name].dtype for name in outputs)
+
+        return Function(name, None, lambda dtypes: dtypes, results)
+
+    return find
 
 
 def add_and_infer_dtypes(

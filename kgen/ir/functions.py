@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from kgen.errors import TypeInferenceFailure
+from kgen.ir.callables import ScalarCallable
 from kgen.ir.promotion import arithmetic, common, settle
 from kgen.ir.types import FLOAT64, INT32, INT64, UINT32, NumpyType
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
-__all__ = ["FUNCTIONS", "Function", "find_function", "known_function_names"]
+__all__ = ["FUNCTIONS", "Function", "RegisteredFunction", "find_function", "known_function_names"]
 
 Types: TypeAlias = tuple[NumpyType, ...]
 
@@ -171,11 +172,32 @@ EXCHANGE: Final = Function(
 )
 
 
+@dataclass(frozen=True)
+class RegisteredFunction(Function):
+    """A function that a user registered."""
+
+    registered: ScalarCallable = field(kw_only=True)
+
+    @classmethod
+    def of(cls, registered: ScalarCallable) -> RegisteredFunction:
+        """Return what expressions call *registered* through."""
+        return cls(
+            registered.name,
+            None,
+            lambda dtypes: registered.specialized(dtypes).operand_types,
+            lambda dtypes: registered.specialized(dtypes).result_types,
+            registered=registered,
+        )
+
+
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
     """Return what *name* means in a call in *kernel*, or ``None``."""
+    registered = kernel.functions.get(name)
+    if registered is not None:
+        return RegisteredFunction.of(registered)
     return EXCHANGE if name == EXCHANGE.name else FUNCTIONS.get(name)
 
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names that calls in *kernel* may use, for messages."""
-    return tuple(FUNCTIONS)
+    return (*FUNCTIONS, *kernel.functions)

@@ -13,6 +13,7 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.errors import KernelError, message, near_names
+from kgen.ir.callables import ScalarCallable
 from kgen.ir.data import (
     ArrayArg,
     ArrayBase,
@@ -46,6 +47,7 @@ from kgen.ir.types import INT32, AddressSpace, NumpyType
 T = TypeVar("T", bound=Tag)
 
 #: The fields that say which instruction runs for which values of its loop variables.
+_MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increments", "functions")
 _OF_LOOPS = frozenset({"domains", "instructions", "inames", "substitutions", "assumptions"})
 
 
@@ -75,6 +77,8 @@ class LoopKernel(Taggable):
     preambles: tuple[tuple[str, str], ...] = ()
     preamble_generators: tuple[Callable[..., Any], ...] = ()
     symbol_manglers: tuple[Callable[..., Any], ...] = ()
+    #: functions of the user's own, by the names that calls use
+    functions: Mapping[str, ScalarCallable] = constantdict()
     tags: frozenset[Tag] = frozenset()
     #: the order that was found for just this kernel; a changed copy has none
     linearization: tuple[ScheduleItem, ...] | None = field(default=None, compare=False)
@@ -82,7 +86,7 @@ class LoopKernel(Taggable):
     applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("temporary_variables", "inames", "substitutions", "iname_slab_increments"):
+        for name in _MAPS:
             value = getattr(self, name)
             if not isinstance(value, constantdict):
                 object.__setattr__(self, name, constantdict(value))

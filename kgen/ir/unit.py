@@ -11,13 +11,10 @@ from typing import Any, cast
 from constantdict import constantdict
 
 from kgen.errors import KernelError, near_names
+from kgen.ir.callables import InKernelCallable
 from kgen.ir.digest import digest
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
-
-
-class InKernelCallable:
-    """Anything that an instruction can call."""
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,16 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC_UNARY
 
 from kgen.errors import CodegenError, message, near_names
+from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import Expr, is_constant, to_text
-from kgen.ir.functions import Function
+from kgen.ir.functions import Function, RegisteredFunction
 from kgen.ir.promotion import Literal, adapt, common, settle
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.cindex import parenthesized
 from kgen.targets.complex import stem
 from kgen.targets.conversions import is_narrow
 from kgen.targets.helpers import HELPERS, helper_name, helper_need
-from kgen.targets.preamble import SeenFunction
+from kgen.targets.preamble import Need, Rank, SeenFunction
 
 if TYPE_CHECKING:
     from kgen.targets.cexpr import ExpressionWriter
@@ -49,7 +50,51 @@ class CallWriter:
             self.writer.converted(argument, dtype, PREC_NONE)
             for argument, dtype in zip(expr.parameters, dtypes, strict=True)
         ]
+        if isinstance(function, RegisteredFunction):
+            return self._registered(function.registered.specialized(dtypes), texts, dtypes)
         return self.named(name, texts, dtypes[0], prec)
+
+    def _registered(
+        self, called: ScalarCallable, texts: Sequence[str], dtypes: tuple[NumpyType, ...]
+    ) -> str:
+        """Write a call of a user's function, and ask for what that needs."""
+        preamble = self.writer.preamble
+        for key, text in called.generate_preambles(self.target):
+            preamble.add(Need(Rank.USER, str(key), text.strip("\n")))
+        spelled = called.name_in_target or called.name
+        if {spelled, spelled.removesuffix("f")} & self.target.functions.real.keys():
+            preamble.add(*self.target.math_needs)
+        preamble.seen_functions.add(SeenFunction(called.name, spelled, dtypes))
+        return f"{spelled}({', '.join(texts)})"
+
+    def with_pointers(self, expr: p.Call, places: Sequence[tuple[str, NumpyType]]) -> str | None:
+        """Write a call of a user's function with several results, the first one its value.
+
+        The others are stored through pointers to *places*, whose types must be theirs.
+        ``None`` for other functions.
+        """
+        name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
+        function = self.writer.typer.find(self.writer.kernel, name)
+        if not isinstance(function, RegisteredFunction):
+            return None
+        dtypes = self._operand_types(function, expr, INT32)
+        called = function.registered.specialized(dtypes)
+        for (place, dtype), result in zip(places, called.result_types, strict=True):
+            if dtype != result:
+                raise CodegenError(
+                    message(
+                        f"'{place}' is {dtype.dtype}, but '{name}' stores {result.dtype} there",
+                        kernel=self.writer.kernel.name,
+                        where=to_text(expr),
+                        hint="assign the results to temporaries first: <> a, <> b = ...",
+                    )
+                )
+        texts = [
+            self.writer.converted(argument, dtype, PREC_NONE)
+            for argument, dtype in zip(expr.parameters, dtypes, strict=True)
+        ]
+        pointers = [f"&{place}" for place, _ in places[1:]]
+        return self._registered(called, [*texts, *pointers], dtypes)
 
     def _operand_types(
         self, function: Function, expr: p.Call, beside: NumpyType

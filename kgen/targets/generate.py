@@ -32,6 +32,7 @@ from kgen.targets.limits import refuse_excesses
 from kgen.targets.module import Faults, Module
 from kgen.transforms.auto_axes import assign_auto_axes
 from kgen.transforms.guards import GuardTag, guard_accesses
+from kgen.transforms.inline import without_calls
 from kgen.transforms.privatize import privatize_for_ilp
 from kgen.transforms.reduction import realize_reduction
 from kgen.transforms.rules import expand_subst
@@ -85,9 +86,12 @@ def _prepare(
 def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     """Do all that happens before scheduling, to every kernel: the kernels that are scheduled.
 
-    Rules are expanded, shapes, types and address spaces found, reductions made loops.
+    Called kernels are put in the place of their calls, rules are expanded, shapes, types and
+    address spaces found, reductions made loops.
     """
-    return unit.map_kernels(prepare) if isinstance(unit, TranslationUnit) else prepare(unit)
+    if isinstance(unit, TranslationUnit):
+        return unit.map_kernels(lambda kernel: prepare(without_calls(unit, kernel.name)))
+    return prepare(unit)
 
 
 def lower(
@@ -123,7 +127,7 @@ def generate_module(
 ) -> Module:
     """Generate the code of one entry point, for arguments of the given types."""
     if isinstance(unit, TranslationUnit):
-        unit = unit[entrypoint] if entrypoint is not None else unit.default_entrypoint
+        unit = without_calls(unit, entrypoint or unit.default_entrypoint.name)
     lowered = lower(unit, dtypes, observe)
     module = emit_module(
         lowered.kernel, lowered.functions, lowered.host, unit.assumptions

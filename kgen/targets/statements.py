@@ -45,6 +45,10 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
             return [_snippet(writer, insn)]
         case NoOpInstruction():
             return []
+        case CallInstruction():
+            called = _call(writer, insn)
+            if called is not None:
+                return [called]
     what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
     raise CodegenError(
         message(
@@ -67,6 +71,19 @@ def declare_and_assign(
         declaration = cgen.Const(declaration)
     value = writer.assigned(insn.expression, dtype)
     return [cgen.Initializer(declaration, value), *trace(writer, insn)]
+
+
+def _call(writer: ExpressionWriter, insn: CallInstruction) -> cgen.Generable | None:
+    """Write a call with several results of a user's function; ``None`` for another one."""
+    if not isinstance(insn.expression, p.Call):
+        return None
+    dtypes = [writer.typer(place) for place in insn.assignees]
+    places = [
+        (writer.rec(place, PREC_NONE, dtype), dtype)
+        for place, dtype in zip(insn.assignees, dtypes, strict=True)
+    ]
+    text = writer.calls.with_pointers(insn.expression, places)
+    return None if text is None else cgen.Assign(places[0][0], text)
 
 
 def _assign(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:

@@ -58,7 +58,8 @@ def _accumulate_in_lanes(
     (lane,) = realizer.loops.add((own_lane,), lane_domain(own_lane, *scan.lanes)).values()
     realizer.types[lane] = realizer.kernel.index_dtype
     inner = dataclasses.replace(context, within=context.within - {own_lane} | {lane}, updates=[])
-    carry, starts = [], []
+    carry: list[p.Variable] = []
+    starts: list[str] = []
     if outer:
         carry, starts = _start(
             realizer, reduction, _before_loops(realizer, inner, tuple(outer)), dtypes

@@ -1,0 +1,133 @@
+"""Kernels made from a short specification: sums of products, and copies between layouts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from kgen.errors import KgenError
+from kgen.frontend import make_kernel
+from kgen.ir.data import GlobalArg
+from kgen.ir.layout import SeparateArrayArrayDimTag, parse_array_dim_tags
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.data import tag_array_axes
+from kgen.transforms.tag import tag_inames
+
+__all__ = ["make_copy_kernel", "make_einsum"]
+
+
+def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any) -> TranslationUnit:
+    """Make the kernel of a sum of products, as ``numpy.einsum`` writes it.
+
+    :arg spec: the axes of the factors and of the result: ``"ij,jk->ik"``. Without an arrow the
+        result has the axes that occur once, in alphabetical order.
+    :arg arg_names: the names of the factors; the result is ``out``
+    :arg knl_creation_kwargs: for :func:`make_kernel`
+
+    The loop over axis ``i`` is called ``i``, its length ``Ni``; axes of one array in one place have
+    the length of the first of them.
+
+    >>> knl = make_einsum("mij,j->mi", ["mat", "vec"])
+    >>> print(knl.default_entrypoint.instructions[0])
+    out[m, i] = reduce(sum, [j], mat[m, i, j]*vec[j])  {id=insn}
+
+    Raises :class:`KgenError` for a specification that does not fit the names, or repeats an axis of
+    the result.
+    """
+    left, arrow, right = spec.replace(" ", "").partition("->")
+    factors = left.split(",")
+    letters = "".join(factors)
+    if not all(axis.isalpha() and axis.isascii() for axis in letters + right):
+        raise KgenError(f"'{spec}' is no specification\n  hint: axes are letters: ij,jk->ik")
+    counts = Counter(letters)
+    if not arrow:
+        right = "".join(sorted(axis for axis, count in counts.items() if count == 1))
+    if len(factors) != len(arg_names):
+        raise KgenError(
+            f"'{spec}' has {len(factors)} factors, and {len(arg_names)} names are given"
+        )
+    if len(set(right)) < len(right) or not set(right) <= set(letters):
+        raise KgenError(
+            f"the axes '{right}' of the result of '{spec}' are not some of those of the factors, "
+            "each once"
+        )
+    axes = tuple(dict.fromkeys(right + letters))
+    summed = [axis for axis in axes if axis not in right]
+    product = "*".join(
+        name + _subscript(factor) for name, factor in zip(arg_names, factors, strict=True)
+    )
+    value = f"reduce(sum, [{', '.join(summed)}], {product})" if summed else product
+    lengths = _lengths(axes, factors, arg_names)
+    bounds = " and ".join(f"0 <= {axis} < {lengths[axis]}" for axis in axes)
+    args = [
+        GlobalArg(name, shape=tuple(lengths[axis] for axis in factor))
+        for name, factor in dict(zip(arg_names, factors, strict=True)).items()
+    ]
+    result = GlobalArg("out", shape=tuple(lengths[axis] for axis in right), is_input=False)
+    return make_kernel(
+        f"{{ [{', '.join(axes)}]: {bounds} }}" if axes else "{ : }",
+        f"out{_subscript(right)} = {value}",
+        [*args, result, ...],
+        **knl_creation_kwargs,
+    )
+
+
+def _lengths(axes: Sequence[str], factors: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Return the length of each axis: one name for axes of one array in one place."""
+    same = {axis: axis for axis in axes}
+    first: dict[str, str] = {}
+    for name, factor in zip(names, factors, strict=True):
+        known = first.setdefault(name, factor)
+        if len(known) != len(factor):
+            raise KgenError(f"'{name}' has {len(known)} axes in '{known}' and others in '{factor}'")
+        for one, other in zip(known, factor, strict=True):
+            kept, gone = sorted((same[one], same[other]), key=axes.index)
+            same = {axis: kept if root == gone else root for axis, root in same.items()}
+    return {axis: f"N{root}" for axis, root in same.items()}
+
+
+def _subscript(axes: str) -> str:
+    return f"[{', '.join(axes)}]" if axes else ""
+
+
+def make_copy_kernel(new_dim_tags: Any, old_dim_tags: Any = None) -> TranslationUnit:
+    """Make the kernel that copies ``input`` to ``output``, an array of another layout.
+
+    :arg new_dim_tags: the layout of the output, as in :func:`tag_array_axes`
+    :arg old_dim_tags: the layout of the input; rows one after the other when left out
+
+    The loop over axis 0 is called ``i0``, its length ``n0``, and so on. Loops over separate
+    arrays (``sep``) are unrolled; fix their lengths with :func:`fix_parameters`. The lanes of
+    vectors (``vec``) have to be fixed before :func:`tag_array_axes`, so that is refused here.
+
+    >>> knl = make_copy_kernel("N0,N1")
+    >>> print(*knl.default_entrypoint.arg_dict["output"].dim_tags)
+    N0:stride:1 N1:stride:n0
+    >>> print(knl.default_entrypoint.instructions[0])
+    output[i0, i1] = input[i0, i1]  {id=insn}
+    """
+    new = new_dim_tags.split(",") if isinstance(new_dim_tags, str) else list(new_dim_tags)
+    rank = len(new)
+    axes = [f"i{k}" for k in range(rank)]
+    bounds = " and ".join(f"0 <= {axis} < n{k}" for k, axis in enumerate(axes))
+    shape = tuple(f"n{k}" for k in range(rank))
+    place = _subscript_of(axes)
+    knl = make_kernel(
+        f"{{ [{', '.join(axes)}]: {bounds} }}",
+        f"output{place} = input{place}",
+        [GlobalArg("input", shape=shape), GlobalArg("output", shape=shape, is_input=False), ...],
+    )
+    unrolled: dict[str, str] = {}
+    for array, tags in (("input", old_dim_tags), ("output", new_dim_tags)):
+        if tags is None:
+            continue
+        knl = tag_array_axes(knl, array, tags)
+        for axis, tag in zip(axes, parse_array_dim_tags(tags, rank), strict=True):
+            if isinstance(tag, SeparateArrayArrayDimTag):
+                unrolled[axis] = "unr"
+    return tag_inames(knl, unrolled) if unrolled else knl
+
+
+def _subscript_of(axes: Sequence[str]) -> str:
+    return f"[{', '.join(axes)}]"
