@@ -146,3 +146,21 @@ def test_local_updates_wait_for_each_other_only_around(opencl_queue: Any) -> Non
     code = lp.generate_code_v2(histogram("int32", lp.PyOpenCLTarget())).device_code()
     assert code.count("barrier(") == 2  # clear | count | read
     assert "atomic_add(&table[bin[" in code
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_the_example_of_the_tutorial(dtype: str, opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0<=i<n }",
+        "out[i%20] = out[i%20] + 2*a[i] {atomic}",
+        [
+            lp.GlobalArg("out", dtype, shape=lp.auto, for_atomic=True),
+            lp.GlobalArg("a", dtype, shape=lp.auto),
+            "...",
+        ],
+        assumptions="n>0",
+    )
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    a, out = np.arange(1000).astype(dtype), np.zeros(20, dtype)
+    knl(opencl_queue, a=a, out=out)
+    np.testing.assert_array_equal(out, 2 * a.reshape(50, 20).sum(axis=0))
