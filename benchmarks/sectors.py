@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -133,7 +134,7 @@ def counted_by_kgen(case: Case) -> dict[str, int]:
 
 def counted_by_hardware(title: str) -> dict[str, int] | str:
     """Return what ncu counts in one launch, or why it does not."""
-    tool = shutil.which("ncu", path="/usr/local/cuda/bin:/usr/bin:/bin")
+    tool = shutil.which("ncu", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
     if tool is None:
         return "there is no ncu"
     command = [tool, "--clock-control", "none", "--csv", "--metrics", ",".join(METRICS.values())]

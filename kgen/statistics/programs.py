@@ -7,6 +7,7 @@ from typing import Any
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.generate import prepare
+from kgen.transforms.inline import without_calls
 
 __all__ = ["prepared_kernel"]
 
@@ -14,10 +15,11 @@ __all__ = ["prepared_kernel"]
 def prepared_kernel(unit: Any, entrypoint: str | None = None) -> LoopKernel:
     """Return a kernel of a program as code generation sees it: with types, without reductions.
 
-    It is kept with the kernel, since the same one is asked about operations, then accesses...
+    Kernels that it calls stand in the place of their calls. It is kept with the kernel, since
+    the same one is asked about operations, then accesses...
     """
     if isinstance(unit, TranslationUnit):
-        kernel = unit.default_entrypoint if entrypoint is None else unit[entrypoint]
+        kernel = without_calls(unit, entrypoint or unit.default_entrypoint.name)
     else:
         kernel = unit
     found: LoopKernel | None = kernel.memo.get(prepared_kernel)

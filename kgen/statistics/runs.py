@@ -21,6 +21,7 @@ from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval
+from kgen.targets.cuda import CudaTarget
 
 __all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size", "with_unused_axes"]
 
@@ -33,8 +34,8 @@ Count: TypeAlias = isl.PwQPolynomial | Interval
 #: What callers may say of the size of sub-groups.
 SubgroupSize: TypeAlias = int | str | None
 
-#: What most devices have.
-_GUESS = 32
+#: Of NVIDIA's devices, and what is guessed of others.
+_WARP = 32
 
 
 def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
@@ -44,12 +45,11 @@ def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     """
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return given
-    known = getattr(kernel.target, "subgroup_size", None)
-    if given in (None, "guess") and known is not None:
-        return int(known)
+    if given in (None, "guess") and isinstance(kernel.target, CudaTarget):
+        return _WARP
     has_items = any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames)
     if given == "guess" or not has_items:
-        return _GUESS  # without work-items each sub-group has one of them
+        return _WARP  # without work-items each sub-group has one of them
     raise KernelError(
         message(
             f"the sub-group size {given!r} is no number, and the target has none",

@@ -237,6 +237,32 @@ def test_size_of_sub_groups_is_asked_for_where_it_matters() -> None:
     assert lp.get_op_map(split, subgroup_size="guess")
 
 
+def test_warps_of_cuda_have_32_work_items() -> None:
+    knl = one_loop("out[i] = 2*a[i]", a=np.float32).copy(target=lp.CudaTarget())
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    found = lp.get_op_map(knl).filter_by(name=["mul"], dtype=[np.float32])
+    assert found.eval_and_sum({"n": 1024}) == 1024 // 32
+
+
+def test_kernels_that_are_called_count_where_they_are_called() -> None:
+    child = lp.make_function("{ [i]: 0 <= i < 8 }", "y[i] = 2*x[i] + 1", name="child")
+    parent = lp.make_kernel(
+        "{ [j, i0, i1]: 0 <= j < n and 0 <= i0, i1 < 8 }",
+        "[i0]: z[j, i0] = child([i1]: a[j, i1])",
+        [
+            lp.GlobalArg("z", np.float32, shape="n, 8"),
+            lp.GlobalArg("a", np.float32, shape="n, 8"),
+            ...,
+        ],
+        name="parent",
+    )
+    program = lp.merge([parent, child])
+    assert ops(program, entrypoint="parent") == {
+        ("float32", "add"): "[n] -> { 8 * n : n > 0 }",
+        ("float32", "mul"): "[n] -> { 8 * n : n > 0 }",
+    }
+
+
 def test_snippets_of_c_are_unknown() -> None:
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < n }",
