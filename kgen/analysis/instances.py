@@ -78,14 +78,17 @@ class Instances:
                 named = bound(named, f"element{number}", index)
             except ExpressionToAffineConversionError:
                 is_exact = False
-        for iname, axis in axes.items():
-            value: Expr = p.Variable(iname)
-            if not is_zero(axis.first):
-                value = p.Sum((value, p.Product((-1, axis.first))))
-            named = bound(named, axis_name(axis.tag) + suffix, value)
         for iname in access.place.inames:
-            if iname in loops:
+            axis = axes.get(iname)
+            at = named.find_dim_by_name(_PARAM, iname)
+            if axis is not None and is_zero(axis.first) and iname not in loops:
+                named = named.set_dim_name(_PARAM, at, axis_name(axis.tag) + suffix)
+                continue
+            if axis is not None:
+                index = p.Sum((p.Variable(iname), p.Product((-1, axis.first))))
+                named = bound(named, axis_name(axis.tag) + suffix, index)
                 at = named.find_dim_by_name(_PARAM, iname)
+            if iname in loops:
                 named = named.set_dim_name(_PARAM, at, iname + suffix)
             else:
                 named = project_out_named(named, (iname,))
