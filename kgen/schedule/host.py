@@ -8,6 +8,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.range import PARAM_LIMIT, Ranges
+from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import BasicSet, Set, dim_names, param_names, to_named
 from kgen.ir.kernel import LoopKernel
@@ -39,6 +40,17 @@ def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
     )
     inside = to_named(kernel.domain_of(tuple(ordered))).params()
     domains = [_with_params(domain, host_inames, inside) for domain in kernel.domains]
+    for domain, moved in zip(kernel.domains, domains, strict=True):
+        on_device = [n for n in param_names(moved) if n in kernel.inames and n not in host_inames]
+        if on_device and not moved.dim(isl.dim_type.set):
+            raise ScheduleError(
+                message(
+                    f"the loop '{dim_names(domain)[0]}' has a global barrier inside, so it runs on "
+                    f"the host, and its bounds depend on '{on_device[0]}', which does not",
+                    kernel=kernel.name,
+                    hint="put the dependent bound into a condition: if ...",
+                )
+            )
     return kernel.copy(
         domains=tuple(domain for domain in domains if domain.dim(isl.dim_type.set)),
         inames={name: iname for name, iname in kernel.inames.items() if name not in host_inames},
@@ -48,8 +60,7 @@ def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
             if name not in host_inames
         },
         loop_priority=tuple(
-            tuple(name for name in nest if name not in host_inames)
-            for nest in kernel.loop_priority
+            tuple(name for name in nest if name not in host_inames) for nest in kernel.loop_priority
         ),
         instructions=tuple(
             insn.copy(within_inames=insn.within_inames - host_inames)
@@ -76,7 +87,9 @@ def _with_params(domain: BasicSet, inames: frozenset[str], inside: Set) -> Basic
             at = dim_names(domain).index(name)
             end = len(param_names(domain))
             domain = domain.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, 1)
-    known = isl.BasicSet.universe(domain.get_space()).intersect_params(inside.simple_hull())
+    anything = isl.BasicSet.universe(domain.get_space()).align_params(inside.get_space())
+    hull = inside.simple_hull().align_params(anything.get_space())
+    known = anything.intersect_params(hull)
     known, domain = known.align_params(domain.get_space()), domain.align_params(known.get_space())
     domain = domain.gist(known)
     for at in reversed(range(domain.dim(isl.dim_type.param))):

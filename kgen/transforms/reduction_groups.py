@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import AffineRow, replace_dims
+from kgen.errors import ScheduleError, message
 from kgen.ir.assignee import assignee_name
-from kgen.ir.domain import as_basic_set
-from kgen.ir.expr import Expr, Reduction, is_zero
+from kgen.ir.domain import as_basic_set, dim_names, param_names
+from kgen.ir.expr import Expr, Reduction, is_zero, to_text
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
@@ -71,6 +72,7 @@ def join_groups(
     stores = realizer.assign(storing, places, totals, waits, f"{prefix}_part")
     barrier = realizer.new_id(f"{prefix}_barrier")
     hardware = {n for n in around.within if loops.origin(n) in kernel.axes}
+    _refuse_tied_loops(realizer, reduction, around, hardware)
     around.out.append(
         BarrierInstruction(
             barrier,
@@ -130,6 +132,28 @@ def _second_loops(
     loops.add_domain(replace_dims(domain, values, inames, positive=positive))
     realizer.types.update((name, kernel.index_dtype) for name in inames)
     return tuple(inames), tuple(_shifted(values[name], firsts[name]) for name in origins)
+
+
+def _refuse_tied_loops(
+    realizer: Realizer, reduction: Reduction, around: Context, hardware: Set[str]
+) -> None:
+    """Refuse loops around that the host cannot run: their bounds involve work-items."""
+    kernel, loops = realizer.kernel, realizer.loops
+    for name in sorted(around.within - hardware):
+        domain = kernel.domains[kernel.home_domain[loops.origin(name)]]
+        tied = [n for n in (*dim_names(domain), *param_names(domain)) if n in kernel.axes]
+        if tied:
+            raise ScheduleError(
+                message(
+                    f"the reduction '{to_text(reduction)}' over work-groups takes two launches, "
+                    f"and is in the loop '{name}', which shares its bounds with '{tied[0]}' on a "
+                    "hardware axis",
+                    kernel=kernel.name,
+                    where=f"instruction '{around.insn.id}'",
+                    hint=f"declare '{name}' in a domain of its own, or leave the reduction to the "
+                    "work-items of a group",
+                )
+            )
 
 
 def _shifted(expr: Expr, first: Expr) -> Expr:

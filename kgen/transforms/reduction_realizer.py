@@ -17,9 +17,9 @@ from kgen.ir.expr import (
     Expr,
     IdentityMapper,
     Reduction,
+    SubstitutionMapper,
     contains_reduction,
     is_constant,
-    substitute,
     to_text,
     variable_names,
 )
@@ -39,6 +39,16 @@ from kgen.transforms.scan_steps import accumulate_scan
 from kgen.transforms.select import taken_names
 
 __all__ = ["Realizer"]
+
+
+class _Copier(SubstitutionMapper):
+    """Puts copies in the place of inames, but not of those that a reduction inside has again."""
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        others = {n: new for n, new in self.replacements.items() if n not in expr.inames}
+        if len(others) < len(self.replacements):
+            return IdentityMapper.map_reduction(_Copier(others), expr)
+        return super().map_reduction(expr, *args)
 
 
 class Realizer(IdentityMapper):
@@ -217,8 +227,8 @@ class Realizer(IdentityMapper):
             out=[],
             updates=[],
         )
-        renamed = {old: p.Variable(new) for old, new in copies.items()}
-        operands = tuple(substitute(part, renamed) for part in reduction.exprs)
+        copier = _Copier({old: p.Variable(new) for old, new in copies.items()})
+        operands = tuple(copier(part) for part in reduction.exprs) if copies else reduction.exprs
         context.updates.extend(
             self.add_up(reduction, accumulators, operands, inner, context, starts)
         )

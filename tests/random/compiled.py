@@ -50,7 +50,7 @@ def allocate(
     random = np.random.default_rng(seed)
     arrays: Arrays = {}
     for argument in module.arguments:
-        if argument.is_array:
+        if argument.is_array and not argument.is_temporary:
             shape = _shape(argument, parameters)
             chosen = values.get(argument.name, range(-4, 5))
             numbers = random.integers(chosen.start, chosen.stop, shape)

@@ -43,7 +43,7 @@ class Transformer:
         draw = self.draw
         name = draw(st.sampled_from(self.plain))
         is_loop = name in self.loops
-        tags = ("unr", "ilp", "ilp.seq", "vec", None, None) if is_loop else ("unr", None)
+        tags = ("unr", "ilp", "ilp.seq", "vec", None, None) if is_loop else ("unr", "ilp", None)
         within = self._some_users(name) if is_loop and draw(st.integers(0, 4)) == 0 else None
         drawn: tuple[tuple[str, Any], ...] = (
             ("inner_tag", draw(st.sampled_from(tags))),
@@ -57,7 +57,7 @@ class Transformer:
         if not self.short:
             return None
         name = self.draw(st.sampled_from(self.short))
-        tags = ("unr", "unr", "ilp", "ilp.seq", "ord") if name in self.loops else ("unr", "ord")
+        tags = ("unr", "unr", "ilp", "ilp.seq", "ord")
         return Step("tag_inames", (f"{name}:{self.draw(st.sampled_from(tags))}",))
 
     def _together(self) -> list[str]:
@@ -249,6 +249,16 @@ def device_programs(draw: Draw) -> Program:
         kinds = ("g", "l") if loop.is_constant else ("g",)
         kind = draw(st.sampled_from((*kinds, "split", "split", "split")))
         attempts.make(_on_axis(draw, loop.name, kind, axis))
+    used = len(attempts.accepted)
+    for loop in drawn.reductions:  # an axis that a statement does not use is refused
+        if (
+            used < 3
+            and draw(st.booleans())
+            and all(f"({loop.name}," in s.text for s in drawn.statements)
+        ):
+            kind = draw(st.sampled_from(("split", "s", *(("g", "l") if loop.is_constant else ()))))
+            attempts.make(_on_axis(draw, loop.name, kind, used))
+            used += 1
     return attempts.make_some()
 
 

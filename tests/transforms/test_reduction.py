@@ -205,3 +205,9 @@ def test_what_has_no_types_yet_waits_for_code_generation() -> None:
     assert "i,k: acc_k = acc_k + k" in found or "i,k_0: acc_k = acc_k + k_0" in found
     with pytest.raises(lp.TypeInferenceFailure, match="the type of 'a' is not known"):
         lp.realize_reduction(knl, unknown_types_ok=False)
+
+
+def test_copies_stop_where_an_inner_sum_has_the_name_again() -> None:
+    text = ["b[k] = 1", "c = sum(k, a[k]*reduce(sum, k, a[k]))"]
+    found = run(lp.make_kernel("{[k]: 0 <= k < n}", text), a=np.arange(4.0))
+    assert found["c"] == 36
