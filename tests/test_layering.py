@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
     "tuning": BELOW_RUNTIME | {"runtime", "statistics"},
+    "verification": BELOW_RUNTIME,
 }
 
 ISL_IN_IR = {"kgen.ir.domain", "kgen.ir.domain_text", "kgen.ir.quasi_affine", "kgen.ir.grid"}
