@@ -108,6 +108,9 @@ from kgen.ir.reductions import (
 from kgen.ir.target import (
     TargetBase,
 )
+from kgen.ir.to_python import (
+    t_unit_to_python,
+)
 from kgen.ir.types import (
     AddressSpace,
     KgenType,
@@ -536,6 +539,7 @@ __all__ = [
     "split_reduction_inward",
     "split_reduction_outward",
     "symbolic",
+    "t_unit_to_python",
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",

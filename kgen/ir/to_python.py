@@ -1,0 +1,172 @@
+"""Programs as Python: code that makes the same translation unit again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.errors import KgenError, message
+from kgen.ir.domain import BasicSet, Set
+from kgen.ir.expr import to_text
+from kgen.ir.parse import parse
+from kgen.ir.types import auto
+from kgen.ir.unit import TranslationUnit
+
+__all__ = ["t_unit_to_python"]
+
+_WIDTH = 100
+_PLAIN = (bool, int, float, complex, str, bytes)
+#: Kinds that may be numbers, or texts, besides.
+_NOT_PLAIN = (np.generic, Enum)
+
+
+def t_unit_to_python(
+    t_unit: TranslationUnit,
+    *,
+    var_name: str = "t_unit",
+    return_preamble_and_body_separately: bool = False,
+) -> tuple[str, str] | str:
+    """Return Python code that makes a program equal to *t_unit*.
+
+    :arg var_name: the variable that holds the program in the end
+    :arg return_preamble_and_body_separately: return the imports and the rest as two texts
+
+    Raises :class:`KgenError` for a part without a name that could be imported, such as a
+    function defined inside of another one.
+
+    >>> from kgen.frontend import make_kernel
+    >>> text = t_unit_to_python(make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*b[i]"), var_name="knl")
+    >>> "    assignee=parse('a[i]')," in text, text.splitlines()[-1]
+    (True, ')')
+    """
+    if not var_name.isidentifier():
+        raise KgenError(f"'{var_name}' is not a name")
+    writer = _Writer()
+    body = f"{var_name} = {writer.text(t_unit, 0)}\n"
+    preamble = "".join(f"{line}\n" for line in sorted(writer.imports))
+    if return_preamble_and_body_separately:
+        return preamble, body
+    return f"{preamble}\n{body}"
+
+
+class _Writer:
+    """Writes values as expressions; remembers what has to be imported."""
+
+    def __init__(self) -> None:
+        self.imports: set[str] = set()
+
+    def text(self, value: Any, indent: int) -> str:
+        """Return *value* as code, its inner lines indented by *indent* blanks more."""
+        if value is None or (isinstance(value, _PLAIN) and not isinstance(value, _NOT_PLAIN)):
+            return _of_number(value)
+        match value:
+            case np.generic() | np.dtype() | np.ndarray():
+                return self._of_numpy(value, indent)
+            case BasicSet() | Set():
+                self.imports.add("import islpy as isl")
+                kind = "BasicSet" if isinstance(value, BasicSet) else "Set"
+                return f"isl.{kind}({str(value)!r})"
+            case Mapping():
+                pairs = value.items()
+                items = [f"{self.text(k, 0)}: {self.text(v, indent + 4)}" for k, v in pairs]
+                return _bracket("{", items, "}", indent)
+            case tuple() | list() | frozenset() | set():
+                return self._of_items(value, indent)
+            case p.ExpressionNode() if _reads_back(to_text(value), value):
+                return f"{self._import('kgen.ir.parse', 'parse')}({to_text(value)!r})"
+        return self._of_object(value, indent)
+
+    def _of_object(self, value: Any, indent: int) -> str:
+        if value is auto:
+            return self._import("kgen.ir.types", "auto")
+        if isinstance(value, Enum):
+            return f"{self._name(type(value))}.{value.name}"
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._of_fields(value, indent)
+        if callable(value):
+            return self._name(value)
+        if not vars(value):  # a target: what it is, is its class
+            return f"{self._name(type(value))}()"
+        raise KgenError(message(f"a {type(value).__name__} cannot be written as Python: {value}"))
+
+    def _of_items(self, value: Iterable[Any], indent: int) -> str:
+        items = [self.text(item, indent + 4) for item in value]
+        if isinstance(value, tuple):
+            return _bracket("(", items, ")", indent, always=len(items) == 1)
+        if isinstance(value, list):
+            return _bracket("[", items, "]", indent)
+        inside = _bracket("{", sorted(items), "}", indent) if items else ""
+        return f"{type(value).__name__}({inside})"
+
+    def _of_numpy(self, value: Any, indent: int) -> str:
+        self.imports.add("import numpy as np")
+        if isinstance(value, np.dtype):
+            return f"np.dtype({value.str!r})"
+        if isinstance(value, np.generic):
+            return f"np.{value.dtype.name}({self.text(value.item(), indent)})"
+        items = self.text(value.tolist(), indent)
+        return f"np.array({items}, np.dtype({value.dtype.str!r}))"
+
+    def _of_fields(self, value: Any, indent: int) -> str:
+        """Write a call of a dataclass with the fields that differ from their defaults."""
+        items = []
+        for field in dataclasses.fields(value):
+            content = getattr(value, field.name)
+            if not field.init or not field.compare:
+                continue
+            if field.default is not dataclasses.MISSING and _are_same(field.default, content):
+                continue
+            items.append(f"{field.name}={self.text(content, indent + 4)}")
+        return f"{self._name(type(value))}{_bracket('(', items, ')', indent)}"
+
+    def _name(self, value: Any) -> str:
+        """Return the name of a class or function, which is imported."""
+        name = value.__qualname__
+        if not name.isidentifier():
+            raise KgenError(
+                message(
+                    f"'{name}' cannot be imported by name",
+                    hint="define it at the top level of a module",
+                )
+            )
+        return self._import(value.__module__, name)
+
+    def _import(self, module: str, name: str) -> str:
+        if module != "builtins":
+            self.imports.add(f"from {module} import {name}")
+        return name
+
+
+def _of_number(value: Any) -> str:
+    """Write what Python has a literal for, and the numbers for which it has none."""
+    if isinstance(value, float | complex) and not np.isfinite(value):
+        return f"{type(value).__name__}({str(value)!r})"
+    return repr(value)
+
+
+def _bracket(first: str, items: list[str], last: str, indent: int, *, always: bool = False) -> str:
+    """Write items on one line, or where that is too long, each on its own."""
+    line = ", ".join(items)
+    if len(line) + indent < _WIDTH - 20 and "\n" not in line:
+        return f"{first}{line}{',' if always else ''}{last}"
+    blanks = " " * (indent + 4)
+    inside = "".join(f"{blanks}{item},\n" for item in items)
+    return f"{first}\n{inside}{' ' * indent}{last}"
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same: 1 and 1.0 are not."""
+    return type(one) is type(other) and bool(one == other)
+
+
+def _reads_back(text: str, expr: p.ExpressionNode) -> bool:
+    """Tell whether the parser makes just *expr* of *text*."""
+    try:
+        return repr(parse(text)) == repr(expr)
+    except KgenError:
+        return False
