@@ -74,7 +74,7 @@ def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
 def _value_type(kernel: LoopKernel, iname: str) -> NumpyType:
     """Return the type of a host loop's variable: integers of 32 bits are sizes in kernels."""
     values = Ranges.of(kernel).interval(p.Variable(iname))
-    is_small = values is not None and -PARAM_LIMIT <= values[0] and values[1] <= PARAM_LIMIT
+    is_small = values is not None and values[0] >= -PARAM_LIMIT and values[1] <= PARAM_LIMIT
     return INT32 if is_small else INT64
 
 
