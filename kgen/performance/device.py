@@ -14,12 +14,14 @@ class Device:
     """The limits of a device: measured by :func:`measure_device`, or as a user knows them.
 
     ``bandwidth`` and ``cache_bandwidth`` are in bytes per second: of the memory, and of what
-    keeps data that is used again near; ``flops`` are operations per second by type.
+    keeps data that is used again near; ``local_bandwidth`` is that of memory that a work-group
+    shares, ``None`` where there is none; ``flops`` are operations per second by type.
     """
 
     name: str
     bandwidth: float
     cache_bandwidth: float
+    local_bandwidth: float | None = None
     flops: Mapping[str, float] = field(default_factory=dict)
     #: seconds that a call takes which does nothing
     overhead: float = 0.0

@@ -187,6 +187,8 @@ def _times(
     times = {"memory": moved["footprint"] / device.bandwidth}
     if "sectors" in moved:
         times["caches"] = moved["sectors"] / device.cache_bandwidth
+    if "local" in moved and device.local_bandwidth is not None:
+        times["local memory"] = moved["local"] / device.local_bandwidth
     seconds = 0.0
     for dtype, number in flops.items():
         peak = device.flops.get(dtype)

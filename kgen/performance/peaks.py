@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from kgen.frontend import make_kernel
+from kgen.ir.data import GlobalArg, TemporaryVariable
 from kgen.ir.target import TargetBase
+from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
 from kgen.performance.timing import seconds_of
@@ -37,7 +39,7 @@ def measure_device(
     leading = () if queue is None else (queue,)
     name = _device_name(_on_axes(_fill("float32"), target), leading)
     disk = process_caches.disk
-    key = content_key("roofline device", name, type(target).__name__, str(scale))
+    key = content_key("limits of a device, 2", name, type(target).__name__, str(scale))
     kept = None if again else disk.load(key)
     if kept is not None:
         return Device.from_json(kept.decode())
@@ -48,6 +50,7 @@ def measure_device(
         name=name,
         bandwidth=bandwidth,
         cache_bandwidth=max(bandwidth, near),
+        local_bandwidth=_local_bandwidth(target, leading, int(scale * (1 << 14))),
         flops={dtype: _flops(target, leading, dtype, int(scale * (1 << 18))) for dtype in _TYPES},
         overhead=_overhead(target, leading),
     )
@@ -123,6 +126,32 @@ def _cache_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) ->
     a = _filled(target, leading, "float32", columns, rows)
     out = _filled(target, leading, "float32", columns, repeats)
     return 4 * rows * columns * repeats / _quickest(lambda: unit(*leading, a=a, out=out))
+
+
+def _local_bandwidth(target: TargetBase, leading: tuple[Any, ...], groups: int) -> float | None:
+    """Return the bytes per second of reading memory that a work-group shares."""
+    if _is_host(target):
+        return None
+    groups = max(groups, 1)
+    unit = make_kernel(
+        f"{{ [i, h, m, l, k]: 0 <= i < n and 0 <= h < 2 and 0 <= m, l, k < {_GROUP} }}",
+        f"""
+        tile[{_GROUP}*h + m] = a[{_GROUP}*h + m] {{id=fill, inames=i:h:m}}
+        out[i, l] = sum(k, tile[l + k]) {{dep=fill}}
+        """,
+        [
+            TemporaryVariable("tile", np.float32, 2 * _GROUP, address_space=AddressSpace.LOCAL),
+            GlobalArg("a", np.float32, shape=(2 * _GROUP,)),
+            "...",
+        ],
+        target=target,
+        assumptions=_SIZES,
+        name="shared",
+    )
+    unit = tag_inames(unit, {"i": "g.0", "m": "l.0", "l": "l.0"})
+    a = _filled(target, leading, "float32", 2 * _GROUP)
+    out = _filled(target, leading, "float32", _GROUP, groups)
+    return 4 * _GROUP * _GROUP * groups / _quickest(lambda: unit(*leading, a=a, out=out))
 
 
 def _flops(target: TargetBase, leading: tuple[Any, ...], dtype: str, size: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,20 @@ def test_numbers_of_a_kernel() -> None:
 
 def test_few_elements_take_as_long_as_a_call() -> None:
     assert roofline(axpy(lp.OpenCLTarget()), {"n": 10}, DEVICE).predicted_s == 1e-6
+
+
+def test_conflicts_of_banks_take_time() -> None:
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", name="transpose")
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "a", ["j_inner", "i_inner"], default_tag="l.auto")
+    found = roofline(knl, {"n": 1024}, replace(DEVICE, local_bandwidth=20e12))
+    requests = 2 * 1024 * 32
+    assert found.bytes["local without conflicts"] == 128 * requests
+    assert found.bytes["local"] == 128 * (requests // 2) * 33
+    assert found.times_s["local memory"] == found.bytes["local"] / 20e12
+    assert found.barriers == 1
 
 
 def test_as_text_and_as_json() -> None:
@@ -93,6 +108,8 @@ def test_opencl_device_is_measured(opencl_queue: Any) -> None:
     device = measure_device(target, opencl_queue, scale=SMALL, again=True)
     assert opencl_queue.device.name.strip() in device.name
     assert device.cache_bandwidth >= device.bandwidth > 1e6
+    assert device.local_bandwidth is not None
+    assert device.local_bandwidth > 1e6
 
 
 def test_time_of_a_call_is_measured(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
