@@ -25,6 +25,7 @@ __all__ = [
     "has_one_step",
     "lane_bounds",
     "lane_domain",
+    "reaches_ahead",
 ]
 
 _IN, _OUT = isl.dim_type.in_, isl.dim_type.out
@@ -67,6 +68,13 @@ def has_one_step(kernel: LoopKernel, around: Collection[str], inames: Sequence[s
     names = tuple(sorted(shared.intersection(around), key=kernel.iname_order.__getitem__))
     domain = kernel.domain_of(names).intersect_params(kernel.assumptions)
     return bool(names) and isl.Map.from_range(domain).is_single_valued()
+
+
+def reaches_ahead(kernel: LoopKernel, loop: str, iname: str) -> bool:
+    """Tell whether *iname* may be larger than *loop*, which bounds it."""
+    domain = kernel.domain_of((loop, iname)).intersect_params(kernel.assumptions)
+    ahead = isl.Constraint.ineq_from_names(domain.get_space(), {iname: 1, loop: -1, 1: -1})
+    return not domain.add_constraint(ahead).is_empty()
 
 
 def growth_of(

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pymbolic.primitives as p
+
 from kgen.analysis.prefixes import (
     bounding_loops,
     growth_of,
     has_one_step,
     lane_bounds,
+    reaches_ahead,
 )
 from kgen.errors import ReductionIsNotTriangularError, TransformError, message
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.domain import BasicSet
-from kgen.ir.expr import Reduction, to_text, variable_names
+from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_names, walk
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, InameImplementationTag, LocalInameTag
 
@@ -182,14 +187,52 @@ def _refuse_stores_inside(
     for array in dict.fromkeys(variable_names(*reduction.exprs)):
         for name in kernel.writers.get(array, ()):
             writer = kernel.id_to_insn[name]
-            if name not in before and not writer.within_inames.isdisjoint(sweep):
+            if writer.within_inames.isdisjoint(sweep):
+                continue
+            if name not in before or not _is_stored_in_step(
+                kernel, reduction, sweep, writer, array
+            ):
                 raise _refusal(
                     context,
                     kernel,
                     f"instruction '{name}' writes '{array}', which the scan "
                     f"'{to_text(reduction)}' reads, in the loop that it runs along",
-                    f"store to another array, or let the scan wait for '{name}': dep={name}",
+                    f"store what each step adds in that step ({array}[i] = ...) and let the scan "
+                    f"wait for it (dep={name}), or store to another array",
                 )
+
+
+def _is_stored_in_step(
+    kernel: LoopKernel,
+    reduction: Reduction,
+    sweep: tuple[str, ...],
+    writer: InstructionBase,
+    array: str,
+) -> bool:
+    """Tell whether each step stores an element that only it and later steps read.
+
+    That is so where an axis of what is written is the loop, the same axis of what is read is
+    the loop variable of the reduction, and that is never ahead of the loop.
+    """
+    if len(sweep) > 1 or len(reduction.inames) > 1:
+        return False
+    (loop,), (iname,) = sweep, reduction.inames
+    written = [index_of(lhs) for lhs in writer.assignees if assignee_name(lhs) == array]
+    elements = [node for node in walk(*reduction.exprs) if _is_element_of(node, array)]
+    if not elements or any(isinstance(node, LinearSubscript) for node in elements):
+        return False
+    read = [index_of(node) for node in elements]
+    shared = [
+        axis
+        for axis in range(len(written[0]))
+        if all(index[axis] == p.Variable(loop) for index in written)
+        and all(index[axis] == p.Variable(iname) for index in read)
+    ]
+    return bool(shared) and not reaches_ahead(kernel, loop, iname)
+
+
+def _is_element_of(node: Expr, array: str) -> bool:
+    return isinstance(node, p.Subscript | LinearSubscript) and assignee_name(node) == array
 
 
 def _all_before(kernel: LoopKernel, insn_id: str) -> frozenset[str]:

@@ -149,6 +149,16 @@ def test_a_scan_of_what_the_same_loop_computes() -> None:
     np.testing.assert_allclose(run(knl, a=A)["out"], np.cumsum(2 * A))
 
 
+@pytest.mark.parametrize("store", ["b[0] = i", "b[n - 1 - i] = a[i]", "<> t = i", "b[i + 1] = 1"])
+def test_what_later_steps_change_is_no_operand(store: str) -> None:
+    operand = "t*a[j]" if "t" in store else "b[j]"
+    text = [store + " {id=b}", f"out[i] = sum(j, {operand}) {{dep=b}}"]
+    with pytest.raises(lp.TransformError, match="instruction 'b' writes"):
+        scanned(
+            kernel(text, TRIANGLE, lp.GlobalArg("b", F64, "n + 1"), lp.GlobalArg("a", F64, "n"))
+        )
+
+
 def test_positions_of_running_maxima() -> None:
     knl = scanned(kernel("out[i], at[i] = argmax(j, a[j], j)"))
     found = run(knl, a=A)
