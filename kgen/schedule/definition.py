@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
-from kgen.analysis.access import Access
+from kgen.analysis.access import Access, Place
 from kgen.analysis.instances import Instances, axis_name, bound, relate, with_params
 from kgen.analysis.points import describe, example
-from kgen.errors import ExpressionToAffineConversionError, MissingDefinitionError, message
+from kgen.errors import (
+    ExpressionToAffineConversionError,
+    KgenWarning,
+    MissingDefinitionError,
+    message,
+    warn,
+)
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.domain import Set, param_names, project_out_named
 from kgen.ir.kernel import LoopKernel
@@ -36,13 +42,15 @@ _WRITER = ".w"
 class Undefined:
     """A read of elements that nothing wrote; *point* is ``None`` where that is not known.
 
-    *always* where it happens for all sizes for which there is the read at all.
+    *always* where it happens for all sizes for which there is the read at all. *elsewhere*
+    where some instruction writes such elements, but later, or in another work-item.
     """
 
     read: Access
     point: str | None
     element: tuple[int, ...] = ()
     always: bool = True
+    elsewhere: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,13 +98,20 @@ def refuse_reads_before_writes(
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
     a condition or a subscript on data decides is taken to be right, tables are defined, and
-    a kernel may be for some sizes only, such as multiples of its tiles.
+    a kernel may be for some sizes only, such as multiples of its tiles. Elements around those
+    that are written, which nothing ever writes, are warned of: a halo whose values do not
+    matter; ``read_undefined(t)`` in ``silenced_warnings`` says so.
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
     for found in find_undefined(kernel, schedule, has_axes=has_axes):
-        if found.point is not None and found.always:
+        if found.point is None or not found.always:
+            continue
+        if found.elsewhere or found.read.array not in kernel.writers:
             raise undefined_error(kernel, found)
+        silencer = f"read_undefined({found.read.array})"
+        text = str(undefined_error(kernel, found))
+        warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
 
 
 def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionError:
@@ -104,7 +119,10 @@ def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionEr
     name = found.read.array
     writers = kernel.writers.get(name, ())
     element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
-    if writers:
+    if writers and not found.elsewhere:
+        because = f"what writes '{name}' ({', '.join(writers[:4])}) leaves that element out"
+        hint = f"let '{writers[0]}' write all that is read, or read less"
+    elif writers:
         because = f"what writes '{name}' ({', '.join(writers[:4])}) does so later, or elsewhere"
         hint = (
             f"write {element} before '{found.read.insn_id}', or let it depend on what does: "
@@ -137,7 +155,7 @@ class _Finder:
         self.kernel = kernel
         self.schedule = schedule
         self.instances = Instances(kernel, has_axes=has_axes)
-        self.memo: dict[object, tuple[str, tuple[int, ...], bool] | None] = {}
+        self.memo: dict[object, tuple[str, tuple[int, ...], bool, bool] | None] = {}
 
     def find(self) -> Iterator[Undefined]:
         kernel = self.kernel
@@ -161,9 +179,11 @@ class _Finder:
             yield Undefined(read, None)
             return
         earlier = [w for w in writes if self._may_be_before(w, at)]
-        key = (read.place, read.index, at.loops, self._shapes(earlier, at), self._space(read))
+        everywhere = tuple((w.place, w.index) for w in writes)
+        shapes = (everywhere, self._shapes(earlier, at))
+        key = (read.place, read.index, at.loops, shapes, self._space(read))
         if key not in self.memo:
-            self.memo[key] = self._undefined(read, earlier, at)
+            self.memo[key] = self._undefined(read, earlier, writes, at)
         found = self.memo[key]
         if found is not None:
             yield Undefined(read, *found)
@@ -199,11 +219,12 @@ class _Finder:
         return visit.position < at.position or bool(_shared(visit, at))
 
     def _undefined(
-        self, read: Access, earlier: list[Access], at: _Visit
-    ) -> tuple[str, tuple[int, ...], bool] | None:
+        self, read: Access, earlier: list[Access], writes: list[Access], at: _Visit
+    ) -> tuple[str, tuple[int, ...], bool, bool] | None:
         """Return a point and an element that *read* reads and none of *earlier* writes.
 
-        With them goes whether there is one for all sizes.
+        With them goes whether there is one for all sizes, and whether *writes* has a write
+        of any such element.
         """
         loops = tuple(name for _, name in at.loops)
         left, is_exact = self.instances.touched(read, loops)
@@ -222,7 +243,22 @@ class _Finder:
         point = example(left)
         naxes = len(read.index or ())
         element = tuple(point.pop(f"element{axis}") for axis in range(naxes))
-        return describe(point), element, sizes.is_subset(self._sizes(left))
+        always = sizes.is_subset(self._sizes(left))
+        return describe(point), element, always, self._is_written(left, writes, naxes)
+
+    def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:
+        """Tell whether any of *writes*, were it not for conditions, writes elements of *left*."""
+        kept = {*self.kernel.all_params(), *(f"element{axis}" for axis in range(naxes))}
+
+        def elements(named: Set) -> Set:
+            return project_out_named(named, [n for n in param_names(named) if n not in kept])
+
+        missing = elements(left)
+        free = [replace(write, place=Place(write.place.inames)) for write in writes]
+        return any(
+            not missing.intersect(elements(self.instances.touched(write, ())[0])).is_empty()
+            for write in free
+        )
 
     def _sizes(self, named: Set) -> Set:
         """Return the sizes for which there is anything in a set."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kgen as lp
@@ -93,3 +94,14 @@ def test_a_kernel_may_be_for_multiples_of_its_tile() -> None:
     always = lp.fix_parameters(knl, n=17)
     with pytest.raises(lp.MissingDefinitionError, match=r"reads t\[\d+\]"):
         lp.generate_code_v2(always)
+
+
+def test_a_halo_that_nothing_ever_writes_is_warned_of() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 1 <= i < 17 }",
+        "c[i] = a[i] {id=c}\nout[i] = c[i - 1] + c[i + 1] {dep=c}",
+        [lp.TemporaryVariable("c", np.float32, shape=18), lp.GlobalArg("a", np.float32), ...],
+    )
+    knl = lp.tag_inames(knl, {"i": "l.0"})
+    with pytest.warns(lp.KgenWarning, match="'c' .*leaves that element out"):
+        lp.generate_code_v2(knl)

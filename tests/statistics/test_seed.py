@@ -166,22 +166,19 @@ def knl_with_barriers() -> TUnit:
     return lp.split_iname(knl, "k", 128, inner_tag="l.0")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=lp.MissingDefinitionError,
-    reason="the program reads c[i, j, 0] and c[i, j, 98], which nothing writes",
-)
 def test_code_with_barriers(knl_with_barriers: TUnit) -> None:
-    code, _ = lp.generate_code(lp.preprocess_kernel(knl_with_barriers))
-    assert code.count("barrier(CLK_LOCAL_MEM_FENCE)") == 2
+    # It reads c[i, j, 0] and c[i, j, 98], which nothing writes.
+    with pytest.warns(lp.KgenWarning, match="leaves that element out"):
+        code, _ = lp.generate_code(lp.preprocess_kernel(knl_with_barriers))
+    assert code.count("barrier(CLK_LOCAL_MEM_FENCE)") == 1
 
 
 def test_barriers(knl_with_barriers: TUnit) -> None:
     # The tutorial counts 1000: two for each i and j. kgen leaves the one at the head of the loop
     # out where it proves that no element of c is used in two iterations.
     schedule = schedule_kernel(lp.preprocess_kernel(knl_with_barriers).default_entrypoint)
-    number = 50 * 10 * str(schedule).count("barrier local")
-    assert number in (500, 1000)
+    assert str(schedule).count("barrier local") == 1
+    number = 50 * 10
     sync_map = lp.get_synchronization_map(knl_with_barriers)
     assert str(sync_map).splitlines() == [
         f"Sync(barrier_local, kgen_kernel): {{ {number} }}",
