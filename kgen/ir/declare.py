@@ -176,16 +176,13 @@ def complete_arguments(
     bounds = sorted(kernel.all_params())
     names = {*read, *written, *bounds, *_layout_names(declared.arrays().values())}
     taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
-    undeclared = sorted(
-        name
-        for name in names - taken - declared.names()
-        if not any(mangler(kernel, name) for mangler in kernel.symbol_manglers)
-    )
+    undeclared = _not_explained(kernel, names - taken - declared.names())
     if not declared.is_open:
+        # sizes may stay undeclared: fix_parameters may still make them numbers
         unknown = [name for name in undeclared if name in read or name in written]
         if unknown:
             raise _undeclared(kernel, unknown, mentioned, declared.names() | taken)
-        undeclared = []  # sizes, which fix_parameters may still make numbers
+        undeclared = []
     flow = _Flow(frozenset(read), frozenset(written))
 
     def guess(name: str) -> ArrayArg | ValueArg:
@@ -201,14 +198,20 @@ def complete_arguments(
     result: list[ArrayArg | ValueArg] = []
     for entry in declared.entries:
         if not isinstance(entry, str):
-            has_layout = isinstance(entry, ValueArg) or entry.dim_tags is not None
-            result.append(entry if has_layout or order != "F" else entry.copy(dim_tags=order))
+            result.append(_in_order(entry, order))
         elif entry in taken or entry not in names:
             raise _unusable(kernel, entry, names - taken)
         else:
             result.append(guess(entry))
     result.extend(guess(name) for name in undeclared)
     return tuple(flow.mark(arg) for arg in result)
+
+
+def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
+    """Return *arg* in the default order, where that is Fortran's and it has no layout."""
+    if isinstance(arg, ValueArg) or arg.dim_tags is not None or order != "F":
+        return arg
+    return arg.copy(dim_tags=order)
 
 
 def refuse_undeclared_sizes(kernel: LoopKernel) -> LoopKernel:
@@ -218,14 +221,16 @@ def refuse_undeclared_sizes(kernel: LoopKernel) -> LoopKernel:
     """
     declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
     names = {*kernel.all_params(), *_layout_names(kernel.array_vars.values())}
-    unknown = sorted(
-        name
-        for name in names - declared
-        if not any(mangler(kernel, name) for mangler in kernel.symbol_manglers)
-    )
+    unknown = _not_explained(kernel, names - declared)
     if unknown:
         raise _undeclared(kernel, unknown, (), declared)
     return kernel
+
+
+def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
+    """Return the names that no symbol mangler knows, sorted."""
+    manglers = kernel.symbol_manglers
+    return sorted(n for n in names if not any(mangler(kernel, n) for mangler in manglers))
 
 
 def _layout_names(arrays: Iterable[ArrayBase]) -> list[str]:

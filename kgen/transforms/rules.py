@@ -171,6 +171,7 @@ class _Expander(IdentityMapper):
     def _with_name(use: Expr, new: str) -> Expr:
         """Return *use*, a variable or a call, of the rule *new* instead."""
         name = use.function if isinstance(use, p.Call) else use
+        assert isinstance(name, p.Variable)
         if name.name == new:
             return use
         name = dataclasses.replace(name, name=new)

@@ -142,10 +142,17 @@ def all_programs(*, with_local_memory: bool = True) -> dict[str, LoopKernel]:
     for name, case in CASES.items():
         units[f"bench_{name}"] = case.build(lp, min(case.size, SIZE_LIMIT))
     units.update(_from_examples())
+    kernels = {name: unit.default_entrypoint for name, unit in units.items()}
     return {
-        "".join(c if c.isalnum() else "_" for c in name): unit.default_entrypoint
-        for name, unit in units.items()
+        "".join(c if c.isalnum() else "_" for c in name): kernel
+        for name, kernel in kernels.items()
+        if with_local_memory or not name.startswith("bench_") or not _shares(kernel)
     }
+
+
+def _shares(kernel: LoopKernel) -> bool:
+    """Tell whether work-items share what one of the loops ``*_dim_*`` fetches."""
+    return any("_dim_" in iname for iname in kernel.inames)
 
 
 def modules_for(target: CFamilyTarget) -> dict[str, Module]:

@@ -84,7 +84,8 @@ i2, i4, i8, u1, u4 = np.int16, np.int32, np.int64, np.uint8, np.uint32
         ("b[i] / a[i]**2", {"a": f4, "b": f4}, "b[i] / (a[i] * a[i])"),
         ("a[i]**(-1)", {"a": f4}, "1.0f / a[i]"),
         ("a[i]**0.5", {"a": f4}, "powf(a[i], 0.5f)"),
-        ("(a[i] + 1)**2", {"a": f4}, "powf(a[i] + 1.0f, 2.0f)"),
+        ("(a[i] + 1)**2", {"a": f4}, "(a[i] + 1.0f) * (a[i] + 1.0f)"),
+        ("sin(a[i])**2", {"a": f4}, "powf(sinf(a[i]), 2.0f)"),
         ("a[i]**b[i]", {"a": i4, "b": i4}, "kgen_pow_int32(a[i], b[i])"),
     ],
 )

@@ -97,8 +97,9 @@ def test_a_use_inside_of_another_rule_is_expanded_in_a_copy_of_that_rule() -> No
         h(x) := 1 + g(x) + 20*g$two(x)
         a[i] = h$one(i) * h$two(i)
         """
-    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text)
-    knl = lp.expand_subst(knl, "... > id:h and tag:two > id:g and tag:two").default_entrypoint
+    unit = lp.make_kernel("{ [i]: 0 <= i < n }", text)
+    unit = lp.expand_subst(unit, "... > id:h and tag:two > id:g and tag:two")
+    knl = unit.default_entrypoint
     assert [str(rule) for _, rule in sorted(knl.substitutions.items())] == [
         "g(x) := 12 + x",
         "h(x) := 1 + g(x) + 20*g$two(x)",

@@ -74,7 +74,7 @@ def test_loops_of_different_instructions_share_an_axis() -> None:
 
 
 def test_a_reduction_cannot_be_a_vector() -> None:
-    with pytest.raises(lp.TransformError, match="reduces over iname 'k', .* cannot be 'vec'"):
+    with pytest.raises(lp.TransformError, match=r"reduces over iname 'k', .* cannot be 'vec'"):
         lp.tag_inames(matrix(), "k:vec")
 
 
