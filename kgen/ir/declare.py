@@ -186,14 +186,8 @@ def complete_arguments(
     flow = _Flow(frozenset(read), frozenset(written))
 
     def guess(name: str) -> ArrayArg | ValueArg:
-        if name not in ranks and name not in written:
-            return ValueArg(name)
-        if order is auto and ranks[name] > 0:
-            tags = ",".join(["stride:auto"] * ranks[name])
-            return GlobalArg(name, None, auto, tags, offset)
-        return GlobalArg(
-            name, None, auto, offset=offset, order=order if order in ("C", "F") else None
-        )
+        is_array = name in ranks or name in written
+        return _array(name, ranks[name], order, offset) if is_array else ValueArg(name)
 
     result: list[ArrayArg | ValueArg] = []
     for entry in declared.entries:
@@ -205,6 +199,13 @@ def complete_arguments(
             result.append(guess(entry))
     result.extend(guess(name) for name in undeclared)
     return tuple(flow.mark(arg) for arg in result)
+
+
+def _array(name: str, rank: int, order: Any, offset: Any) -> ArrayArg:
+    """Declare an array argument of which the number of axes is all that is known."""
+    if order is auto and rank > 0:
+        return GlobalArg(name, None, auto, ",".join(["stride:auto"] * rank), offset)
+    return GlobalArg(name, None, auto, offset=offset, order=order if order in ("C", "F") else None)
 
 
 def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:

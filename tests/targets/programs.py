@@ -11,6 +11,7 @@ from kernels import CASES
 
 import kgen as lp
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import LocalInameTagBase
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.generate import generate_module
 from kgen.targets.module import Module
@@ -146,13 +147,13 @@ def all_programs(*, with_local_memory: bool = True) -> dict[str, LoopKernel]:
     return {
         "".join(c if c.isalnum() else "_" for c in name): kernel
         for name, kernel in kernels.items()
-        if with_local_memory or not name.startswith("bench_") or not _shares(kernel)
+        if with_local_memory or not _shares(kernel)
     }
 
 
 def _shares(kernel: LoopKernel) -> bool:
-    """Tell whether work-items share what one of the loops ``*_dim_*`` fetches."""
-    return any("_dim_" in iname for iname in kernel.inames)
+    """Tell whether work-items share what loops ``*_dim_*`` fetch."""
+    return any("_dim_" in n and kernel.has_tag(n, LocalInameTagBase) for n in kernel.inames)
 
 
 def modules_for(target: CFamilyTarget) -> dict[str, Module]:
