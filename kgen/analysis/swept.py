@@ -22,6 +22,7 @@ from kgen.ir.domain import (
     param_names,
     project_out_named,
     sample_point,
+    static_bounds,
     static_value,
     to_named,
 )
@@ -161,21 +162,27 @@ def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | 
 def _bounds(
     kernel: LoopKernel, footprint: Set, name: str, context: Set, what: str
 ) -> tuple[Expr, int]:
-    """Return the least element along an axis, and the largest extent."""
+    """Return the least element along an axis, and the largest extent.
+
+    Where the least one is ``max(0, 8*i - 1)``, it is counted from ``8*i - 1``.
+    """
     shown = f"the least element of axis '{name}' that {what} touch"
-    least = static_value(dim_min(footprint, name), context, largest=False, what=shown)
-    most = dim_max(footprint, name).sub(isl.PwAff.from_aff(least))
-    extent = most.intersect_params(context).max_val()
-    if not extent.is_int():
-        raise StaticValueFindingError(
-            message(
-                f"a constant extent of axis '{name}' was not found",
-                kernel=kernel.name,
-                because=f"{what} touch as much as '{most.coalesce()}' and 1",
-                hint=_bounding_hint(kernel, most),
-            )
+    lower, upper = dim_min(footprint, name), dim_max(footprint, name)
+    first = static_value(lower, context, largest=False, what=shown)
+    for least in static_bounds(lower, context, largest=False):
+        most = upper.sub(isl.PwAff.from_aff(least))
+        extent = most.intersect_params(context).max_val()
+        if extent.is_int():
+            return aff_to_expr(least), int(extent.to_python()) + 1
+    most = upper.sub(isl.PwAff.from_aff(first))
+    raise StaticValueFindingError(
+        message(
+            f"a constant extent of axis '{name}' was not found",
+            kernel=kernel.name,
+            because=f"{what} touch as much as '{most.coalesce()}' and 1",
+            hint=_bounding_hint(kernel, most),
         )
-    return aff_to_expr(least), int(extent.to_python()) + 1
+    )
 
 
 def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:

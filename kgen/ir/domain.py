@@ -7,7 +7,7 @@ name, since isl aligns parameters by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import islpy as isl
@@ -179,23 +179,13 @@ def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
 
 
 def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) -> isl.Aff:
-    """Return the one piece of *value* that bounds it everywhere, or refuse.
+    """Return a piece of *value* that bounds it everywhere, or refuse.
 
     Raises :class:`StaticValueFindingError` when no piece is the largest (smallest) under
     the *assumptions*.
     """
-    value = value.coalesce()
-    pieces = _simplified(value, assumptions)
-    if not pieces:  # of nothing: any value is a bound
-        return isl.Aff.zero_on_domain(isl.LocalSpace.from_space(value.get_domain_space()))
-    if len(pieces) == 1:
-        return pieces[0][1]
-    context = value.domain().intersect_params(assumptions)
-    for _, candidate in pieces:
-        bound = isl.PwAff.from_aff(candidate)
-        good = value.le_set(bound) if largest else value.ge_set(bound)
-        if context.is_subset(good):
-            return candidate
+    for bound in static_bounds(value, assumptions, largest=largest):
+        return bound
     word = "maximum" if largest else "minimum"
     shown = value.gist_params(assumptions).coalesce()
     raise StaticValueFindingError(
@@ -203,6 +193,23 @@ def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) ->
         "  hint: make_kernel(..., assumptions='n >= 1') rules out the odd cases, "
         "or declare the size"
     )
+
+
+def static_bounds(value: PwAff, assumptions: Set, *, largest: bool) -> Iterator[isl.Aff]:
+    """Give the pieces of *value* that bound it everywhere, from above or from below."""
+    value = value.coalesce()
+    pieces = _simplified(value, assumptions)
+    if not pieces:  # of nothing: any value is a bound
+        yield isl.Aff.zero_on_domain(isl.LocalSpace.from_space(value.get_domain_space()))
+    if len(pieces) == 1:
+        yield pieces[0][1]
+        return
+    context = value.domain().intersect_params(assumptions)
+    for _, candidate in pieces:
+        bound = isl.PwAff.from_aff(candidate)
+        good = value.le_set(bound) if largest else value.ge_set(bound)
+        if context.is_subset(good):
+            yield candidate
 
 
 def _simplified(value: PwAff, assumptions: Set) -> list[tuple[Set, isl.Aff]]:

@@ -342,3 +342,18 @@ def test_a_matrix_product_in_blocks_on_the_host() -> None:
         knl = lp.duplicate_inames(knl, "i_inner, j_inner", within)
     a, b = np.random.default_rng(6).random((2, 20, 20))
     np.testing.assert_allclose(run(knl, a=a, b=b)["out"], a @ b)
+
+
+def test_a_stencil_inside_of_its_array_is_fetched_in_tiles(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 1 <= i < n - 1 }",
+        "b[i] = a[i - 1] + a[i + 1]",
+        [lp.GlobalArg("a, b", np.float64, shape="n"), ...],
+        assumptions="n >= 3",
+    )
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "a", ["i_inner"], fetch_bounding_box=True)
+    for n in (3, 9, 10, 11, 40):
+        a, b = np.random.default_rng(n).random(n), np.zeros(n)
+        knl(opencl_queue, a=a, b=b)
+        np.testing.assert_array_equal(b[1:-1], a[:-2] + a[2:])
