@@ -265,6 +265,9 @@ from kgen.transforms.make_rules import (
     assignment_to_subst,
     extract_subst,
 )
+from kgen.transforms.openacc import (
+    parallelize,
+)
 from kgen.transforms.pack import (
     pack_and_unpack_args_for_call,
 )
@@ -503,6 +506,7 @@ __all__ = [
     "merge",
     "options",
     "pack_and_unpack_args_for_call",
+    "parallelize",
     "parse_reduction_op",
     "precompute",
     "preprocess_kernel",

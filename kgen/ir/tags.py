@@ -208,14 +208,22 @@ _FIXED: dict[str, InameImplementationTag] = {
     "unr": UnrollTag(),
     "forceseq": ForceSequentialTag(),
     "ord": InOrderSequentialSequentialTag(),
+    # OpenACC's levels
+    "gang": GroupInameTag(0),
+    "worker": LocalInameTag(1),
+    "vector": LocalInameTag(0),
 }
 
 
 def parse_tag(tag: Any) -> Tag | None:
-    """Read a tag from its spelling; ``for`` and ``None`` mean a plain loop.
+    """Read a tag from its spelling; ``for``, ``seq`` and ``None`` mean a plain loop.
+
+    OpenACC's ``gang``, ``worker`` and ``vector`` are other words for ``g.0``, ``l.1``, ``l.0``.
 
     >>> parse_tag("g.1")
     GroupInameTag(axis=1)
+    >>> parse_tag("worker")
+    LocalInameTag(axis=1)
     >>> parse_tag("for") is None
     True
     """
@@ -224,7 +232,7 @@ def parse_tag(tag: Any) -> Tag | None:
     if not isinstance(tag, str):
         raise KgenError(f"an iname tag is text or a Tag, not {tag!r}")
     text = tag.strip()
-    if text in ("for", ""):
+    if text in ("for", "seq", ""):
         return None
     if text in _FIXED:
         return _FIXED[text]
@@ -233,5 +241,6 @@ def parse_tag(tag: Any) -> Tag | None:
         return GroupInameTag(number) if axis[1] == "g" else LocalInameTag(number)
     raise KgenError(
         f"'{tag}' is not an iname tag\n  hint: the tags are 'for', 'ord', 'unr', 'g.N', 'l.N', "
-        "'l.auto', 'ilp', 'ilp.unr', 'ilp.seq', 'vec', or an instance of pytools.tag.Tag"
+        "'l.auto', 'ilp', 'ilp.unr', 'ilp.seq', 'vec', OpenACC's 'gang', 'worker', 'vector' and "
+        "'seq', or an instance of pytools.tag.Tag"
     )

@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.ir.affine import linear_form, simplify
+from kgen.ir.digits import join_digits
 from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -142,15 +143,24 @@ def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:
     """
     if access.index is None:
         return None
-    total: list[Expr] = []
     strides = kernel.array_vars[access.array].fixed_strides
-    for index, stride in zip(access.index, strides, strict=True):
-        if iname not in variable_names(index):
-            continue
-        form = linear_form(index, {iname: p.Sum((p.Variable(iname), 1))})
-        form.add_form(linear_form(index), -1)
-        step = form.to_expr()
-        if not kernel.all_inames().isdisjoint(variable_names(step)):
-            return None
-        total.append(p.Product((step, stride)))
-    return simplify(p.Sum(tuple(total))) if total else 0
+    axes = [
+        (index, stride)
+        for index, stride in zip(access.index, strides, strict=True)
+        if iname in variable_names(index)
+    ]
+    steps = [_step(kernel, index, iname) for index, _ in axes]
+    if None not in steps:
+        total = [p.Product((step, stride)) for step, (_, stride) in zip(steps, axes, strict=True)]
+        return simplify(p.Sum(tuple(total))) if total else 0
+    # what each axis hides may be plain in all of them together: a[i // 8, i % 8]
+    element = p.Sum(tuple(p.Product((stride, index)) for index, stride in axes))
+    return _step(kernel, join_digits(element), iname)
+
+
+def _step(kernel: LoopKernel, index: Expr, iname: str) -> Expr:
+    """Return by how much an expression grows with *iname*; ``None`` if that is not constant."""
+    form = linear_form(index, {iname: p.Sum((p.Variable(iname), 1))})
+    form.add_form(linear_form(index), -1)
+    step = form.to_expr()
+    return step if kernel.all_inames().isdisjoint(variable_names(step)) else None

@@ -12,6 +12,7 @@ from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError, KgenIndexError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
+from kgen.ir.digits import join_digits
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -155,7 +156,7 @@ class AccessWriter:
         if known is None:
             index = self._linear_index(access)
             if _has_division(index):
-                index = _ProvenDivisions(self.signs, inames)(index)
+                index = _ProvenDivisions(self.signs, inames)(join_digits(index))
             known = self._indices[id(access), inames] = (access, index)
         return known[1]
 
