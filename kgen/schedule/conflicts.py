@@ -41,7 +41,12 @@ class Conflict:
     first: Access
     second: Access
     reach: Reach
-    point: str
+    where: Set
+
+    @property
+    def point(self) -> str:
+        """One pair of work-items that meet."""
+        return describe_pair(example(self.where))
 
 
 class Conflicts:
@@ -87,14 +92,17 @@ class Conflicts:
             return None
         if self._is_atomic_update(one) and self._is_atomic_update(other):
             return None
+        if one == other and self._is_one_to_one(one):
+            return None
         first, second = one, other
         if one.array != other.array:  # in one storage: any two elements may overlap
             first, second = replace(one, index=None), replace(other, index=None)
-        key = (first.array, self._shape(first), self._shape(second), equal, ascending)
+        is_local = self._is_local(first.array)
+        key = (is_local, self._shape(first), self._shape(second), equal, ascending)
         if key not in self._memo:
             self._memo[key] = self._conflict(first, second, equal, ascending)
         found = self._memo[key]
-        return None if found is None else Conflict(one, other, found.reach, found.point)
+        return None if found is None else Conflict(one, other, found.reach, found.where)
 
     def storage(self, array: str) -> str:
         """Return what arrays that overlap have in common: their storage, or a name of its own."""
@@ -122,14 +130,23 @@ class Conflicts:
             self._injective[key] = self._find_injective(access)
         return self._injective[key]
 
-    def _find_injective(self, access: Access) -> bool | None:
+    def _is_one_to_one(self, access: Access) -> bool:
+        """Tell whether each instance of an access (in a group, if it is local) has an element."""
+        key = ("all loops", self._shape(access), self._is_local(access.array))
+        if key not in self._injective:
+            self._injective[key] = self._find_injective(access, loops_differ=True)
+        return bool(self._injective[key])
+
+    def _find_injective(self, access: Access, *, loops_differ: bool = False) -> bool | None:
         relation = self.footprints.relation(access)
         if relation is None:
             return None
         is_local = self._is_local(access.array)
         for name in access.place.inames:
             axis = self.kernel.axes.get(name)
-            if axis is None or (is_local and isinstance(axis.tag, GroupInameTag)):
+            is_loop = axis is None and not loops_differ
+            is_group = axis is not None and is_local and isinstance(axis.tag, GroupInameTag)
+            if is_loop or is_group:
                 at = relation.find_dim_by_name(isl.dim_type.in_, name)
                 end = relation.dim(_PARAM)
                 relation = relation.move_dims(_PARAM, end, isl.dim_type.in_, at, 1)
@@ -167,15 +184,15 @@ class Conflicts:
         locals_ = sorted({f"lid{t.axis}" for t in tags if isinstance(t, LocalInameTag)})
         if is_local:
             apart = _some_differ(both, locals_)
-            return None if apart is None else Conflict(one, other, Reach.GROUP, _shown(apart))
+            return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
         groups = sorted({f"gid{t.axis}" for t in tags if isinstance(t, GroupInameTag)})
         far = _some_differ(both, groups)
         if far is not None:
-            return Conflict(one, other, Reach.DEVICE, _shown(far))
+            return Conflict(one, other, Reach.DEVICE, far)
         for name in groups:
             both = _relate(both, f"{name}_a", f"{name}_b", "eq_set")
         apart = _some_differ(both, locals_)
-        return None if apart is None else Conflict(one, other, Reach.GROUP, _shown(apart))
+        return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
 
     def _touched(self, access: Access, side: str, around: Around) -> Set:
         """Return the named set over loops, hardware axes and elements.
@@ -265,7 +282,3 @@ def _some_differ(named: Set, axes: Sequence[str]) -> Set | None:
         if not part.is_empty():
             return part
     return None
-
-
-def _shown(named: Set) -> str:
-    return describe_pair(example(named))

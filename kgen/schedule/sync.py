@@ -72,7 +72,8 @@ class _Inserter:
         accesses = self._accesses([part.node for part in parts])
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
-            needs += self._spans(accesses, len(parts), outer, loop)
+            kept_apart = any(need.memory == "local" for need in needs)
+            needs += self._spans(accesses, len(parts), outer, loop, kept_apart=kept_apart)
         present = [(k, p.node) for k, p in enumerate(parts) if isinstance(p.node, Barrier)]
         needs = [
             need
@@ -97,8 +98,14 @@ class _Inserter:
         count: int,
         equal: tuple[str, ...],
         ascending: str | None,
+        *,
+        kept_apart: bool = False,
     ) -> list[Span]:
-        """Find needs between children; a need carried by a loop may go backwards."""
+        """Find needs between children; a need carried by a loop may go backwards.
+
+        *kept_apart*: the loop has a barrier for local memory in any case, which keeps an
+        access apart from those of later iterations that are not before it in the body.
+        """
         spans: dict[Span, None] = {}
         met: set[tuple[int, int]] = set()
         for visits in accesses.values():
@@ -111,6 +118,8 @@ class _Inserter:
                     inside = memory in one.after or memory in other.before
                     place = (one.child, other.child)
                     if memory == "local" and (inside or place in met):
+                        continue
+                    if memory == "local" and kept_apart and one.child <= other.child:
                         continue
                     found = self.conflicts.between(one.access, other.access, equal, ascending)
                     if found is None or self._is_race_of_one(found):
