@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -10,8 +11,19 @@ import pymbolic.primitives as p
 from kgen.analysis.range import PARAM_LIMIT, Ranges
 from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import BasicSet, Set, dim_names, param_names, to_named
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    dim_names,
+    keep_dims,
+    param_names,
+    project_out_named,
+    to_named,
+)
+from kgen.ir.expr import Expr
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import conditions_of
 from kgen.ir.tags import HostLoopTag
 from kgen.ir.types import INT32, INT64, NumpyType
 
@@ -21,7 +33,9 @@ __all__ = ["on_device"]
 def on_device(kernel: LoopKernel, host_inames: Collection[str]) -> LoopKernel:
     """Make the variables of host loops value arguments, which every launch is passed.
 
-    That they are within their loops is assumed of them.
+    That they are within their loops is assumed of them. Loops of the device that some of the
+    launches outside of a host loop have too keep domains without its variable: what ties
+    them to it becomes a condition of the instructions inside of it.
     """
     if not host_inames:
         return kernel
@@ -33,26 +47,17 @@ def on_device(kernel: LoopKernel, host_inames: Collection[str]) -> LoopKernel:
 
 
 def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
-    ordered = sorted(host_inames, key=kernel.iname_order.__getitem__)
+    ordered = _in_order(kernel, host_inames)
     values = tuple(
         ValueArg(name, _value_type(kernel, name), tags=frozenset((HostLoopTag(),)))
         for name in ordered
     )
-    inside = to_named(kernel.domain_of(tuple(ordered))).params()
-    domains = [_with_params(domain, host_inames, inside) for domain in kernel.domains]
-    for domain, moved in zip(kernel.domains, domains, strict=True):
-        on_device = [n for n in param_names(moved) if n in kernel.inames and n not in host_inames]
-        if on_device and not moved.dim(isl.dim_type.set):
-            raise ScheduleError(
-                message(
-                    f"the loop '{dim_names(domain)[0]}' has a global barrier inside, so it runs on "
-                    f"the host, and its bounds depend on '{on_device[0]}', which does not",
-                    kernel=kernel.name,
-                    hint="put the dependent bound into a condition: if ...",
-                )
-            )
-    return kernel.copy(
-        domains=tuple(domain for domain in domains if domain.dim(isl.dim_type.set)),
+    device = kernel.copy(
+        domains=tuple(
+            part
+            for domain in kernel.domains
+            for part in _DomainSplitter(kernel, host_inames, domain).parts()
+        ),
         inames={name: iname for name, iname in kernel.inames.items() if name not in host_inames},
         iname_slab_increments={
             name: slabs
@@ -67,8 +72,137 @@ def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
             for insn in kernel.instructions
         ),
         args=(*kernel.args, *values),
-        assumptions=kernel.assumptions.intersect(inside),
+        assumptions=_assumptions(kernel, ordered),
     )
+    return device.copy(
+        instructions=tuple(
+            changed.copy(predicates=changed.predicates.union(_ties(kernel, device, insn)))
+            if insn.within_inames & host_inames and not isinstance(insn, BarrierInstruction)
+            else changed
+            for insn, changed in zip(kernel.instructions, device.instructions, strict=True)
+        )
+    )
+
+
+def _in_order(kernel: LoopKernel, inames: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(inames, key=kernel.iname_order.__getitem__))
+
+
+def _inside(kernel: LoopKernel, inames: Collection[str]) -> Set:
+    """Return what holds of the variables of host loops inside of them, as parameters."""
+    return to_named(kernel.domain_of(_in_order(kernel, inames))).params()
+
+
+def _assumptions(kernel: LoopKernel, host: tuple[str, ...]) -> Set:
+    """Return what may be assumed in all launches of host loops' variables.
+
+    A launch outside of a loop runs also where the loop has no iterations. There its variable
+    means nothing: what is assumed of it must leave it some value, for all that parameters can
+    be. ``0 <= t < n`` says that n is positive, so that ``0 <= t`` is what is left of it.
+    """
+    contexts = dict.fromkeys(
+        tuple(name for name in host if name in insn.within_inames) for insn in kernel.instructions
+    )
+    contexts[()] = None  # what holds for the arguments of a call
+    cases = [
+        (
+            [name for name in host if name not in context],
+            kernel.assumptions.intersect(_inside(kernel, context)),
+        )
+        for context in contexts
+    ]
+
+    def holds(assumed: Set) -> bool:
+        return all(case.is_subset(project_out_named(assumed, free)) for free, case in cases)
+
+    inside = _inside(kernel, host)
+    everything = kernel.assumptions.intersect(inside)
+    if holds(everything):
+        return everything
+    result = kernel.assumptions
+    hull = inside.simple_hull().remove_divs()
+    rows = hull.get_constraints()
+    for row in sorted(rows, key=lambda row: (_involved(hull, row), str(row))):
+        more = result.intersect(isl.BasicSet.universe(hull.get_space()).add_constraint(row))
+        if holds(more):
+            result = more
+    return result
+
+
+def _involved(hull: BasicSet, row: isl.Constraint) -> int:
+    kind = isl.dim_type.param
+    return sum(row.involves_dims(kind, k, 1) for k in range(hull.dim(kind)))
+
+
+def _ties(kernel: LoopKernel, device: LoopKernel, insn: InstructionBase) -> tuple[Expr, ...]:
+    """Return what ties the loops around an instruction to host loops, beyond their domains.
+
+    That of a loop that others use outside of the host loop does not mention its variable.
+    """
+    inner = _in_order(kernel, insn.within_inames & device.inames.keys())
+    if not inner:
+        return ()
+    outer = insn.within_inames - device.inames.keys()
+    wanted = to_named(kernel.domain_of(_in_order(kernel, insn.within_inames)))
+    known = to_named(device.domain_of(inner)).intersect_params(_inside(kernel, outer))
+    if known.is_subset(wanted):
+        return ()
+    return conditions_of(wanted.gist(known))
+
+
+@dataclass(frozen=True)
+class _DomainSplitter:
+    """What a domain is on the device: one for loops inside of host loops, one for others."""
+
+    kernel: LoopKernel
+    host: frozenset[str]
+    domain: BasicSet
+
+    def parts(self) -> Iterator[BasicSet]:
+        """Give the domains in which no variable of a host loop is a dimension."""
+        domain = self.domain
+        around = self.host.intersection((*dim_names(domain), *param_names(domain)))
+        if not around:
+            yield domain
+            return
+        self._refuse_unknown_bounds()
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name in dim_names(domain):
+            if name not in self.host:
+                groups.setdefault(self._context(name, around), []).append(name)
+        shared = groups.pop((), [])
+        base = keep_dims(domain, shared) if shared else None
+        if base is not None:
+            yield base
+        for context, names in groups.items():
+            part = keep_dims(domain, {*names, *context, *shared})
+            known = _inside(self.kernel, context)
+            if base is not None:
+                known = known.intersect(to_named(base).params())
+            yield _with_params(part, frozenset(dim_names(part)).difference(names), known)
+
+    def _context(self, iname: str, around: frozenset[str]) -> tuple[str, ...]:
+        """Return the host loops around all that is inside of *iname*, if they are the same."""
+        found = {
+            insn.within_inames & around
+            for insn in self.kernel.instructions
+            if iname in insn.within_inames
+        }
+        return _in_order(self.kernel, next(iter(found))) if len(found) == 1 else ()
+
+    def _refuse_unknown_bounds(self) -> None:
+        own = dim_names(self.domain)
+        inames = self.kernel.inames.keys() - self.host
+        inner = [name for name in param_names(self.domain) if name in inames]
+        if inner and self.host.issuperset(own):
+            raise ScheduleError(
+                message(
+                    f"the loop '{own[0]}' has a global barrier inside, so it runs on "
+                    f"the host, and its bounds depend on '{inner[0]}', which does not",
+                    kernel=self.kernel.name,
+                    hint="put the dependent bound into a condition: if ...",
+                )
+            )
 
 
 def _value_type(kernel: LoopKernel, iname: str) -> NumpyType:
@@ -78,20 +212,19 @@ def _value_type(kernel: LoopKernel, iname: str) -> NumpyType:
     return INT32 if is_small else INT64
 
 
-def _with_params(domain: BasicSet, inames: frozenset[str], inside: Set) -> BasicSet:
-    """Move set dimensions to the parameters, and drop what is known of these: *inside*."""
-    if inames.isdisjoint(dim_names(domain)):
-        return domain
+def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicSet:
+    """Move set dimensions to the parameters, and drop what is *known* of these."""
     for name in dim_names(domain):
         if name in inames:
             at = dim_names(domain).index(name)
             end = len(param_names(domain))
             domain = domain.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, 1)
-    anything = isl.BasicSet.universe(domain.get_space()).align_params(inside.get_space())
-    hull = inside.simple_hull().align_params(anything.get_space())
-    known = anything.intersect_params(hull)
-    known, domain = known.align_params(domain.get_space()), domain.align_params(known.get_space())
-    domain = domain.gist(known)
+    hull = known.params().simple_hull()
+    if not hull.is_empty():
+        anything = isl.BasicSet.universe(domain.get_space()).align_params(hull.get_space())
+        given = anything.intersect_params(hull.align_params(anything.get_space()))
+        domain = domain.align_params(given.get_space())
+        domain = domain.gist(given.align_params(domain.get_space()))
     for at in reversed(range(domain.dim(isl.dim_type.param))):
         if not domain.involves_dims(isl.dim_type.param, at, 1):
             domain = domain.project_out(isl.dim_type.param, at, 1)

@@ -52,13 +52,13 @@ def emit_module(
         block = cgen.Block(body_of(writer, function))
         heads.append(declare_function(writer, function))
         bodies += [cgen.Line(), cgen.FunctionBody(heads[-1], block)]
-    _refuse_hidden_names(kernel, target, preamble)
-    preamble.add_user_code(kernel)
-    top = list(preamble.generate())
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
     driver = host_driver(writer, functions, launches, host)
+    _refuse_hidden_names(kernel, target, preamble)
+    preamble.add_user_code(kernel)
+    top = list(preamble.generate())
     return Module(
         name=kernel.name,
         device_source=str(cgen.Module([*top, *(bodies if top else bodies[1:])])),
