@@ -310,7 +310,9 @@ def _is_integer(operand: Operand) -> bool:
 
 def _result_of(function: Function, operands: list[Operand]) -> _Result:
     known = [operand for operand in operands if not isinstance(operand, Literal)]
-    if known:
+    if function.fixed is not None:
+        dtypes = function.settled(operands)
+    elif known:
         dtype = settle(common(*known))
         dtypes = tuple(adapt(o, dtype) if isinstance(o, Literal) else o for o in operands)
     elif function.adapts and UNDECIDED in operands:

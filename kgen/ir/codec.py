@@ -16,6 +16,7 @@ from constantdict import constantdict
 from kgen.errors import KgenError
 from kgen.ir.domain import BasicSet, Set
 from kgen.ir.reductions import KnownOperation, ReductionOperation, parse_reduction_op
+from kgen.ir.vector_values import numbers_of, vector_type
 
 __all__ = ["CodecError", "decode", "encode"]
 
@@ -68,6 +69,9 @@ def _pack(value: Any) -> Any:
 
 
 def _pack_dtype(value: np.dtype[Any]) -> Any:
+    numbers = numbers_of(value)
+    if numbers is not None:
+        return {_KIND: "vector", "number": numbers[0].str, "count": numbers[1]}
     if value.fields is not None or value.hasobject:
         raise CodecError(f"the type {value} has no JSON form")
     return {_KIND: "dtype", "value": value.str}
@@ -151,6 +155,7 @@ _UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "complex": lambda d: complex(*map(float.fromhex, d["value"])),
     "bytes": lambda d: base64.b64decode(d["value"]),
     "dtype": lambda d: np.dtype(d["value"]),
+    "vector": lambda d: vector_type(np.dtype(d["number"]), d["count"]).dtype,
     "array": _unpack_array,
     "tuple": lambda d: tuple(map(_unpack, d["items"])),
     "frozenset": lambda d: frozenset(map(_unpack, d["items"])),

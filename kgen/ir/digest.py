@@ -49,7 +49,7 @@ def canonical(value: Any) -> str:
 
 def _canonical_numpy(value: Any) -> str:
     if isinstance(value, np.dtype):
-        return f"dtype({value.str})"
+        return f"dtype({value.str if value.fields is None else value.descr})"
     if isinstance(value, np.generic):
         return f"{value.dtype.str}({value!r})"
     content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()

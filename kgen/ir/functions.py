@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from kgen.errors import TypeInferenceFailure
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.promotion import arithmetic, common, settle
+from kgen.ir.promotion import UNDECIDED, Operand, arithmetic, common, settle
+from kgen.ir.random123 import GENERATORS, Generator
 from kgen.ir.types import FLOAT64, INT32, INT64, UINT32, NumpyType
+from kgen.ir.vector_values import VECTOR_MAKERS, numbers_of
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
-__all__ = ["FUNCTIONS", "Function", "RegisteredFunction", "find_function", "known_function_names"]
+__all__ = [
+    "FUNCTIONS",
+    "Function",
+    "RandomFunction",
+    "RegisteredFunction",
+    "VectorMaker",
+    "find_function",
+    "known_function_names",
+]
 
 Types: TypeAlias = tuple[NumpyType, ...]
 
@@ -28,7 +39,8 @@ class Function:
     ``operands(dtypes)`` gives the types that arguments of the types *dtypes* are converted to
     before the call, or refuses; ``result(operands)`` the types of the results from those.
     ``arg_count`` is ``None`` for one argument or more. ``adapts`` says that the result of
-    literals is one: ``sqrt(2.0)`` beside a float64 is computed in float64.
+    literals is one: ``sqrt(2.0)`` beside a float64 is computed in float64. ``fixed`` are the
+    types of operands that do not depend on what is given.
     """
 
     name: str
@@ -36,6 +48,15 @@ class Function:
     operands: Callable[[Types], Types]
     result: Callable[[Types], Types]
     adapts: bool = False
+    fixed: Types | None = None
+
+    def settled(self, operands: Sequence[Operand]) -> Types:
+        """Return the types of arguments that have nothing to adapt to but the function."""
+        wanted = self.fixed or ()
+        return tuple(
+            wanted[k] if operand == UNDECIDED and k < len(wanted) else settle(operand)
+            for k, operand in enumerate(operands)
+        )
 
     def types_for(self, dtypes: Types) -> tuple[Types, Types]:
         """Return the types of the converted arguments and those of the results.
@@ -190,14 +211,74 @@ class RegisteredFunction(Function):
         )
 
 
+@dataclass(frozen=True)
+class VectorMaker(Function):
+    """A function that makes a value of several numbers: ``make_uint4(a, b, c, d)``."""
+
+    vector: NumpyType = field(kw_only=True)
+
+    @classmethod
+    def of(cls, name: str, vector: NumpyType) -> VectorMaker:
+        """Return the function *name*, which makes a *vector*."""
+        numbers = numbers_of(vector.dtype)
+        assert numbers is not None
+        fixed = (NumpyType(numbers[0]),) * numbers[1]
+
+        def operands(dtypes: Types) -> Types:
+            for given in dtypes:
+                if given.dtype.kind not in "biuf":
+                    raise TypeInferenceFailure(f"takes real numbers, not {given.dtype}")
+            return fixed
+
+        return cls(name, len(fixed), operands, lambda _: (vector,), fixed=fixed, vector=vector)
+
+
+@dataclass(frozen=True)
+class RandomFunction(Function):
+    """A random number generator: ``result, next_counter = philox4x32(counter, key)``."""
+
+    generator: Generator = field(kw_only=True)
+
+    @classmethod
+    def of(cls, generator: Generator) -> RandomFunction:
+        """Return what expressions call *generator* through."""
+
+        def operands(dtypes: Types) -> Types:
+            for what, dtype, wanted in zip(("counter", "key"), dtypes, fixed, strict=True):
+                is_number = wanted.is_integral() and dtype.is_integral()
+                if dtype != wanted and not is_number:
+                    raise TypeInferenceFailure(
+                        f"takes a {what} of the type of {_maker_of(wanted)}, not {dtype.dtype}"
+                    )
+            return fixed
+
+        fixed = (generator.counter_type, generator.key_type)
+        results = (generator.result_type, generator.counter_type)
+        return cls(generator.name, 2, operands, lambda _: results, fixed=fixed, generator=generator)
+
+
+def _maker_of(dtype: NumpyType) -> str:
+    """Return the function that makes values of a type."""
+    return next((n for n, made in VECTOR_MAKERS.items() if made == dtype), dtype.dtype.name)
+
+
+@cache
+def _special(name: str) -> Function | None:
+    if name in VECTOR_MAKERS:
+        return VectorMaker.of(name, VECTOR_MAKERS[name])
+    if name in GENERATORS:
+        return RandomFunction.of(GENERATORS[name])
+    return EXCHANGE if name == EXCHANGE.name else None
+
+
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
     """Return what *name* means in a call in *kernel*, or ``None``."""
     registered = kernel.functions.get(name)
     if registered is not None:
         return RegisteredFunction.of(registered)
-    return EXCHANGE if name == EXCHANGE.name else FUNCTIONS.get(name)
+    return FUNCTIONS.get(name) or _special(name)
 
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names that calls in *kernel* may use, for messages."""
-    return (*FUNCTIONS, *kernel.functions)
+    return (*FUNCTIONS, *VECTOR_MAKERS, *GENERATORS, *kernel.functions)

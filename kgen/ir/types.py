@@ -13,6 +13,14 @@ from kgen.errors import KgenError
 
 
 class _Auto(Enum):
+    """What ``auto`` is: "find it out from the rest of the kernel".
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", [lp.Assignment("t", "i", temp_var_type=lp.auto)])
+    >>> unit["kgen_kernel"].temporary_variables["t"].address_space
+    auto
+    """
+
     AUTO = "auto"
 
     def __repr__(self) -> str:
@@ -27,7 +35,11 @@ AutoType: TypeAlias = Literal[_Auto.AUTO]
 
 
 class AddressSpace(IntEnum):
-    """Where an array lives: one work-item, one work-group, or the device."""
+    """Where an array lives: one work-item, one work-group, or the device.
+
+    >>> AddressSpace.stringify(AddressSpace.LOCAL)
+    'local'
+    """
 
     PRIVATE = 0
     LOCAL = 1
@@ -40,7 +52,12 @@ class AddressSpace(IntEnum):
 
 
 class KgenType:
-    """The base of all element types."""
+    """The base of all element types.
+
+    >>> import numpy as np
+    >>> isinstance(to_kgen_type(np.complex64), KgenType), to_kgen_type(np.complex64).itemsize
+    (True, 8)
+    """
 
     def is_integral(self) -> bool:
         """Tell whether this is an integer or boolean type."""
@@ -63,7 +80,12 @@ class KgenType:
 
 @dataclass(frozen=True)
 class NumpyType(KgenType):
-    """An element type given by a numpy dtype."""
+    """An element type given by a numpy dtype.
+
+    >>> import numpy as np
+    >>> NumpyType(np.float32), NumpyType(np.float32).is_integral()
+    (np:dtype('float32'), False)
+    """
 
     dtype: np.dtype[Any]
 
@@ -71,7 +93,9 @@ class NumpyType(KgenType):
         dtype = np.dtype(self.dtype)
         if dtype.hasobject:
             raise KgenError(f"'{dtype}' holds Python objects and cannot be an element type")
-        object.__setattr__(self, "dtype", dtype.newbyteorder("="))
+        # newbyteorder drops the titles of fields, which are names too
+        native = dtype if dtype.isnative else dtype.newbyteorder("=")
+        object.__setattr__(self, "dtype", native)
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -159,6 +183,7 @@ _C_NAMES = {
 INT32: Final = NumpyType(np.dtype(np.int32))
 INT64: Final = NumpyType(np.dtype(np.int64))
 UINT32: Final = NumpyType(np.dtype(np.uint32))
+UINT64: Final = NumpyType(np.dtype(np.uint64))
 #: A truth value: what comparisons give, one byte in storage.
 BOOL8: Final = NumpyType(np.dtype(np.bool_))
 FLOAT64: Final = NumpyType(np.dtype(np.float64))

@@ -14,12 +14,13 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
 from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
+from kgen.ir.vector_values import numbers_of
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.functions import FunctionNames
 from kgen.targets.images import ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need
-from kgen.targets.vector_types import Vectors
+from kgen.targets.vector_types import CVectors, Vectors, VectorType
 
 __all__ = ["CFamilyTarget", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
 
@@ -61,6 +62,10 @@ class CFamilyTarget(Target):
 
     Class variables are what the languages differ in. Two targets are equal when their types
     and fields are.
+
+    >>> import kgen as lp
+    >>> [issubclass(target, CFamilyTarget) for target in (lp.CTarget, lp.OpenCLTarget)]
+    [True, True]
     """
 
     #: The language, for messages.
@@ -97,6 +102,8 @@ class CFamilyTarget(Target):
     images: ClassVar[ImageFunctions | None] = None
     #: Types for several numbers, where memory is accessed in them.
     vectors: ClassVar[Vectors | None] = None
+    #: Types for values of several numbers, such as ``uint4``.
+    vector_values: ClassVar[Vectors] = CVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
     #: What makes a complex number of two real ones, by type.
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}
@@ -115,6 +122,9 @@ class CFamilyTarget(Target):
         """
         name = self.type_names.get(dtype.numpy_dtype)
         if name is None:
+            vector = self.vector_of(dtype.numpy_dtype)
+            if vector is not None:
+                return vector.name
             raise CodegenError(
                 message(
                     f"{self.language} has no element type for {dtype.numpy_dtype}",
@@ -123,6 +133,23 @@ class CFamilyTarget(Target):
                 )
             )
         return name
+
+    def needs_of(self, dtype: Dtype) -> tuple[Need, ...]:
+        """Return what must stand before the code that mentions a type."""
+        numbers = None if dtype.fields is None else numbers_of(dtype)
+        if numbers is None:
+            return self.type_needs.get(dtype, ())
+        vector = self.vector_of(dtype)
+        assert vector is not None
+        return (*self.type_needs.get(numbers[0], ()), *vector.needs)
+
+    def vector_of(self, dtype: Dtype) -> VectorType | None:
+        """Return the type of values of several numbers that are a *dtype* in memory."""
+        numbers = numbers_of(dtype)
+        if numbers is None or numbers[0] not in self.type_names:
+            return None
+        number, count = numbers
+        return self.vector_values.type_of(number, self.type_names[number], count)
 
     def table_qualifier_for(self, size: int) -> str:
         """Return the words before the declaration of a table of *size* bytes."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC_UNARY
 
 from kgen.errors import CodegenError, message, near_names
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import Expr, is_constant, to_text
-from kgen.ir.functions import Function, RegisteredFunction
+from kgen.ir.functions import Function, RandomFunction, RegisteredFunction, VectorMaker
 from kgen.ir.promotion import Literal, adapt, common, settle
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.cindex import parenthesized
@@ -19,6 +20,7 @@ from kgen.targets.complex import stem
 from kgen.targets.conversions import is_narrow
 from kgen.targets.helpers import HELPERS, helper_name, helper_need
 from kgen.targets.preamble import Need, Rank, SeenFunction
+from kgen.targets.random123 import RandomWriter
 
 if TYPE_CHECKING:
     from kgen.targets.cexpr import ExpressionWriter
@@ -46,13 +48,24 @@ class CallWriter:
             plain = self._of_real(name, expr.parameters[0], dtypes[0], prec)
             if plain is not None:
                 return plain
-        texts = [
-            self.writer.converted(argument, dtype, PREC_NONE)
-            for argument, dtype in zip(expr.parameters, dtypes, strict=True)
-        ]
+        if isinstance(function, VectorMaker):
+            return self._vector(function.vector, expr, dtypes)
+        texts = self._converted(expr, dtypes)
         if isinstance(function, RegisteredFunction):
             return self._registered(function.registered.specialized(dtypes), texts, dtypes)
         return self.named(name, texts, dtypes[0], prec)
+
+    def _vector(self, made: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
+        """Write a value of several numbers."""
+        self.writer.type_name(made)
+        vector = self.target.vector_of(made.dtype)
+        assert vector is not None
+        if is_narrow(dtypes[0]):  # C++ wants numbers in braces to have their very type
+            return vector.value(
+                self._exact(argument, dtype)
+                for argument, dtype in zip(expr.parameters, dtypes, strict=True)
+            )
+        return vector.value(self._converted(expr, dtypes))
 
     def _registered(
         self, called: ScalarCallable, texts: Sequence[str], dtypes: tuple[NumpyType, ...]
@@ -67,19 +80,21 @@ class CallWriter:
         preamble.seen_functions.add(SeenFunction(called.name, spelled, dtypes))
         return f"{spelled}({', '.join(texts)})"
 
-    def with_pointers(self, expr: p.Call, places: Sequence[tuple[str, NumpyType]]) -> str | None:
-        """Write a call of a user's function with several results, the first one its value.
+    def with_results(
+        self, expr: p.Call, places: Sequence[tuple[str, NumpyType]]
+    ) -> cgen.Generable | None:
+        """Write a call of a function with several results, to be stored in *places*.
 
-        The others are stored through pointers to *places*, whose types must be theirs.
-        ``None`` for other functions.
+        The types of these must be those of the results. The first result of a user's function
+        is its value, and it gets pointers to where the others go. ``None`` for what has no
+        such code.
         """
         name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
         function = self.writer.typer.find(self.writer.kernel, name)
-        if not isinstance(function, RegisteredFunction):
+        if not isinstance(function, RegisteredFunction | RandomFunction):
             return None
         dtypes = self._operand_types(function, expr, INT32)
-        called = function.registered.specialized(dtypes)
-        for (place, dtype), result in zip(places, called.result_types, strict=True):
+        for (place, dtype), result in zip(places, function.result(dtypes), strict=True):
             if dtype != result:
                 raise CodegenError(
                     message(
@@ -89,12 +104,19 @@ class CallWriter:
                         hint="assign the results to temporaries first: <> a, <> b = ...",
                     )
                 )
-        texts = [
+        names = [place for place, _ in places]
+        if isinstance(function, RandomFunction):
+            return RandomWriter(self.writer).draw(function.generator, expr.parameters, names)
+        texts = self._converted(expr, dtypes)
+        called = function.registered.specialized(dtypes)
+        pointers = [f"&{place}" for place in names[1:]]
+        return cgen.Assign(names[0], self._registered(called, [*texts, *pointers], dtypes))
+
+    def _converted(self, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> list[str]:
+        return [
             self.writer.converted(argument, dtype, PREC_NONE)
             for argument, dtype in zip(expr.parameters, dtypes, strict=True)
         ]
-        pointers = [f"&{place}" for place, _ in places[1:]]
-        return self._registered(called, [*texts, *pointers], dtypes)
 
     def _operand_types(
         self, function: Function, expr: p.Call, beside: NumpyType
@@ -102,6 +124,8 @@ class CallWriter:
         """Return the types that the arguments are converted to."""
         typer = self.writer.typer
         operands = [typer.operand(argument) for argument in expr.parameters]
+        if function.fixed is not None:
+            return function.types_for(function.settled(operands))[0]
         known = [operand for operand in operands if not isinstance(operand, Literal)]
         if known:
             nearby = settle(common(*known))
@@ -171,7 +195,7 @@ class CallWriter:
         self.writer.type_name(dtype)
         if dtype.is_complex():
             pattern = functions.complex.get(name)
-        elif dtype.is_integral() and name in ("abs", "max", "min", "pow"):
+        elif dtype.is_integral() and name in ("abs", "max", "min", "mul_hi", "pow"):
             pattern = functions.integer.get(name, {}).get(dtype.dtype.name)
         else:
             pattern = functions.real.get(name)

@@ -41,6 +41,7 @@ from kgen.ir.expr import (
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import common, settle
 from kgen.ir.types import BOOL8, INT32, NumpyType
+from kgen.ir.vector_values import lane_of
 from kgen.targets.access import AccessWriter
 from kgen.targets.base import CFamilyTarget, ComplexStyle
 from kgen.targets.calls import CallWriter
@@ -98,7 +99,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def type_name(self, dtype: NumpyType) -> str:
         """Return the name of a type, whose headers the code then needs."""
         self.preamble.seen_dtypes.add(dtype)
-        self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
+        self.preamble.add(*self.target.needs_of(dtype.dtype))
         return self.target.type_name(dtype)
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
@@ -220,7 +221,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.cast(expr.child, self.own_type(expr.child, wanted), wanted, enclosing_prec)
 
     def map_lookup(self, expr: p.Lookup, enclosing_prec: int, beside: NumpyType) -> str:
-        return f"{self.rec(expr.aggregate, PREC_CALL, beside)}.{expr.name}"
+        dtype = self.typer.beside(expr.aggregate, beside).dtype
+        vector = self.target.vector_of(dtype)
+        field = expr.name if vector is None else vector.lanes[lane_of(dtype, expr.name)]
+        return f"{self.rec(expr.aggregate, PREC_CALL, beside)}.{field}"
 
     # -- arithmetic -----------------------------------------------------------------------
 

@@ -47,7 +47,15 @@ _WORDS = """
 
 @dataclass(frozen=True)
 class CudaTarget(CFamilyTarget):
-    """CUDA C++. With *extern_c* the names of the functions are not mangled."""
+    """CUDA C++. With *extern_c* the names of the functions are not mangled.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...], target=CudaTarget())
+    >>> print(lp.generate_body(lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")))
+      if (64 * gid(x) + lid(x) < n)
+        a[64 * gid(x) + lid(x)] = lid(x) + gid(x) * 64;
+    """
 
     extern_c: bool = True
 
@@ -96,6 +104,7 @@ class CudaTarget(CFamilyTarget):
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = CudaAtomics()
     vectors: ClassVar[Vectors | None] = CudaVectors()
+    vector_values: ClassVar[Vectors] = CudaVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.CLASS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
@@ -124,6 +133,10 @@ class CudaTarget(CFamilyTarget):
 
 @dataclass(frozen=True)
 class PyCudaTarget(CudaTarget):
-    """CUDA C++ that this process runs through pycuda."""
+    """CUDA C++ that this process runs through pycuda.
+
+    >>> PyCudaTarget().runtime_module  # imported by the first call: event, (out,) = unit(a=a)
+    'kgen.runtime.cuda'
+    """
 
     runtime_module: ClassVar[str | None] = "kgen.runtime.cuda"

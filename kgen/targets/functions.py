@@ -90,7 +90,7 @@ CUDA_FUNCTIONS: Final = FunctionNames(
         "rsqrt": "rsqrt{f}",
         "exchange_lanes": "__shfl_xor_sync",
     },
-    {"abs": _C_ABS, **_EXTREMA},
+    {"abs": _C_ABS, **_EXTREMA, "mul_hi": {"uint64": "__umul64hi"}},
     {name: f"cuda::std::{name}" for name in _COMPLEX.split()},
 )
 
@@ -128,7 +128,7 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         **{f"bessel_{name}": f"bessel_{name}" for name in ("j0", "j1", "y0", "y1", "yn")},
         "bessel_jn": "bessel_jv",
     },
-    {"abs": _OPENCL_ABS, **_EXTREMA},
+    {"abs": _OPENCL_ABS, **_EXTREMA, "mul_hi": {"uint64": "mul_hi"}},
     {name: "{t}_" + name for name in _OPENCL_COMPLEX.split()},
     {
         **{f"bessel_{name}": _BESSEL_J for name in ("j0", "j1", "jv")},

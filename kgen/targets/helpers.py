@@ -73,6 +73,17 @@ def _is_normal(kind: str) -> list[cgen.Generable]:
     return [cgen.Statement(f"return isfinite(a) && {magnitude} >= {least}")]
 
 
+def _high_half(kind: str) -> list[cgen.Generable]:
+    """Write the upper half of a product of 64-bit numbers, by their halves."""
+    middle = "(a >> 32) * (b & 0xffffffffU) + ((a & 0xffffffffU) * (b & 0xffffffffU) >> 32)"
+    low = "(a & 0xffffffffU) * (b >> 32) + (middle & 0xffffffffU)"
+    return [
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "middle")), middle),
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "low")), low),
+        cgen.Statement("return (a >> 32) * (b >> 32) + (middle >> 32) + (low >> 32)"),
+    ]
+
+
 #: By name: all take numbers of one type and return one of it.
 HELPERS: Final[Mapping[str, Callable[[str], list[cgen.Generable]]]] = {
     "floor_div": _floor_div,
@@ -80,6 +91,7 @@ HELPERS: Final[Mapping[str, Callable[[str], list[cgen.Generable]]]] = {
     "max": _maximum,
     "min": _minimum,
     "mod": _floor_mod,
+    "mul_hi": _high_half,
     "pow": _power,
 }
 

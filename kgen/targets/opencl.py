@@ -41,7 +41,16 @@ _WORDS = """
 
 @dataclass(frozen=True)
 class OpenCLTarget(CFamilyTarget):
-    """OpenCL C. Complex numbers use pyopencl's header, ``pyopencl-complex.h``."""
+    """OpenCL C. Complex numbers use pyopencl's header, ``pyopencl-complex.h``.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...],
+    ...     target=OpenCLTarget())
+    >>> print(lp.generate_body(lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")))
+      if (64 * gid(0) + lid(0) < n)
+        a[64 * gid(0) + lid(0)] = lid(0) + gid(0) * 64;
+    """
 
     language: ClassVar[str] = "OpenCL C"
     has_hardware_axes: ClassVar[bool] = True
@@ -89,6 +98,7 @@ class OpenCLTarget(CFamilyTarget):
     atomics: ClassVar[AtomicFunctions] = OpenCLAtomics()
     images: ClassVar[ImageFunctions | None] = OPENCL_IMAGES
     vectors: ClassVar[Vectors | None] = OpenCLVectors()
+    vector_values: ClassVar[Vectors] = OpenCLVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "cfloat_new", "complex128": "cdouble_new"}
@@ -105,7 +115,13 @@ class OpenCLTarget(CFamilyTarget):
 
 @dataclass(frozen=True)
 class PyOpenCLTarget(OpenCLTarget):
-    """OpenCL C that this process runs through pyopencl, on *device* or that of a queue."""
+    """OpenCL C that this process runs through pyopencl, on *device* or that of a queue.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=PyOpenCLTarget())
+    >>> unit.target.runtime_module  # imported by the first call: event, (out,) = unit(queue, a=a)
+    'kgen.runtime.opencl'
+    """
 
     device: Any = field(default=None, compare=False, repr=False)
 

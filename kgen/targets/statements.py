@@ -74,7 +74,7 @@ def declare_and_assign(
 
 
 def _call(writer: ExpressionWriter, insn: CallInstruction) -> cgen.Generable | None:
-    """Write a call with several results of a user's function; ``None`` for another one."""
+    """Write a call with several results; ``None`` for one that has no code."""
     if not isinstance(insn.expression, p.Call):
         return None
     dtypes = [writer.typer(place) for place in insn.assignees]
@@ -82,8 +82,7 @@ def _call(writer: ExpressionWriter, insn: CallInstruction) -> cgen.Generable | N
         (writer.rec(place, PREC_NONE, dtype), dtype)
         for place, dtype in zip(insn.assignees, dtypes, strict=True)
     ]
-    text = writer.calls.with_pointers(insn.expression, places)
-    return None if text is None else cgen.Assign(places[0][0], text)
+    return writer.calls.with_results(insn.expression, places)
 
 
 def _assign(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:

@@ -1,7 +1,8 @@
-"""The vector types of each target: names, lanes, and what can be computed with them."""
+"""The vector types of each target: names, lanes, values, and what can be computed with them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -9,19 +10,32 @@ import numpy as np
 
 from kgen.targets.preamble import Need, Rank
 
-__all__ = ["CudaVectors", "OpenCLVectors", "VectorType", "Vectors"]
+__all__ = ["CVectors", "CudaVectors", "OpenCLVectors", "VectorType", "Vectors"]
 
 Dtype = np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class VectorType:
-    """A type for several numbers: its name, the names of its lanes, how it must be aligned."""
+    """A type for several numbers: its name, the names of its lanes, how it must be aligned.
+
+    ``constructor`` is what stands before and behind the numbers of a value.
+    """
 
     name: str
     lanes: tuple[str, ...]
     alignment: int
+    constructor: tuple[str, str]
     needs: tuple[Need, ...] = ()
+
+    def value(self, numbers: Iterable[str]) -> str:
+        """Return the text of a value of these numbers.
+
+        >>> OpenCLVectors().type_of(np.dtype("uint32"), "uint", 2).value(["1", "i"])
+        '(uint2)(1, i)'
+        """
+        before, behind = self.constructor
+        return f"{before}{', '.join(numbers)}{behind}"
 
 
 class Vectors:
@@ -44,7 +58,25 @@ class OpenCLVectors(Vectors):
         if dtype.kind not in "iuf" or count not in (2, 4, 8, 16):
             return None
         lanes = tuple(f"s{k:x}" for k in range(count))
-        return VectorType(f"{type_name}{count}", lanes, count * dtype.itemsize)
+        name = f"{type_name}{count}"
+        return VectorType(name, lanes, count * dtype.itemsize, (f"({name})(", ")"))
+
+
+class CVectors(Vectors):
+    """Structures, since C has no vector types."""
+
+    def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
+        if dtype.kind not in "iuf" or count not in (2, 4, 8, 16):
+            return None
+        name = _structure_name(dtype, count)
+        text = f"typedef struct {{ {type_name} s[{count}]; }} {name};"
+        lanes = tuple(f"s[{k}]" for k in range(count))
+        needs = (Need(Rank.MACRO, name, text),)
+        return VectorType(name, lanes, dtype.itemsize, (f"({name}) {{{{", "}}"), needs)
+
+
+def _structure_name(dtype: Dtype, count: int) -> str:
+    return f"kgen_{dtype.name}x{count}"
 
 
 #: The names of CUDA's own vector types, before the number of lanes.
@@ -72,9 +104,11 @@ class CudaVectors(Vectors):
             return None
         size = count * dtype.itemsize
         if count <= 4 and size <= _LONGEST:
-            return VectorType(f"{_CUDA_NAMES[dtype.name]}{count}", tuple("xyzw"[:count]), size)
+            name = f"{_CUDA_NAMES[dtype.name]}{count}"
+            return VectorType(name, tuple("xyzw"[:count]), size, (f"make_{name}(", ")"))
         alignment = min(size, _LONGEST)
-        name = f"kgen_{dtype.name}x{count}"
+        name = _structure_name(dtype, count)
         text = f"struct __align__({alignment}) {name} {{ {type_name} s[{count}]; }};"
         lanes = tuple(f"s[{k}]" for k in range(count))
-        return VectorType(name, lanes, alignment, (Need(Rank.MACRO, name, text),))
+        needs = (Need(Rank.MACRO, name, text),)
+        return VectorType(name, lanes, alignment, (f"{name}{{{{", "}}"), needs)

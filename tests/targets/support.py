@@ -67,7 +67,9 @@ def merge_sources(sources: Iterable[str]) -> str:
         depth, block = 0, list[str]()
         for line in [*source.split("\n"), ""]:
             depth += line.count("{") - line.count("}")
-            if line or depth:
+            if line.startswith(("typedef ", "struct ")) and depth == 0:
+                blocks[line] = None
+            elif line or depth:
                 block.append(line)
             elif block:
                 blocks["\n".join(block)] = None
@@ -77,7 +79,7 @@ def merge_sources(sources: Iterable[str]) -> str:
 
 
 def _rank(block: str) -> int:
-    heads = ("#if", "#define PYOPENCL", "#include", "#")
+    heads = ("#if", "#define PYOPENCL", "#include", "#", "typedef ", "struct ")
     return next((k for k, head in enumerate(heads) if block.startswith(head)), len(heads))
 
 

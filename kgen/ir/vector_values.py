@@ -1,0 +1,78 @@
+"""Values of several numbers, such as ``uint4``: their types, and the names of their numbers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from kgen.ir.types import NumpyType
+
+__all__ = ["COUNTS", "VECTOR_MAKERS", "lane_of", "numbers_of", "vector_type"]
+
+#: How many numbers a vector may have.
+COUNTS: Final = (2, 4, 8, 16)
+
+_NAMES: Final = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
+
+
+@lru_cache(maxsize=256)
+def vector_type(dtype: np.dtype[Any], count: int) -> NumpyType:
+    """Return the type of *count* numbers of one type: a structure, equal to pyopencl's.
+
+    Its numbers are ``s0``, ``s1``...; the first four are ``x``, ``y``, ``z`` and ``w`` too.
+
+    >>> sorted(vector_type(np.dtype("uint32"), 2).dtype.fields)
+    ['s0', 's1', 'x', 'y']
+    """
+    titles = [*"xyzw"[:count], *(None for _ in range(4, count))]
+    names = [f"s{k}" for k in range(count)]
+    layout: Any = {"names": names, "formats": [dtype] * count, "titles": titles}
+    return NumpyType(np.dtype(layout))
+
+
+@lru_cache(maxsize=256)
+def numbers_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int] | None:
+    """Return the type and the count of the numbers in a vector, ``None`` for another type.
+
+    >>> numbers_of(vector_type(np.dtype("float32"), 4).dtype)
+    (dtype('float32'), 4)
+    >>> numbers_of(np.dtype("float32")) is None
+    True
+    """
+    if dtype.fields is None or dtype.names is None or len(dtype.names) not in COUNTS:
+        return None
+    number: np.dtype[Any] = dtype.fields[dtype.names[0]][0]
+    count = len(dtype.names)
+    return (number, count) if dtype == vector_type(number, count).dtype else None
+
+
+def lane_of(dtype: np.dtype[Any], name: str) -> int:
+    """Return which number of a vector of type *dtype* is called *name*.
+
+    >>> lane_of(vector_type(np.dtype("float32"), 4).dtype, "z")
+    2
+    """
+    assert dtype.fields is not None
+    number, offset = dtype.fields[name][:2]
+    return int(offset) // int(number.itemsize)
+
+
+#: The types that functions such as ``make_uint4`` make, by the names of these.
+VECTOR_MAKERS: Final = {
+    f"make_{name}{count}": vector_type(np.dtype(dtype), count)
+    for name, dtype in _NAMES.items()
+    for count in COUNTS
+}
