@@ -40,13 +40,29 @@ __all__ = [
 
 
 class KgenError(RuntimeError):
-    """Any refusal of kgen: the kernel, what fails, a concrete point, and the mend."""
+    """Any refusal of kgen: the kernel, what fails, a concrete point, and the mend.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> try:
+    ...     lp.split_iname(unit, "j", 16)
+    ... except lp.KgenError as error:
+    ...     print(error)
+    in kernel 'kgen_kernel': there is no iname 'j'
+      hint: known names: 'i'
+    """
 
 
 class KgenSyntaxError(KgenError):
     """A text (domain, instruction, match expression) that does not parse.
 
     ``line`` and ``column`` count from 1, where they are known.
+
+    >>> import kgen as lp
+    >>> lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*(a[i]")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KgenSyntaxError: line 1, column 12: this bracket is never closed...
     """
 
     def __init__(self, text: str, *, line: int | None = None, column: int | None = None) -> None:
@@ -55,94 +71,298 @@ class KgenSyntaxError(KgenError):
 
 
 class KernelError(KgenError):
-    """A kernel, or a part of one, that contradicts itself."""
+    """A kernel, or a part of one, that contradicts itself.
+
+    >>> import kgen as lp
+    >>> lp.make_kernel("{ [i]: 0<=i<n }", ["a[i] = 1 {id=set}", "b[i] = 2 {id=set}"])
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KernelError: in kernel 'kgen_kernel': two instructions have the id 'set'...
+    """
 
 
 class TransformError(KgenError):
-    """A transformation that does not apply to the kernel it was given."""
+    """A transformation that does not apply to the kernel it was given.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> lp.affine_map_inames(unit, "i", "k", "i = k*k")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.TransformError: in kernel 'kgen_kernel': 'k*k' is not affine: it has a product...
+    """
 
 
 class TypeInferenceFailure(KgenError):
-    """A data type that cannot be found, or that contradicts a declaration."""
+    """A data type that cannot be found, or that contradicts a declaration.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> lp.generate_code_v2(unit)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.TypeInferenceFailure: in kernel 'kgen_kernel': the type of 'a' is not known: no...
+    """
 
 
 class StaticValueFindingError(KgenError):
-    """A size or bound that has no single expression valid everywhere."""
+    """A size or bound that has no single expression valid everywhere.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> lp.generate_code_v2(lp.tag_inames(lp.add_dtypes(unit, {"a": "float32"}), "i:l.0"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.StaticValueFindingError: in kernel 'kgen_kernel': the number of work-items for...
+    """
 
 
 class ExpressionToAffineConversionError(KgenError):
-    """An expression that is not affine in inames and parameters."""
+    """An expression that is not affine in inames and parameters.
+
+    >>> import islpy as isl
+    >>> from kgen.ir.parse import parse
+    >>> from kgen.ir.quasi_affine import pw_aff_from_expr
+    >>> pw_aff_from_expr(isl.Space.create_from_names(isl.DEFAULT_CONTEXT, ["i"]), parse("i*i"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.ExpressionToAffineConversionError: 'i*i' is not affine: it has a product of two...
+    """
 
 
 class KgenIndexError(KgenError):
-    """A subscript outside of its array, or of the wrong number of axes."""
+    """A subscript outside of its array, or of the wrong number of axes.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = a[i+1]", [lp.GlobalArg("a", "float32", shape="n"), ...])
+    >>> lp.generate_code_v2(unit)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KgenIndexError: in kernel 'kgen_kernel': 'a[i + 1]' is outside of array 'a', of...
+    """
 
 
 LoopyIndexError = KgenIndexError  # the documented name of the field's reference
 
 
 class ScheduleError(KgenError):
-    """Loops and dependencies that admit no order."""
+    """Loops and dependencies that admit no order.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<8 }", [
+    ...     "a[i] = 1 {id=only_i}",
+    ...     "c[i, j] = 2 {id=both, dep=only_i}",
+    ...     "b[j] = 3 {id=only_j, dep=both}",
+    ... ])
+    >>> lp.generate_code_v2(unit)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.ScheduleError: in kernel 'kgen_kernel': loops 'i' and 'j' cannot be nested...
+    """
 
 
 class DependencyCycleFound(ScheduleError):
-    """Instructions that wait for each other in a circle."""
+    """Instructions that wait for each other in a circle.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<8 }", ["a[i] = b[i] {id=one, dep=two}", "b[i] = a[i] {id=two, dep=one}"])
+    >>> lp.generate_code_v2(lp.add_dtypes(unit, {"a": "float32", "b": "float32"}))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.DependencyCycleFound: in kernel 'kgen_kernel': the dependencies form a cycle:...
+    """
 
 
 class UnscheduledInstructionError(ScheduleError):
-    """An instruction for which no place in the schedule exists."""
+    """An instruction for which no place in the schedule exists.
+
+    kgen says what is in the way: the other errors of schedules. Programs that handle this one
+    handle those as well when they name the base.
+
+    >>> issubclass(UnscheduledInstructionError, ScheduleError)
+    True
+    """
 
 
 class MissingBarrierError(ScheduleError):
-    """A dependency between work-items that nothing synchronizes."""
+    """A dependency between work-items that nothing synchronizes.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
+    ...     "t[i] = i {id=write}",
+    ...     "out[j] = t[n - 1 - j] {id=read, dep=write}",
+    ... ])
+    >>> lp.generate_code_v2(lp.tag_inames(unit, "i:g.0, j:g.0"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.MissingBarrierError: kgen_kernel: Dependency 'read depends on write' (for...
+    """
 
 
 class MissingDefinitionError(ScheduleError):
-    """A variable that is read where no value can have reached it."""
+    """A variable that is read where no value can have reached it.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = t", [lp.TemporaryVariable("t", "float32"), ...])
+    >>> lp.generate_code_v2(unit)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.MissingDefinitionError: in kernel 'kgen_kernel': 't' is read where nothing can...
+    """
 
 
 class WriteRaceError(ScheduleError):
-    """A write of different values that several work-items do to one element."""
+    """A write of different values that several work-items do to one element.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = i")
+    >>> lp.generate_code_v2(lp.tag_inames(unit, "i:g.0"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.WriteRaceError: in kernel 'kgen_kernel': instruction 'insn' writes elements of...
+    """
 
 
 class VariableAccessNotOrdered(ScheduleError):
-    """Two accesses to one variable of which neither waits for the other."""
+    """Two accesses to one variable of which neither waits for the other.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", ["out[i] = 1 {id=one}", "out[i] = 2 {id=two}"])
+    >>> lp.generate_code_v2(unit)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.VariableAccessNotOrdered: in kernel 'kgen_kernel': nothing says whether 'one'...
+    """
 
 
 class ReductionIsNotTriangularError(TransformError):
-    """A reduction that was asked to be a scan without being a prefix sum."""
+    """A reduction that was asked to be a scan without being a prefix sum.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i, k]: 0<=i,k<n }", "out[i] = sum(k, a[k])", [lp.GlobalArg("a", "float32"), ...])
+    >>> lp.realize_reduction(unit, force_scan=True)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.ReductionIsNotTriangularError: in kernel 'kgen_kernel': the reduction...
+    """
 
 
 class CodegenError(KgenError):
-    """A scheduled kernel that the chosen target cannot express."""
+    """A scheduled kernel that the chosen target cannot express.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = 1", [lp.GlobalArg("a", "float16"), ...],
+    ...     target=lp.CTarget())
+    >>> lp.generate_code_v2(unit)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.CodegenError: C has no element type for float16...
+    """
 
 
 class CompilationError(KgenError):
-    """Generated code that no compiler was found for, or that it refuses."""
+    """Generated code that no compiler was found for, or that it refuses.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<2 }", "out[i] = i", target=lp.ExecutableCTarget(),
+    ...     options=lp.Options(build_options=["--no-such-flag"]))
+    >>> unit()
+    Traceback (most recent call last):
+        ...
+    kgen.errors.CompilationError: in kernel 'kgen_kernel': the compiler refuses the generated...
+    """
 
 
 class InvocationError(KgenError):
-    """A call of a kernel with a missing, unknown or unfit argument."""
+    """A call of a kernel with a missing, unknown or unfit argument.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> unit(b=1)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.InvocationError: in kernel 'kgen_kernel': there is no argument 'b'...
+    """
 
 
 class AutomaticTestFailure(KgenError):
-    """A transformed kernel whose results differ from its reference."""
+    """A transformed kernel whose results differ from its reference.
+
+    >>> import kgen as lp
+    >>> one, two = (
+    ...     lp.make_kernel("{ [i]: 0<=i<8 }", f"out[i] = {value}", target=lp.ExecutableCTarget())
+    ...     for value in (1, 2))
+    >>> lp.auto_test_vs_ref(one, None, two, quiet=True)
+    Traceback (most recent call last):
+        ...
+    kgen.errors.AutomaticTestFailure: in kernel 'kgen_kernel': output 'out' differs from the...
+    """
 
 
 class KgenWarning(UserWarning):
-    """Something that may be intended; wrong code is never a warning."""
+    """Something that may be intended; wrong code is never a warning.
+
+    >>> import warnings
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = 1 {inames=i}")
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", KgenWarning)
+    ...     lp.generate_code_v2(lp.tag_inames(unit, "i:g.0"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.WriteRaceConditionWarning: in kernel 'kgen_kernel': instruction 'insn' writes...
+    """
 
 
 class WriteRaceConditionWarning(KgenWarning):
-    """A write that several work-items may do to one element."""
+    """A write that several work-items may do to one element.
+
+    >>> import warnings
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = 1 {inames=i}")
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", WriteRaceConditionWarning)
+    ...     lp.generate_code_v2(lp.tag_inames(unit, "i:g.0"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.WriteRaceConditionWarning: in kernel 'kgen_kernel': instruction 'insn' writes...
+    """
 
 
 class VectorizationWarning(KgenWarning):
-    """A loop tagged ``vec`` whose lanes touch memory one by one."""
+    """A loop tagged ``vec`` whose lanes touch memory one by one.
+
+    >>> import warnings
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i, k]: 0<=i<n and 0<=k<4 }", "a[k, i] = 2*a[k, i]",
+    ...     [lp.GlobalArg("a", "float32", shape="4, n"), ...], target=lp.OpenCLTarget())
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", VectorizationWarning)
+    ...     lp.generate_code_v2(lp.tag_inames(unit, "k:vec"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.VectorizationWarning: in kernel 'kgen_kernel': 'a[k, i]' in instruction 'insn'...
+    """
 
 
 class DirectCallUncachedWarning(KgenWarning):
-    """A call of a kernel object that had to generate code again."""
+    """A call of a kernel object that had to generate code again.
+
+    kgen's programs keep what their calls generate, so that it is never given; programs silence it.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("ignore", category=DirectCallUncachedWarning)
+    """
 
 
 _LABELS = ("where", "at", "because", "hint")

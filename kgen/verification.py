@@ -71,6 +71,12 @@ class Report:
     """All findings of :func:`verify`, in the order of the checks.
 
     ``print(report)`` shows a table, and the messages of what is violated below it.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...])
+    >>> lp.verify(unit).ok
+    True
     """
 
     kernel: str

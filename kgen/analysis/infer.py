@@ -274,6 +274,12 @@ def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> 
 
     The rest stays unknown until a caller passes it; with *expect_completion* that is refused:
     :class:`TypeInferenceFailure`.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...])
+    >>> lp.infer_unknown_types(unit)["kgen_kernel"].arg_dict["out"].dtype
+    np:dtype('float32')
     """
     if isinstance(unit, TranslationUnit):
         find = _finder(unit)
@@ -318,6 +324,13 @@ def add_and_infer_dtypes(
 
     ``add_and_infer_dtypes(knl, {"a,b": numpy.float32})`` types two arguments of the only
     entry point, or of the kernel called *kernel_name*.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = a[i] + b[i]")
+    >>> unit = add_and_infer_dtypes(unit, {"a": np.float32, "b": np.float64})
+    >>> unit["kgen_kernel"].arg_dict["out"].dtype
+    np:dtype('float64')
     """
     dtypes = {
         name.strip(): dtype for names, dtype in dtype_dict.items() for name in names.split(",")

@@ -18,7 +18,12 @@ __all__ = [
 
 
 class MemoryOrdering:
-    """The documented memory orders of atomics."""
+    """The documented memory orders of atomics.
+
+    >>> import kgen as lp
+    >>> lp.AtomicUpdate("out", ordering=lp.MemoryOrdering.SEQ_CST).ordering
+    4
+    """
 
     RELAXED = 0
     ACQUIRE = 1
@@ -28,7 +33,12 @@ class MemoryOrdering:
 
 
 class MemoryScope:
-    """Among whom an atomic is atomic."""
+    """Among whom an atomic is atomic.
+
+    >>> import kgen as lp
+    >>> lp.AtomicUpdate("out", scope=lp.MemoryScope.WORK_GROUP).scope
+    1
+    """
 
     WORK_ITEM = 0
     WORK_GROUP = 1
@@ -39,22 +49,45 @@ class MemoryScope:
 
 @dataclass(frozen=True)
 class VarAtomicity:
-    """A variable whose access in an instruction is atomic."""
+    """A variable whose access in an instruction is atomic.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = out[0] + a[i] {atomic}")
+    >>> [atomicity.var_name for atomicity in unit["kgen_kernel"].instructions[0].atomicity]
+    ['out']
+    """
 
     var_name: str
 
 
 @dataclass(frozen=True)
 class OrderedAtomic(VarAtomicity):
-    """An atomic access with a memory order and a scope."""
+    """An atomic access with a memory order and a scope.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = out[0] + a[i] {atomic}")
+    >>> (atomicity,) = unit["kgen_kernel"].instructions[0].atomicity
+    >>> isinstance(atomicity, OrderedAtomic), atomicity.scope
+    (True, auto)
+    """
 
     ordering: int = MemoryOrdering.RELAXED
     scope: Any = auto
 
 
 class AtomicInit(OrderedAtomic):
-    """``{atomic=init}``: the write initializes atomically accessed storage."""
+    """``{atomic=init}``: the write initializes atomically accessed storage.
+
+    >>> from kgen.ir.instruction import Assignment
+    >>> print(Assignment("out[0]", 0, id="start", atomicity=(AtomicInit("out"),)))
+    out[0] = 0  {id=start, atomic=init}
+    """
 
 
 class AtomicUpdate(OrderedAtomic):
-    """``{atomic}``: the read-modify-write is one atomic step."""
+    """``{atomic}``: the read-modify-write is one atomic step.
+
+    >>> from kgen.ir.instruction import Assignment
+    >>> print(Assignment("out[0]", "out[0] + a[i]", id="add", atomicity=(AtomicUpdate("out"),)))
+    out[0] = out[0] + a[i]  {id=add, atomic}
+    """

@@ -16,7 +16,13 @@ __all__ = ["CallMangleInfo", "InKernelCallable", "ScalarCallable"]
 
 
 class InKernelCallable:
-    """Anything that an instruction can call."""
+    """Anything that an instruction can call.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = a[i]", name="copy")
+    >>> isinstance(unit.callables_table["copy"], InKernelCallable)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,13 @@ class ScalarCallable(InKernelCallable):
 
 @dataclass(frozen=True)
 class CallMangleInfo:
-    """A function of fixed types: the name in the code, the types of results and arguments."""
+    """A function of fixed types: the name in the code, the types of results and arguments.
+
+    >>> import numpy as np
+    >>> real = np.dtype(np.float64)
+    >>> CallMangleInfo("sqrt", (real,), (real,)).as_callable("root").operand_types
+    (np:dtype('float64'),)
+    """
 
     target_name: str
     result_dtypes: tuple[Any, ...]

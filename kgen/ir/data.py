@@ -188,12 +188,22 @@ def _split_names(names: Any) -> tuple[str, ...] | None:
 
 
 class KernelArgument:
-    """What a caller passes to a kernel."""
+    """What a caller passes to a kernel.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> [(arg.name, isinstance(arg, KernelArgument)) for arg in unit["kgen_kernel"].args]
+    [('a', True), ('n', True), ('out', True)]
+    """
 
 
 @dataclass(frozen=True)
 class ArrayArg(ArrayBase, KernelArgument):
-    """An array that the caller passes."""
+    """An array that the caller passes.
+
+    >>> print(ArrayArg("a", "float32", shape="n,4", is_input=True))  # doctest: +ELLIPSIS
+    a: type: np:dtype('float32'), shape: (n, 4), ... in aspace: global
+    """
 
     address_space: Any = AddressSpace.GLOBAL
     is_input: bool | None = None
@@ -214,12 +224,24 @@ class ArrayArg(ArrayBase, KernelArgument):
 
 @dataclass(frozen=True)
 class GlobalArg(ArrayArg):
-    """An array in device memory: ``GlobalArg("a", np.float32, shape="n,n")``."""
+    """An array in device memory: ``GlobalArg("a", np.float32, shape="n,n")``.
+
+    >>> print(*GlobalArg("a", "float32", shape="n,n", order="F").dim_tags)
+    N0:stride:1 N1:stride:n
+    """
 
 
 @dataclass(frozen=True)
 class ConstantArg(ArrayArg):
-    """An array in device memory that is only read, declared ``constant``."""
+    """An array in device memory that is only read, declared ``constant``.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = w[i % 3]", [ConstantArg("w", "float32", shape=3), ...],
+    ...     target=lp.OpenCLTarget())
+    >>> "__constant float const *__restrict__ w" in lp.generate_header(unit)[0]
+    True
+    """
 
     is_constant = True
 
@@ -229,6 +251,14 @@ class ImageArg(ArrayArg):
     """An array of one to three axes that is only read, as an image: ``ImageArg("a", np.float32)``.
 
     OpenCL has these. Its last axis is the image's width.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = a[i]", [ImageArg("a", "float32", shape="n"), ...],
+    ...     target=lp.OpenCLTarget())
+    >>> print(lp.generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        out[i] = read_imagef(a, kgen_sampler, i).x;
     """
 
     is_image = True
@@ -239,6 +269,9 @@ class ValueArg(Declaration, Taggable, KernelArgument):
     """A number that the caller passes: ``ValueArg("n", np.int32)``.
 
     ``dtype=None`` is inferred: an integer of the kernel's index type when used in sizes.
+
+    >>> print(ValueArg("n", "int32"))
+    n: ValueArg, type: np:dtype('int32')
     """
 
     dtype: Any = None
@@ -261,6 +294,14 @@ class TemporaryVariable(ArrayBase):
     """Storage that lives while a kernel runs.
 
     ``initializer`` (a numpy array) makes it a table; it is then ``read_only``.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> weights = TemporaryVariable("w", initializer=np.array([0.25, 0.5]), read_only=True)
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<2 }", "out[i] = w[i]", [weights, ...], target=lp.CTarget())
+    >>> print(lp.generate_code_v2(unit).device_code().splitlines()[0])
+    static double const w[2] = {0.25, 0.5};
     """
 
     shape: Any = auto
@@ -315,7 +356,12 @@ class TemporaryVariable(ArrayBase):
 
 @dataclass(frozen=True)
 class SubstitutionRule(Declaration):
-    """``name(arguments) := expression``: expanded wherever it is used."""
+    """``name(arguments) := expression``: expanded wherever it is used.
+
+    >>> rule = SubstitutionRule("mean", "x, y", "(x + y)/2")
+    >>> print(rule)
+    mean(x, y) := (x + y) / 2
+    """
 
     arguments: tuple[str, ...] = ()
     expression: Expr = None

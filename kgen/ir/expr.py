@@ -50,14 +50,25 @@ __all__ = [
 
 @p.expr_dataclass()
 class TaggedVariable(p.Variable):
-    """A variable ``name$tag`` whose uses can be told apart by their tags."""
+    """A variable ``name$tag`` whose uses can be told apart by their tags.
+
+    >>> from pytools.tag import Tag
+    >>> from kgen.ir.parse import parse
+    >>> parse("a$west").name
+    'a'
+    """
 
     tags: frozenset[Tag]
 
 
 @p.expr_dataclass()
 class TypeCast(p.ExpressionNode):
-    """``cast(type, child)``: *child* converted to *type*."""
+    """``cast(type, child)``: *child* converted to *type*.
+
+    >>> from kgen.ir.parse import parse
+    >>> parse("cast(np.float32, x)").type
+    np:dtype('float32')
+    """
 
     type: KgenType
     child: Expr
@@ -79,6 +90,10 @@ class Reduction(p.ExpressionNode):
     """``operation(inames, expr)``: *expr* combined over all values of *inames*.
 
     *expr* is a tuple for operations on tuples, such as ``argmin``.
+
+    >>> from kgen.ir.parse import parse
+    >>> to_text(Reduction("sum", ("j", "k"), parse("a[i, j]*b[j, k]")))
+    'reduce(sum, [j, k], a[i, j]*b[j, k])'
     """
 
     operation: ReductionOperation
@@ -120,7 +135,13 @@ class SubArrayRef(p.ExpressionNode):
 
 @p.expr_dataclass()
 class LinearSubscript(p.ExpressionNode):
-    """``a[[index]]``: element number *index* of the storage of ``a``."""
+    """``a[[index]]``: element number *index* of the storage of ``a``.
+
+    >>> from kgen.ir.parse import parse
+    >>> node = parse("a[[2*i]]")
+    >>> to_text(node.index)
+    '2*i'
+    """
 
     aggregate: Expr
     index: Expr

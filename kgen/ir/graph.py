@@ -61,6 +61,15 @@ def get_dot_dependency_graph(
 def show_dependency_graph(kernel: LoopKernel | TranslationUnit, **options: Any) -> None:
     """Draw the dependency graph and open it; needs graphviz.
 
-    *options* are those of :func:`get_dot_dependency_graph`.
+    *options* are those of :func:`get_dot_dependency_graph`, which returns what is drawn.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{[i]: 0<=i<n}", ["<> t = a[i] {id=get}", "b[i] = t {id=put}"])
+    >>> print(lp.get_dot_dependency_graph(knl, iname_cluster=False, use_insn_id=True))
+    digraph {
+      get [label="get",shape=box];
+      put [label="put",shape=box];
+      get -> put;
+    }
     """
     show_dot(get_dot_dependency_graph(kernel, **options))

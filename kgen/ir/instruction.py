@@ -45,7 +45,14 @@ Self_ = TypeVar("Self_", bound="InstructionBase")
 
 @dataclass(frozen=True)
 class UniqueName:
-    """An id to be made unique: ``id=UniqueName("load")`` is ``{id_prefix=load}``."""
+    """An id to be made unique: ``id=UniqueName("load")`` is ``{id_prefix=load}``.
+
+    >>> import kgen as lp
+    >>> load = lp.Assignment("out[i]", "a[i]", id=UniqueName("load"))
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", [load, "b[i] = 1 {id=load}"])
+    >>> [insn.id for insn in unit["kgen_kernel"].instructions]
+    ['load_0', 'load']
+    """
 
     name: str
 
@@ -62,7 +69,17 @@ class SourceSpan:
 
 
 class UseStreamingStoreTag(Tag):
-    """An assignment whose result bypasses the cache where the target can."""
+    """An assignment whose result bypasses the cache where the target can.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 1", [lp.GlobalArg("out", "float32"), ...],
+    ...     target=lp.CudaTarget())
+    >>> unit = lp.tag_instructions(unit, lp.UseStreamingStoreTag(), "writes:out")
+    >>> print(lp.generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        __stcs(&out[i], 1.0f);
+    """
 
 
 def _names(value: Any) -> frozenset[str]:
@@ -84,6 +101,10 @@ class InstructionBase(Taggable):
     * ``no_sync_with``: pairs ``(id, scope)``, scope in local, global, any
     * ``predicates``: conditions, all of which must hold
     * ``conflicts_with_groups``, ``groups``: sets of instructions that must not interleave
+
+    >>> insn = Assignment("out[i]", "a[i] + t", depends_on="load", predicates=["i > 0"])
+    >>> sorted(insn.read_dependency_names()), insn.assignee_var_names()
+    (['a', 'i', 't'], ('out',))
     """
 
     id: Any = None
@@ -224,7 +245,12 @@ class InstructionBase(Taggable):
 
 
 class MultiAssignmentBase(InstructionBase):
-    """An instruction of the form ``assignees = expression``."""
+    """An instruction of the form ``assignees = expression``.
+
+    >>> insn = Assignment("out[i]", "2*a[i]")
+    >>> isinstance(insn, MultiAssignmentBase), to_text(insn.expression)
+    (True, '2*a[i]')
+    """
 
     expression: Expr
 
@@ -238,6 +264,9 @@ class Assignment(MultiAssignmentBase):
 
     ``temp_var_type``: ``None`` when the assignee is declared elsewhere, ``auto`` or a type
     when this instruction creates it as a temporary.
+
+    >>> print(Assignment("out[i, j]", "2*a[j, i]", id="swap", tags="setup"))
+    out[i, j] = 2*a[j, i]  {id=swap, tags=setup}
     """
 
     assignee: Expr
@@ -293,7 +322,11 @@ class Assignment(MultiAssignmentBase):
 
 @dataclass(frozen=True, init=False)
 class CallInstruction(MultiAssignmentBase):
-    """``a, b = f(...)``: several places written by one call or tuple-valued reduction."""
+    """``a, b = f(...)``: several places written by one call or tuple-valued reduction.
+
+    >>> print(CallInstruction("s[i], c[i]", "sincos(x[i])", id="turn"))
+    s[i], c[i] = sincos(x[i])  {id=turn}
+    """
 
     assignees: tuple[Expr, ...] = ()
     expression: Expr = None
@@ -344,6 +377,16 @@ class CInstruction(InstructionBase):
     """A snippet of C: ``CInstruction("i", "b[i] = f(i);", assignees="b[i]", read_variables="a")``.
 
     ``iname_exprs``: names in the snippet and the expressions that they stand for.
+
+    >>> import kgen as lp
+    >>> clip = CInstruction("i", "if (a[i] > 1) a[i] = 1;", read_variables="a", assignees="a[i]")
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", [clip], [lp.GlobalArg("a", "float32"), ...], target=lp.CTarget())
+    >>> print(lp.generate_body(unit))
+      for (int i = 0; i < n; ++i)
+      {
+        if (a[i] > 1) a[i] = 1;
+      }
     """
 
     iname_exprs: tuple[tuple[str, Expr], ...] = ()
@@ -409,7 +452,11 @@ class CInstruction(InstructionBase):
 
 @dataclass(frozen=True, kw_only=True)
 class NoOpInstruction(InstructionBase):
-    """``... nop``: does nothing, but orders others."""
+    """``... nop``: does nothing, but orders others.
+
+    >>> str(NoOpInstruction("last", depends_on="first"))
+    '... nop  {id=last}'
+    """
 
     id: Any = dataclasses.field(default=None, kw_only=False)
 
@@ -422,6 +469,9 @@ class BarrierInstruction(InstructionBase):
     """``... lbarrier`` or ``... gbarrier``: all work-items of a group, or all, wait.
 
     ``mem_kind`` is the memory made consistent by a local barrier: local or global.
+
+    >>> str(BarrierInstruction("wait", synchronization_kind="local", mem_kind="global"))
+    '... lbarrier  {id=wait, mem_kind=global}'
     """
 
     id: Any = dataclasses.field(default=None, kw_only=False)

@@ -57,6 +57,11 @@ class LoopKernel(Taggable):
 
     A value: every transformation returns another one. ``domains`` form a forest: a domain
     whose parameter is an iname of another one is nested in that. All sizes are in elements.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")["kgen_kernel"]
+    >>> sorted(knl.arg_dict), sorted(knl.all_inames()), sorted(knl.all_params())
+    (['a', 'n', 'out'], ['i'], ['n'])
     """
 
     name: str

@@ -30,6 +30,9 @@ class Options:
     * ``allow_fp_reordering``: transformations may reorder floating-point sums
     * ``restrict``: promise the compiler that array arguments do not overlap
     * ``allow_terminal_colors``: colour printed kernels
+
+    >>> Options(return_dict=True).copy(build_options="-O2 -g").build_options
+    ('-O2', '-g')
     """
 
     annotate_inames: bool = False

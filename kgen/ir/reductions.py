@@ -39,6 +39,10 @@ class ReductionOperation(ABC):
 
     Operands are expressions where ``arg_count`` is 1, else tuples of expressions. Functions
     in the results are found by their names, so the *callables_table* is returned as it came.
+
+    >>> argmin = parse_reduction_op("argmin")
+    >>> isinstance(argmin, ReductionOperation), argmin.arg_count
+    (True, 2)
     """
 
     #: A step may be taken in any order. A prefix keeps the order in any case.
@@ -108,6 +112,14 @@ class ScalarReductionOperation(ReductionOperation):
     """An operation on one operand, whose result has a type of its own or that of the operand.
 
     :arg forced_result_type: the type of the result, whatever the operand's is
+
+    >>> class Norm1(ScalarReductionOperation):
+    ...     def neutral_element(self, *dtypes, callables_table, target):
+    ...         return 0, callables_table
+    ...     def __call__(self, dtypes, operand1, operand2, callables_table, target):
+    ...         return operand1 + p.Variable("abs")(operand2), callables_table
+    >>> print(*Norm1().combine([p.Variable("a")], [p.Variable("b")]))
+    a + abs(b)
     """
 
     def __init__(self, forced_result_type: Any = None) -> None:

@@ -13,6 +13,14 @@ class TargetBase:
 
     A target that can run code names the module that does so; it is loaded on the first
     call, so that code generation needs no driver and no optional package.
+
+    >>> import kgen as lp
+    >>> lp.OpenCLTarget() == lp.OpenCLTarget(), lp.OpenCLTarget().has_hardware_axes
+    (True, True)
+    >>> lp.OpenCLTarget().load_runtime()
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: OpenCLTarget generates code but does not run it
     """
 
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.

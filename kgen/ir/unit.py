@@ -19,7 +19,13 @@ from kgen.ir.target import TargetBase
 
 @dataclass(frozen=True)
 class CallableKernel(InKernelCallable):
-    """A kernel that other kernels call."""
+    """A kernel that other kernels call.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", name="double")
+    >>> unit.callables_table["double"].subkernel.name
+    'double'
+    """
 
     subkernel: LoopKernel
 
@@ -38,6 +44,11 @@ class TranslationUnit:
     """Kernels and functions by name; ``entrypoints`` are what a caller may start.
 
     ``unit["name"]`` is a kernel, ``unit(queue, a=...)`` runs the only entry point.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", name="double")
+    >>> sorted(unit.entrypoints), unit["double"] is unit.default_entrypoint
+    (['double'], True)
     """
 
     callables_table: Mapping[str, InKernelCallable]
@@ -156,7 +167,16 @@ class TranslationUnit:
 def for_each_kernel(
     transform: Callable[..., LoopKernel],
 ) -> Callable[..., TranslationUnit | LoopKernel]:
-    """Make a function on kernels work on programs too: it is applied to each kernel."""
+    """Make a function on kernels work on programs too: it is applied to each kernel.
+
+    >>> import kgen as lp
+    >>> @for_each_kernel
+    ... def renamed(kernel, prefix):
+    ...     return lp.rename_iname(kernel, "i", prefix + "i")
+    >>> unit = renamed(lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]"), "my_")
+    >>> print(unit["kgen_kernel"].instructions[0])
+    out[my_i] = 2*a[my_i]  {id=insn}
+    """
 
     def apply(unit: TranslationUnit | LoopKernel, *args: Any, **kwargs: Any) -> Any:
         if isinstance(unit, TranslationUnit):

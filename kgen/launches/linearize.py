@@ -37,7 +37,17 @@ __all__ = [
 
 
 def linearize(t_unit: TranslationUnit) -> TranslationUnit:
-    """Find the order of every kernel of a program; see :func:`get_one_linearized_kernel`."""
+    """Find the order of every kernel of a program; see :func:`get_one_linearized_kernel`.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
+    ...     "t[i] = 2*a[i] {id=first}",
+    ...     "... gbarrier {id=wait, dep=first}",
+    ...     "out[j] = t[n-1-j] {id=second, dep=wait}",
+    ... ], [lp.GlobalArg("a", "float32"), ...])
+    >>> linearize(unit)["kgen_kernel"].linearization is not None
+    True
+    """
     return t_unit.map_kernels(get_one_linearized_kernel)
 
 
@@ -115,14 +125,34 @@ def _items_of(node: Node) -> Iterator[ScheduleItem]:
 
 
 def get_subkernels(kernel: LoopKernel) -> tuple[str, ...]:
-    """Return the names of the launches of a linearized kernel, in order."""
+    """Return the names of the launches of a linearized kernel, in order.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
+    ...     "t[i] = 2*a[i] {id=first}",
+    ...     "... gbarrier {id=wait, dep=first}",
+    ...     "out[j] = t[n-1-j] {id=second, dep=wait}",
+    ... ], [lp.GlobalArg("a", "float32"), ...])
+    >>> get_subkernels(linearize(unit)["kgen_kernel"])
+    ('kgen_kernel', 'kgen_kernel_0')
+    """
     return tuple(
         item.kernel_name for item in _linearization(kernel) if isinstance(item, CallKernel)
     )
 
 
 def get_subkernel_to_insn_id_map(kernel: LoopKernel) -> dict[str, frozenset[str]]:
-    """Return the instructions that each launch of a linearized kernel runs."""
+    """Return the instructions that each launch of a linearized kernel runs.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
+    ...     "t[i] = 2*a[i] {id=first}",
+    ...     "... gbarrier {id=wait, dep=first}",
+    ...     "out[j] = t[n-1-j] {id=second, dep=wait}",
+    ... ], [lp.GlobalArg("a", "float32"), ...])
+    >>> get_subkernel_to_insn_id_map(linearize(unit)["kgen_kernel"])["kgen_kernel_0"]
+    frozenset({'second'})
+    """
     found: dict[str, frozenset[str]] = {}
     launch = ""
     for item in _linearization(kernel):
@@ -150,6 +180,15 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the ids of the global barriers, in the order that dependencies give them.
 
     Raises :class:`ScheduleError` for two of which neither waits for the other.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
+    ...     "t[i] = 2*a[i] {id=first}",
+    ...     "... gbarrier {id=wait, dep=first}",
+    ...     "out[j] = t[n-1-j] {id=second, dep=wait}",
+    ... ], [lp.GlobalArg("a", "float32"), ...])
+    >>> get_global_barrier_order(unit["kgen_kernel"])
+    ('wait',)
     """
     barriers = [str(insn.id) for insn in kernel.instructions if _is_global_barrier(insn)]
     before = {name: _prerequisites(kernel, (name,)) for name in barriers}
@@ -171,6 +210,15 @@ def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | N
     """Return the last global barrier that an instruction waits for, if there is any.
 
     Raises :class:`ScheduleError` where the barriers have no order.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
+    ...     "t[i] = 2*a[i] {id=first}",
+    ...     "... gbarrier {id=wait, dep=first}",
+    ...     "out[j] = t[n-1-j] {id=second, dep=wait}",
+    ... ], [lp.GlobalArg("a", "float32"), ...])
+    >>> find_most_recent_global_barrier(unit["kgen_kernel"], "second")
+    'wait'
     """
     if insn_id not in kernel.id_to_insn:
         raise KernelError(message(f"there is no instruction '{insn_id}'", kernel=kernel.name))

@@ -16,12 +16,20 @@ class Device:
     ``bandwidth`` and ``cache_bandwidth`` are in bytes per second: of the memory, and of what
     keeps data that is used again near; ``local_bandwidth`` is that of memory that a work-group
     shares, ``None`` where there is none; ``flops`` are operations per second by type.
+    ``item_rate`` are the work-items per second of a kernel in which each reads and writes one
+    number: they wait for memory, and only so many are there at a time.
+
+    >>> host = Device(
+    ...     name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})
+    >>> Device.from_json(host.to_json()) == host
+    True
     """
 
     name: str
     bandwidth: float
     cache_bandwidth: float
     local_bandwidth: float | None = None
+    item_rate: float | None = None
     flops: Mapping[str, float] = field(default_factory=dict)
     #: seconds that a call takes which does nothing
     overhead: float = 0.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
+from pymbolic import evaluate
 
 from kgen.analysis.access import collect_accesses
 from kgen.errors import KernelError, message
@@ -25,7 +27,13 @@ from kgen.statistics.memory import memory_of
 from kgen.statistics.ops import count_ops
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, resolve_subgroup_size
-from kgen.statistics.sectors import SECTOR, count_bank_passes, count_sectors, evaluated
+from kgen.statistics.sectors import (
+    SECTOR,
+    count_bank_passes,
+    count_footprint_sectors,
+    count_sectors,
+    evaluated,
+)
 from kgen.statistics.sync import get_synchronization_map
 
 __all__ = ["Roofline", "roofline"]
@@ -43,6 +51,15 @@ class Roofline:
     Numbers that depend on data are the largest that they can be, and listed in ``uncertain``.
     Bytes are those of global memory ``issued`` by work-items, moved in ``sectors``, and of the
     ``footprint``, which is what no cache can spare; and of local memory.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> host = lp.Device(
+    ...     name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})
+    >>> lp.roofline(unit, {"n": 1000}, host).intensity
+    0.125
     """
 
     kernel_name: str
@@ -139,6 +156,15 @@ def roofline(
         print(lp.roofline(knl, {"n": 4096}, queue, {"a": a_dev, "out": out_dev}))
 
     Raises :class:`KernelError` where a count needs a parameter that *params* lacks.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> host = lp.Device(
+    ...     name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})
+    >>> roofline(unit, {"n": 1000}, host).bytes["footprint"]
+    8000
     """
     kernel = prepared_kernel(program, entrypoint)
     target = kernel.target
@@ -177,14 +203,20 @@ def roofline(
         device=peaks,
         measured_s=measured,
         uncertain=tuple(dict.fromkeys(numbers.reasons)),
-        times_s=_times(flops, moved, peaks, kernel),
+        times_s=_times(flops, moved, numbers.items(), peaks, kernel),
     )
 
 
 def _times(
-    flops: Mapping[str, int], moved: Mapping[str, int], device: Device, kernel: LoopKernel
+    flops: Mapping[str, int],
+    moved: Mapping[str, int],
+    items: int,
+    device: Device,
+    kernel: LoopKernel,
 ) -> dict[str, float]:
-    times = {"memory": moved["footprint"] / device.bandwidth}
+    times = {"memory": moved.get("footprint sectors", moved["footprint"]) / device.bandwidth}
+    if device.item_rate is not None and kernel.axes:
+        times["work-items"] = items / device.item_rate
     if "sectors" in moved:
         times["caches"] = moved["sectors"] / device.cache_bandwidth
     if "local" in moved and device.local_bandwidth is not None:
@@ -246,6 +278,12 @@ class _Numbers:
                 other[key.name] = other.get(key.name, 0) + count
         return flops, other
 
+    def items(self) -> int:
+        """Return the number of work-items that are started."""
+        grid = self.kernel.grid
+        groups = (int(evaluate(count, dict(self.params))) for count in grid.groups)
+        return prod(groups) * prod(grid.locals)
+
     def _issued(self) -> int:
         """Return the bytes that work-items load from and store in global arrays."""
         runs = Runs(self.kernel, self.size, redundant=True)
@@ -273,6 +311,9 @@ class _Numbers:
         if kernel.axes and getattr(kernel.target, "has_hardware_axes", True):
             sectors = count_sectors(kernel, self.params, self.size)
             passes = count_bank_passes(kernel, self.params, self.size)
+            touched = count_footprint_sectors(kernel, self.params)
+            if touched is not None:
+                result["footprint sectors"] = SECTOR * self.number(touched)
             result["sectors"] = SECTOR * sum(self.number(t.units) for t in sectors)
             if passes:
                 result["local"] = _BANK_PASS * sum(self.number(t.units) for t in passes)

@@ -17,6 +17,8 @@ from kgen.performance.device import Device
 from kgen.performance.timing import seconds_of
 from kgen.runtime.cache import content_key, process_caches
 from kgen.transforms.data import add_dtypes
+from kgen.transforms.params import assume
+from kgen.transforms.rename import rename_iname
 from kgen.transforms.split import split_iname
 from kgen.transforms.tag import tag_inames
 
@@ -35,11 +37,15 @@ def measure_device(
 
     *queue*: that of OpenCL; CUDA runs in the current context, C on the host. The arrays have
     128 MiB times *scale*; a cache keeps a sixteenth of that. *again*: measure in any case.
+
+    >>> from kgen.targets.c import ExecutableCTarget
+    >>> measure_device(ExecutableCTarget(), scale=1e-3).bandwidth > 0
+    True
     """
     leading = () if queue is None else (queue,)
     name = _device_name(_on_axes(_fill("float32"), target), leading)
     disk = process_caches.disk
-    key = content_key("limits of a device, 2", name, type(target).__name__, str(scale))
+    key = content_key("limits of a device, 3", name, type(target).__name__, str(scale))
     kept = None if again else disk.load(key)
     if kept is not None:
         return Device.from_json(kept.decode())
@@ -51,6 +57,7 @@ def measure_device(
         bandwidth=bandwidth,
         cache_bandwidth=max(bandwidth, near),
         local_bandwidth=_local_bandwidth(target, leading, int(scale * (1 << 14))),
+        item_rate=None if _is_host(target) else _item_rate(target, leading, int(scale * (1 << 25))),
         flops={dtype: _flops(target, leading, dtype, int(scale * (1 << 18))) for dtype in _TYPES},
         overhead=_overhead(target, leading),
     )
@@ -106,10 +113,29 @@ def _is_host(target: TargetBase) -> bool:
 
 def _bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
     """Return the bytes per second of a copy, those that are read and those that are written."""
+    unit = _copy()
+    if not _is_host(target):  # four numbers at a time keep more of them on the way
+        size = max(size // 4, _GROUP) * 4
+        unit = assume(split_iname(unit, "i", 4, outer_iname="i_4", inner_tag="vec"), "n mod 4 = 0")
+        unit = rename_iname(unit, "i_4", "i")
+    return 8 * size / _seconds_of_copy(_on_axes(unit, target), target, leading, size)
+
+
+def _item_rate(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
+    """Return how many work-items copy a number in a second."""
+    return size / _seconds_of_copy(_on_axes(_copy(), target), target, leading, size)
+
+
+def _copy() -> TranslationUnit:
     unit = make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i]", assumptions=_SIZES, name="copy")
-    unit = _on_axes(add_dtypes(unit, {"a": np.float32}), target)
+    return add_dtypes(unit, {"a": np.float32})
+
+
+def _seconds_of_copy(
+    unit: TranslationUnit, target: TargetBase, leading: tuple[Any, ...], size: int
+) -> float:
     a, out = (_filled(target, leading, "float32", size) for _ in range(2))
-    return 8 * size / _quickest(lambda: unit(*leading, a=a, out=out))
+    return _quickest(lambda: unit(*leading, a=a, out=out))
 
 
 def _cache_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:

@@ -55,6 +55,15 @@ def auto_test_vs_ref(
     Returns ``{"ref_elapsed_wall": s, "elapsed_wall": s}``, the seconds of one run.
 
     Raises :class:`AutomaticTestFailure` naming the first output that differs, and where.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float64", shape="n"), ...],
+    ...     target=lp.ExecutableCTarget())
+    >>> tiled = lp.split_iname(unit, "i", 16)
+    >>> times = auto_test_vs_ref(unit, None, tiled, parameters={"n": 100}, quiet=True)
+    >>> sorted(times)
+    ['elapsed_wall', 'ref_elapsed_wall']
     """
     test_prog = ref_prog if test_prog is None else test_prog
     parameters = dict(parameters or {})

@@ -150,12 +150,25 @@ process_caches: Final = ProcessCaches()
 
 
 def set_caching_enabled(flag: bool) -> None:
-    """Let the process use its disk cache, or keep it from doing so."""
+    """Let the process use its disk cache, or keep it from doing so.
+
+    >>> set_caching_enabled(False)
+    >>> process_caches.disk.enabled
+    False
+    >>> set_caching_enabled(True)
+    """
     process_caches.disk.enabled = flag
 
 
 def clear_in_mem_caches() -> None:
-    """Make all executors forget their compiled kernels; the next call of each loads anew."""
+    """Make all executors forget their compiled kernels; the next call of each loads anew.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<2 }", "out[i] = i", target=lp.ExecutableCTarget())
+    >>> event, (out,) = unit()
+    >>> clear_in_mem_caches()
+    >>> event, (out,) = unit()  # generated anew; the compiled library is on disk
+    """
     for cache in list(process_caches.in_memory):
         cache.clear()
 

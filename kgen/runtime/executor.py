@@ -61,6 +61,17 @@ class ExecutorBase:
     Each executor is the only instance of a class of its own. Python looks ``__call__`` up in
     the class, so that the wrapper of the types that were called last can be just that: to go
     through a method that passes on its arguments takes a tenth of a launch.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> executor = unit.executor()
+    >>> isinstance(executor, ExecutorBase)
+    True
+    >>> event, (out,) = executor(a=np.arange(3.0))
+    >>> out
+    array([0., 2., 4.])
     """
 
     #: Arguments of every call, before the kernel's own and beside them.

@@ -30,6 +30,14 @@ def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> 
     The function's result must follow from its arguments and its own source, and from kgen.
     Kernels, expressions, numbers, texts, arrays and containers of these are kept; where an
     argument or a result is something else, the function is called, as if without this.
+
+    >>> import kgen as lp
+    >>> @memoize_on_disk
+    ... def tiled(knl, size):
+    ...     return lp.split_iname(knl, "i", size)
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> print(tiled(unit, 16)["kgen_kernel"].instructions[0])
+    out[i_inner + i_outer*16] = 2*a[i_inner + i_outer*16]  {id=insn}
     """
     source = _source_of(function)
 

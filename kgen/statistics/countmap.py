@@ -165,6 +165,13 @@ class ToCountPolynomialMap(ToCountMap):
     """A map to functions of the kernel's parameters: :class:`islpy.PwQPolynomial`.
 
     A count that depends on data is an :class:`~kgen.statistics.interval.Interval` of two.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...])
+    >>> counts = lp.get_op_map(unit, subgroup_size=32)
+    >>> isinstance(counts, ToCountPolynomialMap), counts.eval_and_sum({"n": 100})
+    (True, 100)
     """
 
     def __init__(

@@ -21,6 +21,10 @@ class CountGranularity:
     """How often something counts that work-items do together: one of these strings.
 
     A sub-group is what runs in step: a warp on NVIDIA devices.
+
+    >>> from kgen.statistics.descriptors import Op
+    >>> Op("float32", "add", CountGranularity.WORKITEM).count_granularity
+    'workitem'
     """
 
     WORKITEM = "workitem"

@@ -31,7 +31,18 @@ _WORDS = """
 
 @dataclass(frozen=True)
 class CTarget(CFamilyTarget):
-    """C functions, as C11 has it, to be compiled elsewhere."""
+    """C functions, as C11 has it, to be compiled elsewhere.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...], target=CTarget())
+    >>> print(lp.generate_code_v2(unit).device_code())
+    void kgen_kernel(int *__restrict__ a, int const n)
+    {
+      for (int i = 0; i < n; ++i)
+        a[i] = i;
+    }
+    """
 
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
@@ -74,18 +85,42 @@ class CTarget(CFamilyTarget):
 
 @dataclass(frozen=True)
 class ExecutableCTarget(CTarget):
-    """C functions that the host's compiler builds and this process calls."""
+    """C functions that the host's compiler builds and this process calls.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<4 }", "out[i] = i*i", target=ExecutableCTarget())
+    >>> event, (out,) = unit()
+    >>> out
+    array([0, 1, 4, 9], dtype=int32)
+    """
 
     runtime_module: ClassVar[str | None] = "kgen.runtime.c"
 
 
 @dataclass(frozen=True)
 class CWithGNULibcTarget(CTarget):
-    """C with what GNU's library has beyond the standard: Bessel functions of any order."""
+    """C with what GNU's library has beyond the standard: Bessel functions of any order.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = bessel_jn(2, a[i])", [lp.GlobalArg("a", "float64"), ...],
+    ...     target=CWithGNULibcTarget())
+    >>> print(lp.generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        a[i] = jn(2, a[i]);
+    """
 
     functions: ClassVar[FunctionNames] = GNU_FUNCTIONS
 
 
 @dataclass(frozen=True)
 class ExecutableCWithGNULibcTarget(CWithGNULibcTarget, ExecutableCTarget):
-    """C with GNU's library that the host's compiler builds and this process calls."""
+    """C with GNU's library that the host's compiler builds and this process calls.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<1 }", "out[i] = bessel_jn(1, 1.0)", target=ExecutableCWithGNULibcTarget())
+    >>> event, (out,) = unit()
+    >>> out
+    array([0.44005059])
+    """

@@ -88,6 +88,15 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
 
     Called kernels are put in the place of their calls, rules are expanded, shapes, types and
     address spaces found, reductions made loops.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out = sum(i, a[i])", [lp.GlobalArg("a", "float32"), ...])
+    >>> for insn in preprocess_kernel(unit)["kgen_kernel"].instructions:
+    ...     print(insn)
+    acc_i = 0.0  {id=insn_i_init}
+    acc_i = acc_i + a[i]  {id=insn_i_update}
+    out = acc_i  {id=insn}
     """
     if isinstance(unit, TranslationUnit):
         return unit.map_kernels(lambda kernel: prepare(without_calls(unit, kernel.name)))
@@ -162,7 +171,16 @@ class GeneratedProgram:
 
 @dataclass(frozen=True)
 class CodeGenerationResult:
-    """The generated code of all entry points of a program."""
+    """The generated code of all entry points of a program.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> code = lp.generate_code_v2(unit)
+    >>> [program.name for program in code.device_programs]
+    ['kgen_kernel']
+    """
 
     modules: tuple[Module, ...]
 
@@ -201,6 +219,17 @@ def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult
     """Generate code for all entry points; all types must be known.
 
     ``generate_code_v2(add_dtypes(knl, {"a": np.float32})).device_code()`` is the text.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> print(generate_code_v2(unit).device_code())
+    void kgen_kernel(float const *__restrict__ a, int const n, float *__restrict__ out)
+    {
+      for (int i = 0; i < n; ++i)
+        out[i] = 2.0f * a[i];
+    }
     """
     if isinstance(unit, LoopKernel):
         return CodeGenerationResult((generate_module(unit),))
@@ -210,7 +239,16 @@ def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult
 
 
 def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
-    """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more."""
+    """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> code, args = generate_code(unit)
+    >>> code == generate_code_v2(unit).device_code(), [arg.name for arg in args]
+    (True, ['a', 'n', 'out'])
+    """
     result = generate_code_v2(unit)
     kernel = unit.default_entrypoint if isinstance(unit, TranslationUnit) else unit
     return result.device_code(), kernel.args
@@ -219,7 +257,15 @@ def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, .
 def generate_header(
     unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
 ) -> list[str]:
-    """Return the declarations of the generated functions, for a C or C++ program."""
+    """Return the declarations of the generated functions, for a C or C++ program.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> print(generate_header(unit)[0])
+    void kgen_kernel(float const *__restrict__ a, int const n, float *__restrict__ out);
+    """
     result = codegen_result or generate_code_v2(unit)
     return [module.header for module in result.modules]
 
@@ -228,6 +274,14 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
     """Return the text between the braces of the only device function.
 
     Raises :class:`CodegenError` for a kernel of several launches.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> print(generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        out[i] = 2.0f * a[i];
     """
     (module,) = generate_code_v2(unit).modules
     if len(module.launches) > 1:

@@ -49,7 +49,19 @@ class SeenFunction:
 
 @dataclass(frozen=True)
 class PreambleInfo:
-    """What a preamble generator is told: a function from this to pairs ``(key, text)``."""
+    """What a preamble generator is told: a function from this to pairs ``(key, text)``.
+
+    >>> import kgen as lp
+    >>> def generate(info):
+    ...     if any(function.name == "sin" for function in info.seen_functions):
+    ...         yield "fast", "#pragma STDC FP_CONTRACT ON"
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = sin(a[i])", [lp.GlobalArg("a", "float64"), ...],
+    ...     target=lp.CTarget())
+    >>> unit = lp.register_preamble_generators(unit, [generate])
+    >>> "FP_CONTRACT" in lp.generate_code_v2(unit).device_code()
+    True
+    """
 
     kernel: LoopKernel
     seen_dtypes: frozenset[NumpyType]
