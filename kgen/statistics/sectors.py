@@ -27,7 +27,14 @@ from kgen.statistics.interval import Interval
 from kgen.statistics.memory import memory_of, steps_of
 from kgen.statistics.runs import Runs, with_unused_axes
 
-__all__ = ["SECTOR", "Traffic", "count_bank_passes", "count_sectors", "evaluated"]
+__all__ = [
+    "SECTOR",
+    "Traffic",
+    "count_bank_passes",
+    "count_footprint_sectors",
+    "count_sectors",
+    "evaluated",
+]
 
 #: The bytes that global memory is moved in.
 SECTOR = 32
@@ -63,6 +70,50 @@ def count_sectors(
     """
     counter = _SectorCounter(kernel, params, subgroup_size)
     return tuple(counter.of(access) for access in _distinct(kernel, "global"))
+
+
+def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> Any:
+    """Count the sectors of global memory that a prepared kernel reads, and that it writes.
+
+    Each counts once, however often its elements are used: what memory has to move at least.
+    ``None`` where subscripts are data.
+    """
+    touched: dict[tuple[str, bool], Set] = {}
+    for access in _distinct(kernel, "global"):
+        sectors = _with_sectors(kernel, access, params)
+        if sectors is None:
+            return None
+        sectors = sectors.project_out(_SET, 0, sectors.dim(_SET) - 1)
+        key = (access.array, access.is_write)
+        touched[key] = touched[key].union(sectors) if key in touched else sectors
+    counts = (evaluated(count(each), params, kernel) for each in touched.values())
+    return sum(counts, start=0)
+
+
+def _with_sectors(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Set | None:
+    """Return ``{ [loops, sector] }`` of an access; ``None`` where it is data."""
+    domain, exact = Footprints.of(kernel).domain(access.place)
+    if access.index is None or not exact:
+        return None
+    try:
+        return _with_floor(
+            _fixed(domain, params), "sector", _offset(kernel, access, params), SECTOR
+        )
+    except ExpressionToAffineConversionError:
+        return None
+
+
+def _offset(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Expr:
+    """Return the bytes from the start of its array to an element."""
+    array = kernel.array_vars[access.array]
+    index = p.Sum(
+        tuple(
+            p.Product((axis, stride))
+            for axis, stride in zip(access.index or (), array.fixed_strides, strict=True)
+        )
+    )
+    values = {name: params[name] for name in params if name not in kernel.inames}
+    return simplify(substitute(p.Product((array.dtype.itemsize, index)), values))
 
 
 def _distinct(kernel: LoopKernel, memory: str) -> tuple[Access, ...]:
@@ -108,18 +159,9 @@ class _SectorCounter:
         """Return ``{ [loops outside of a warp, warp, sector] }``; ``None`` where it is data."""
         kernel = self.kernel
         domain, exact = self.footprints.domain(access.place)
-        array = kernel.array_vars[access.array]
         if access.index is None or not exact:
             return None
-        index = p.Sum(
-            tuple(
-                p.Product((axis, stride))
-                for axis, stride in zip(access.index, array.fixed_strides, strict=True)
-            )
-        )
-        itemsize = array.dtype.itemsize
-        values = {name: self.params[name] for name in self.params if name not in kernel.inames}
-        offset = simplify(substitute(p.Product((itemsize, index)), values))
+        offset = _offset(kernel, access, self.params)
         domain = _fixed(domain, self.params)
         lids = {
             tag.axis: name
@@ -197,7 +239,7 @@ def count_bank_passes(
     for access in _distinct(kernel, "local"):
         counted = runs.at(access.place, CountGranularity.SUBGROUP)
         requests = evaluated(counted, params, kernel)
-        passes = _passes(kernel, access, params, subgroup_size)
+        passes = bank_passes(kernel, access, params, subgroup_size)
         if passes is None:
             reason = f"how '{access}' steps through banks is not known"
             units: Any = Interval(1, subgroup_size, (reason,)) * requests
@@ -208,10 +250,13 @@ def count_bank_passes(
     return tuple(found)
 
 
-def _passes(
+def bank_passes(
     kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
 ) -> int | None:
-    """Return how many passes a full warp needs: that does not depend on where it begins."""
+    """Return how many passes a full warp needs: that does not depend on where it begins.
+
+    ``None`` where a step is not a number.
+    """
     steps: dict[int, int] = {}
     for iname in access.place.inames:
         for tag in kernel.iname_tags_of_type(iname, LocalInameTag):

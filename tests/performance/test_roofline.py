@@ -37,11 +37,27 @@ def axpy(target: Any) -> Any:
 def test_numbers_of_a_kernel() -> None:
     found = roofline(axpy(lp.OpenCLTarget()), {"n": 1 << 24}, DEVICE)
     assert found.flops == {"float32": 2 << 24}
-    assert found.bytes == dict.fromkeys(("issued", "footprint", "sectors"), 12 << 24)
+    levels = ("issued", "footprint", "footprint sectors", "sectors")
+    assert found.bytes == dict.fromkeys(levels, 12 << 24)
     assert (found.launches, found.barriers) == (1, 0)
     assert found.limit == "memory"
     assert found.predicted_s == pytest.approx((12 << 24) / 1e12)
     assert found.intensity == pytest.approx(1 / 6)
+
+
+def test_memory_moves_whole_sectors() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[4*i]", assumptions="n >= 1")
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    found = roofline(knl, {"n": 1 << 24}, DEVICE)
+    assert found.bytes["footprint"] == 8 << 24
+    assert found.bytes["footprint sectors"] == (16 + 4) << 24
+
+
+def test_work_items_that_wait_for_memory_take_time() -> None:
+    found = roofline(axpy(lp.OpenCLTarget()), {"n": 1 << 24}, replace(DEVICE, item_rate=1e9))
+    assert found.limit == "work-items"
+    assert found.predicted_s == pytest.approx((1 << 24) / 1e9)
 
 
 def test_few_elements_take_as_long_as_a_call() -> None:
