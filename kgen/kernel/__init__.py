@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from kgen.ir.kernel import LoopKernel
-from kgen.kernel import array, data, instruction
+from kgen.kernel import array, data, function_interface, instruction
 
-__all__ = ["LoopKernel", "array", "data", "instruction"]
+__all__ = ["LoopKernel", "array", "data", "function_interface", "instruction"]

@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.domains import rename_params
 from kgen.errors import KernelError, TransformError, message
-from kgen.ir.data import ArrayBase, TemporaryVariable
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
@@ -366,21 +366,34 @@ def register_symbol_manglers(
     """Add functions that explain unknown names: ``f(kernel, name)``.
 
     Each returns ``(dtype, name in the code)`` or ``None``; the last one added is asked first.
+    A name that was taken for an argument, without a type, is none any more when one of them
+    explains it.
 
     ::
 
-        a[i] = pi  =>  a[i] = M_PI;
+        a[i] = pi    # pi is an argument  =>  a[i] = M_PI;
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel
+    >>> from kgen.targets.c import CTarget
+    >>> from kgen.targets.generate import generate_body
     >>> def explain_pi(kernel, name):
     ...     return (np.dtype(np.float64), "M_PI") if name == "pi" else None
-    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
-    >>> len(register_symbol_manglers(knl, [explain_pi]).default_entrypoint.symbol_manglers)
-    1
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = pi", target=CTarget())
+    >>> print(generate_body(register_symbol_manglers(knl, [explain_pi])))
+      for (int i = 0; i < 4; ++i)
+        a[i] = M_PI;
     """
     new = _not_in(manglers, kernel.symbol_manglers)
-    return kernel.copy(symbol_manglers=(*new, *kernel.symbol_manglers))
+
+    def is_explained(arg: ArrayArg | ValueArg) -> bool:
+        is_guess = isinstance(arg, ValueArg) and arg.dtype is None
+        return is_guess and any(explain(kernel, arg.name) is not None for explain in new)
+
+    return kernel.copy(
+        args=tuple(arg for arg in kernel.args if not is_explained(arg)),
+        symbol_manglers=(*new, *kernel.symbol_manglers),
+    )
 
 
 def _not_in(

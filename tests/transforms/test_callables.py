@@ -9,6 +9,7 @@ import pytest
 
 import kgen as lp
 from kgen.ir.types import NumpyType
+from kgen.kernel import function_interface
 from kgen.targets.generate import lower
 from tests.oracle import Oracle
 from tests.transforms.helpers import instructions, run
@@ -362,3 +363,10 @@ def test_a_wrong_number_of_arguments() -> None:
     knl = lp.register_callable(knl, "cube", Cube("cube"))
     with pytest.raises(lp.TypeInferenceFailure, match="'cube' takes 1, not 2 arguments"):
         lp.add_and_infer_dtypes(knl, {"x": F64})
+
+
+@pytest.mark.parametrize(
+    "name", ["CallMangleInfo", "CallableKernel", "InKernelCallable", "ScalarCallable"]
+)
+def test_callables_have_their_documented_module(name: str) -> None:
+    assert getattr(function_interface, name) is getattr(lp, name)

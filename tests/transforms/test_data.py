@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -115,3 +117,20 @@ def test_extension_points_are_added_once() -> None:
     knl = lp.register_symbol_manglers(lp.register_preamble_generators(knl, [generate]), [explain])
     assert kernel_of(knl).preamble_generators == (generate,)
     assert kernel_of(knl).symbol_manglers == (explain,)
+
+
+def test_a_guessed_argument_is_a_symbol_once_it_is_explained() -> None:
+    def explain(kernel: object, name: str) -> tuple[np.dtype[Any], str] | None:
+        return (np.dtype(np.float64), "QUARTER") if name == "quarter" else None
+
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "b[i] = quarter + half",
+        preambles=[("quarter", "#define QUARTER 0.25")],
+        target=lp.ExecutableCTarget(),
+    )
+    assert "quarter" in kernel_of(knl).arg_dict
+    knl = lp.register_symbol_manglers(knl, [explain])
+    assert sorted(kernel_of(knl).arg_dict) == ["b", "half", "n"]
+    _, (b,) = knl(n=3, half=np.float64(0.5))
+    assert b.tolist() == [0.75] * 3
