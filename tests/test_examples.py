@@ -148,3 +148,15 @@ def test_program_notices_a_wrong_result(
     main.__globals__[reference] = lambda *data: 1 + right(*data)
     assert main(["--n", "50"]) == 1
     assert "the error is above" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--stand-in"]])
+def test_blas_call(options: list[str]) -> None:
+    assert "300 layers by" in run_example("blas_call.py", "--n=300", *options)
+
+
+def test_blas_call_notices_a_wrong_result(capsys: pytest.CaptureFixture[str]) -> None:
+    main = runpy.run_path(str(EXAMPLES / "blas_call.py"))["main"]
+    main.__globals__["STAND_IN"] = main.__globals__["STAND_IN"].replace("alpha *", "2 * alpha *")
+    assert main(["--n", "5", "--stand-in"]) == 1
+    assert "the error is above" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""A library's function in the midst of generated loops: dense layers by cblas_dgemv.
+
+Each of n inputs goes through the same layer, tanh(W x + bias). The product is a call of BLAS, a
+snippet of C that says what it reads and writes; the loops around and behind it, and the temporary
+between the two, are kgen's. Where no CBLAS is installed, a function of the same interface
+stands in for it.
+
+    python examples/blas_call.py --n 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes.util
+import sys
+from typing import Any
+
+import numpy as np
+
+import kgen as lp
+
+ROWS, COLUMNS = 48, 64
+MAX_ERROR = 1e-12
+
+#: The interface of CBLAS, whose enumerations are ints: row-major is 101, "not transposed" 111.
+INTERFACE = """\
+void cblas_dgemv(
+    int order, int transposed, int rows, int columns, double alpha, double const *a, int lda,
+    double const *x, int incx, double beta, double *y, int incy)"""
+STAND_IN = """
+{
+  for (int i = 0; i < rows; ++i)
+  {
+    double sum = 0;
+    for (int j = 0; j < columns; ++j)
+      sum += a[i * lda + j] * x[j * incx];
+    y[i * incy] = alpha * sum + (beta == 0 ? 0 : beta * y[i * incy]);
+  }
+}"""
+CALL = f"cblas_dgemv(101, 111, {ROWS}, {COLUMNS}, 1.0, w, {COLUMNS}, input, 1, 0.0, product, 1);"
+
+
+def find_cblas() -> str | None:
+    """Return the file name of a library that has CBLAS, if there is one."""
+    for name in ("openblas", "cblas", "mkl_rt"):
+        found = ctypes.util.find_library(name)
+        if found is not None and hasattr(ctypes.CDLL(found), "cblas_dgemv"):
+            return found
+    return None
+
+
+def make_layers(library: str | None) -> lp.TranslationUnit:
+    """Return the kernel; *library* is what is linked, ``None`` to use the stand-in."""
+    no_library = library is None
+    knl = lp.make_kernel(
+        "{ [k, i, j]: 0 <= k < n and 0 <= i < rows and 0 <= j < columns }",
+        [
+            "input[j] = x[k, j]  {id=load}",
+            lp.CInstruction(
+                [],
+                CALL,
+                read_variables=["w", "input"],
+                assignees=[f"product[{i}]" for i in range(ROWS)],
+                id="multiply",
+                depends_on="load",
+                within_inames="k",
+            ),
+            "y[k, i] = tanh(product[i] + bias[i])  {dep=multiply}",
+        ],
+        [
+            lp.GlobalArg("w", np.float64, shape="rows, columns"),
+            lp.GlobalArg("x", np.float64, shape="n, columns"),
+            lp.GlobalArg("bias", np.float64, shape="rows"),
+            lp.GlobalArg("y", np.float64, shape="n, rows", is_input=False),
+            lp.TemporaryVariable("input", np.float64, shape="columns"),
+            lp.TemporaryVariable("product", np.float64, shape="rows"),
+            ...,
+        ],
+        name="layers",
+        target=lp.ExecutableCTarget(),
+        preambles=[("cblas", f"static {INTERFACE}{STAND_IN}" if no_library else f"{INTERFACE};")],
+    )
+    knl = lp.fix_parameters(knl, rows=ROWS, columns=COLUMNS)
+    if not no_library:
+        knl = lp.set_options(knl, build_options=["-Wl,--no-as-needed", f"-l:{library}"])
+    return knl
+
+
+def layers_in_numpy(w: Any, x: Any, bias: Any) -> Any:
+    """Return the expected result."""
+    return np.tanh(x @ w.T + bias)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--stand-in", action="store_true", help="do without an installed CBLAS")
+    options = parser.parse_args(arguments)
+
+    library = None if options.stand_in else find_cblas()
+    knl = make_layers(library)
+    print(lp.generate_code_v2(knl).device_code())
+
+    draw = np.random.default_rng(5)
+    w, x, bias = (draw.random(s) - 0.5 for s in ((ROWS, COLUMNS), (options.n, COLUMNS), (ROWS,)))
+    _, (y,) = knl(w=w, x=x, bias=bias)
+    error = float(np.abs(y - layers_in_numpy(w, x, bias)).max())
+    print(f"{options.n} layers by {library or 'the stand-in'}: maximal error {error:.1e}")
+    if not error <= MAX_ERROR:
+        print(f"the error is above {MAX_ERROR:.0e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
