@@ -13,14 +13,15 @@ from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.domain import BasicSet, PwAff, Set
-from kgen.ir.expr import Expr, substitute
+from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.grid import grid_of
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.launches.linearize import has_hardware_axes
+from kgen.schedule.host import on_device
 from kgen.schedule.liveness import (
     Liveness,
     axis_name,
@@ -30,7 +31,7 @@ from kgen.schedule.liveness import (
     launch_axes,
 )
 from kgen.schedule.place import schedule_kernel
-from kgen.schedule.tree import Launch, insn_ids
+from kgen.schedule.tree import Schedule, insn_ids
 from kgen.targets.generate import prepare
 from kgen.transforms.privatize import subscript
 from kgen.transforms.select import transform
@@ -46,7 +47,8 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
     with a value that is needed behind a barrier gets a slot in global memory: an entry per
     work-item (per work-group, if it is local) that writes it. It is saved in launches that
     write it, and reloaded in those that need it; where a launch writes a part of what it
-    saves, it reloads the rest before. The kernel is prepared first, as for scheduling.
+    saves, it reloads the rest before. Launches in a loop on the host are followed by those of the
+    next iteration. The kernel is prepared first, as for scheduling.
 
     ::
 
@@ -58,7 +60,8 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
                                              arr[(i + 1) % n] = tmp
 
     Raises :class:`TransformError` on targets without work-items where instructions of a
-    launch use a value in different loops, and whatever scheduling raises.
+    launch use a value in different loops, for work-items of which each iteration of a loop
+    on the host makes others, and whatever scheduling raises.
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel
@@ -84,16 +87,7 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
     schedule = schedule_kernel(prepared, sequential_axes=sequential)
     if len(schedule.launches) < 2:
         return kernel
-    for iname in sorted(schedule.host_inames):
-        raise TransformError(
-            message(
-                f"launches inside of loop '{iname}' cannot be saved for",
-                kernel=kernel.name,
-                because="the host runs that loop, and a value may be needed an iteration later",
-                hint="set_temporary_address_space(kernel, name, 'global') for what is needed",
-            )
-        )
-    saver = _Saver(prepared, schedule.launches, sequential)
+    saver = _Saver(prepared, schedule, sequential)
     for name in sorted(prepared.temporary_variables):
         saver.treat(prepared.temporary_variables[name])
     return saver.result() if saver.moves else kernel
@@ -158,7 +152,7 @@ class _Move:
 @dataclass
 class _Saver:
     kernel: LoopKernel
-    launches: tuple[Launch, ...]
+    schedule: Schedule
     sequential: bool
     moves: list[_Move] = field(default_factory=list)
     slots: list[_Slot] = field(default_factory=list)
@@ -166,7 +160,10 @@ class _Saver:
     inames: dict[str, Iname] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.liveness = Liveness(self.kernel, self.launches)
+        self.launches = self.schedule.launches
+        self.host_inames = self.schedule.host_inames
+        self.device = on_device(self.kernel, self.host_inames)
+        self.liveness = Liveness(self.device, self.schedule)
         self.insns = [insn_ids(launch.body) for launch in self.launches]
         self.new_name: UniqueNameGenerator = self.kernel.get_var_name_generator()
         self.new_id = self.kernel.get_instruction_id_generator()
@@ -193,6 +190,32 @@ class _Saver:
                 self._add(slot, number, needed, is_save=False)
             if saved is not None and is_saved:
                 self._add(slot, number, saved, is_save=True)
+
+    def _host_loops(self, number: int) -> frozenset[str]:
+        """Return the host loops around a launch."""
+        (some, *_) = self.insns[number]
+        return self.kernel.id_to_insn[some].within_inames & self.host_inames
+
+    def _refuse_moving_axes(self, name: str, number: int) -> None:
+        """Refuse work-items that stand for another value of a loop in each launch."""
+        for insn_id in self._users(name, self.insns[number]):
+            inames = self.kernel.id_to_insn[insn_id].within_inames & self.device.axes.keys()
+            for iname in sorted(inames):
+                first = variable_names(self.device.axes[iname].first)
+                moved = sorted(self.host_inames.intersection(first))
+                if moved:
+                    raise TransformError(
+                        message(
+                            f"'{name}' cannot be reloaded in loop '{iname}', which starts at "
+                            f"another value in every iteration of '{moved[0]}'",
+                            kernel=self.kernel.name,
+                            where=f"instruction '{insn_id}'",
+                            because="a work-item is another iteration of it each time",
+                            hint=f"start '{iname}' at a fixed value and put the bound into a "
+                            f"condition, or set_temporary_address_space(kernel, '{name}', "
+                            "'global')",
+                        )
+                    )
 
     def _new_slot(self, temporary: TemporaryVariable) -> _Slot:
         kernel = self.kernel
@@ -223,6 +246,7 @@ class _Saver:
     def _add(self, slot: _Slot, number: int, region: Set, *, is_save: bool) -> None:
         word = "save" if is_save else "reload"
         name = slot.temporary.name
+        self._refuse_moving_axes(name, number)
         make = self._own_loops if self.sequential else self._new_loops
         loops = make(slot, number, region, word)
         stored = subscript(p.Variable(slot.name), (*loops.slot_index, *loops.index))
@@ -231,7 +255,7 @@ class _Saver:
             stored if is_save else value,
             value if is_save else stored,
             id=self.new_id(f"{name}.{word}"),
-            within_inames=loops.within,
+            within_inames=loops.within | self._host_loops(number),
             within_inames_is_final=True,
             predicates=frozenset(loops.conditions),
             depends_on_is_final=True,
@@ -295,7 +319,7 @@ class _Saver:
         tags: Mapping[str, Tag | None],
     ) -> _Loops:
         """Put together what is known by axis and element, which have *values*."""
-        conditions = conditions_in(region, box, self.kernel.assumptions)
+        conditions = conditions_in(region, box, self.device.assumptions)
         return _Loops(
             tuple(values[axis_name(tag)] for tag in slot.tags),
             tuple(values[element_name(axis)] for axis in range(len(slot.temporary.shape))),
@@ -363,12 +387,12 @@ class _Saver:
         ids = [frozenset(insns) for insns in self.insns]
         for number, launch in enumerate(self.launches):
             barriers = frozenset(launch.barriers)
-            after.update(dict.fromkeys(ids[number], barriers))
+            done = frozenset[str]()
             if number:
-                done = ids[number - 1].union(
-                    str(m.insn.id) for m in self.moves if m.launch == number - 1
-                )
+                done = ids[number - 1] | self._moves_in(number - 1)
                 after.update(dict.fromkeys(barriers, done))
+            after.update(dict.fromkeys(ids[number], barriers or done))
+        after.update(self._at_ends(ids))
         reloads: dict[tuple[int, str], str] = {}
         for move in self.moves:
             name = move.name
@@ -391,6 +415,26 @@ class _Saver:
             result.append(insn.copy(depends_on=insn.depends_on | after.get(insn_id, frozenset())))
             result += behind.get(insn_id, ())
         return result
+
+    def _moves_in(self, number: int) -> frozenset[str]:
+        return frozenset(str(move.insn.id) for move in self.moves if move.launch == number)
+
+    def _at_ends(self, ids: list[frozenset[str]]) -> dict[str, frozenset[str]]:
+        """Return what barriers wait for that no launch comes after, at the end of a loop."""
+        begun = {name for launch in self.launches for name in launch.barriers}
+        return {
+            str(insn.id): frozenset[str]().union(
+                *(
+                    self._moves_in(number)
+                    for number, launch in enumerate(ids)
+                    if launch & insn.depends_on
+                )
+            )
+            for insn in self.kernel.instructions
+            if isinstance(insn, BarrierInstruction)
+            and insn.synchronization_kind == "global"
+            and insn.id not in begun
+        }
 
     def _users(self, name: str, insns: Iterable[str]) -> list[str]:
         return [n for n in insns if name in self.kernel.id_to_insn[n].dependency_names()]

@@ -27,7 +27,18 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import conditions_of, pw_aff_from_expr
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
-from kgen.schedule.tree import Barrier, Bind, Launch, Loop, Node, Run, Schedule, Sequence
+from kgen.schedule.tree import (
+    Barrier,
+    Bind,
+    HostLoop,
+    Launch,
+    Loop,
+    Node,
+    Run,
+    Schedule,
+    Sequence,
+    Step,
+)
 
 __all__ = [
     "Flow",
@@ -121,30 +132,54 @@ class Liveness:
     elements later launches need the values of that it has at the end of launch *k*.
     """
 
-    def __init__(self, kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
+    def __init__(self, kernel: LoopKernel, schedule: Schedule) -> None:
         self.kernel = kernel
+        self.schedule = schedule
         self.footprints = Footprints.of(kernel)
-        self.flows = tuple(self._flows(launch) for launch in launches)
+        self.flows = tuple(self._flows(launch) for launch in schedule.launches)
+        self.host_inames = sorted(schedule.host_inames)
 
     @cached_property
     def live(self) -> tuple[Mapping[str, Set], ...]:
-        """What later launches need, per launch and temporary."""
-        result: list[Mapping[str, Set]] = []
-        live: dict[str, Set] = {}
-        for flows in reversed(self.flows):
-            result.append(dict(live))
-            for name, flow in flows.items():
+        """What later launches need, per launch and temporary.
+
+        In a loop on the host that is also what the next iteration needs, whichever it is.
+        """
+        result = [dict[str, Set]() for _ in self.flows]
+        self._needed_before(self.schedule.steps, 0, {}, result)
+        return tuple(result)
+
+    def _needed_before(
+        self, steps: tuple[Step, ...], first: int, live: dict[str, Set], found: list[dict[str, Set]]
+    ) -> dict[str, Set]:
+        """Return what *steps*, from launch *first* on, and *live* behind them need.
+
+        Notes in *found* what is live behind each of the launches.
+        """
+        counts = [len(Schedule((step,)).launches) for step in steps]
+        for at in reversed(range(len(steps))):
+            step, number = steps[at], first + sum(counts[:at])
+            if isinstance(step, HostLoop):
+                # a second round adds nothing: what an iteration needs of itself stays the same
+                for _ in range(2):
+                    inside = self._needed_before(step.steps, number, dict(live), found)
+                    for name, needed in inside.items():
+                        again = project_out_named(needed, (step.iname,))
+                        live[name] = live.get(name, _NOTHING).union(again).coalesce()
+                continue
+            found[number] = dict(live)
+            for name, flow in self.flows[number].items():
                 kept = live[name].subtract(flow.certain) if name in live else _NOTHING
                 live[name] = flow.needed.union(kept)
-        return tuple(reversed(result))
+        return live
 
     def written_before(self, name: str, launch: int) -> Set:
-        """Return what launches before number *launch* may write of a temporary."""
+        """Return what launches that run before number *launch* may write of a temporary."""
         result = _NOTHING
-        for flows in self.flows[:launch]:
+        for flows in self.flows[: self.schedule.runs_before[launch]]:
             if name in flows:
                 result = result.union(flows[name].written)
-        return result
+        return project_out_named(result, self.host_inames)
 
     def _flows(self, launch: Launch) -> dict[str, Flow]:
         """Find what a launch does to each temporary that ends with it."""
@@ -311,14 +346,12 @@ def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
 
     Raises :class:`MissingDefinitionError`.
     """
-    runs_before = schedule.runs_before
-    if not any(runs_before):
+    if not any(schedule.runs_before):
         return
-    liveness = Liveness(kernel, schedule.launches)
+    liveness = Liveness(kernel, schedule)
     for number, launch in enumerate(schedule.launches):
         for name, flow in liveness.flows[number].items():
-            written = liveness.written_before(name, runs_before[number])
-            lost = flow.needed.intersect(project_out_named(written, sorted(schedule.host_inames)))
+            lost = flow.needed.intersect(liveness.written_before(name, number))
             if lost.is_empty():
                 continue
             raise MissingDefinitionError(

@@ -10,7 +10,7 @@ from kgen.errors import KernelError, VariableAccessNotOrdered, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.liveness import Liveness, Visit, visits_of
-from kgen.schedule.tree import Launch
+from kgen.schedule.tree import Launch, Schedule
 
 __all__ = ["check_storage"]
 
@@ -27,7 +27,7 @@ def check_storage(kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
             storages.setdefault(temporary.base_storage, []).append(name)
     if not storages:
         return
-    liveness = Liveness(kernel, ())
+    liveness = Liveness(kernel, Schedule(()))
     for base, names in sorted(storages.items()):
         _check_spaces(kernel, base, names)
         for launch in launches:
