@@ -110,6 +110,7 @@ class _Expander(IdentityMapper):
         self.bodies: dict[str, Expr] = {}
         self.insn: InstructionBase | None = None
         self.variants: dict[str, SubstitutionRule] = {}
+        self._n_changes = 0
         self._variant_names: dict[tuple[str, str], str] = {}
         self._new_name = kernel.get_var_name_generator()
 
@@ -142,7 +143,10 @@ class _Expander(IdentityMapper):
         tags = name.tags if isinstance(name, TaggedVariable) else frozenset()
         inner = (*stack, ConcreteMatchable(rule.name, tags))
         if not self._is_meant(inner):
-            return self._with_name(use, self._variant(rule, inner))
+            new = self._variant(rule, inner)
+            self._n_changes += new != rule.name
+            return self._with_name(use, new)
+        self._n_changes += 1
         body = self.bodies.get(rule.name)
         if body is None:
             body = self.rec(rule.expression, inner)
@@ -158,8 +162,9 @@ class _Expander(IdentityMapper):
 
     def _variant(self, rule: SubstitutionRule, inner: _Stack) -> str:
         """Return the name of *rule*, with what is meant inside of it expanded."""
+        before = self._n_changes
         body = self.rec(rule.expression, inner)
-        if body is rule.expression:
+        if self._n_changes == before:
             return rule.name
         key = (rule.name, to_text(body))
         if key not in self._variant_names:

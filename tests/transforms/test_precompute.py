@@ -176,3 +176,12 @@ def test_nothing_to_store_is_refused() -> None:
         lp.precompute(product(), "g", "i")
     with pytest.raises(lp.KgenError, match="no use of rule 'f' is meant"):
         lp.precompute(product(), "f", "i", within="writes:nothing")
+
+
+def test_uses_inside_of_other_rules_read_what_is_stored() -> None:
+    text = ["f(x, y) := a[x, y]**2", "g(x, y) := f(x, y) + f(x, y + 1)", "b[i, j] = g(i, j)"]
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", text)
+    assert instructions(lp.precompute(knl, "f", "j")) == [
+        "i,y: f_0[y] = a[i, y]**2",
+        "i,j: b[i, j] = f_0[j] + f_0[j + 1]",
+    ]

@@ -106,3 +106,15 @@ def test_a_use_inside_of_another_rule_is_expanded_in_a_copy_of_that_rule() -> No
         "h_0(x) := 1 + g(x) + 20*(12 + x)",
     ]
     assert str(knl.instructions[0]).startswith("a[i] = h$one(i)*h_0$two(i)")
+
+
+def test_rules_in_which_nothing_is_meant_keep_their_names() -> None:
+    # a subscript of two variables is rebuilt when it is walked through
+    text = ["f(x, y) := a[x, y]**2", "g(x, y) := f(x, y)", "b[i, j] = g(i, j) + f(i, 0)"]
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", text)
+    assert instructions(lp.expand_subst(knl, "id:* > id:g $")) == [
+        "i,j: b[i, j] = f(i, j) + f(i, 0)"
+    ]
+    assert instructions(lp.expand_subst(knl, "id:* > id:f $")) == [
+        "i,j: b[i, j] = g(i, j) + a[i, 0]**2"
+    ]
