@@ -143,7 +143,9 @@ from kgen.library.einsum import (
 )
 from kgen.performance import (
     Device,
+    Explanation,
     Roofline,
+    explain,
     measure_device,
     roofline,
 )
@@ -372,6 +374,7 @@ __all__ = [
     "ExecutableCTarget",
     "ExecutableCWithGNULibcTarget",
     "ExecutorBase",
+    "Explanation",
     "ExpressionToAffineConversionError",
     "GlobalArg",
     "ImageArg",
@@ -458,6 +461,7 @@ __all__ = [
     "diagnostic",
     "duplicate_inames",
     "expand_subst",
+    "explain",
     "extract_subst",
     "find_instructions",
     "find_most_recent_global_barrier",

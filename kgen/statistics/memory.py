@@ -12,7 +12,7 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.digits import join_digits
 from kgen.ir.domain import param_names
-from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.expr import Expr, is_zero, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, LocalInameTag
 from kgen.ir.types import AddressSpace
@@ -160,7 +160,22 @@ def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:
 
 def _step(kernel: LoopKernel, index: Expr, iname: str) -> Expr:
     """Return by how much an expression grows with *iname*; ``None`` if that is not constant."""
-    form = linear_form(index, {iname: p.Sum((p.Variable(iname), 1))})
-    form.add_form(linear_form(index), -1)
+    after = substitute(index, {iname: p.Sum((p.Variable(iname), 1))})
+    form = linear_form(_multiplied_out(after))
+    form.add_form(linear_form(_multiplied_out(index)), -1)
     step = form.to_expr()
     return step if kernel.all_inames().isdisjoint(variable_names(step)) else None
+
+
+def _multiplied_out(expr: Expr) -> Expr:
+    """Write a product of sums as a sum of products: ``n*(i + 1)`` as ``n*i + n``."""
+    if isinstance(expr, p.Sum):
+        return p.Sum(tuple(_multiplied_out(child) for child in expr.children))
+    if not isinstance(expr, p.Product):
+        return expr
+    terms: list[tuple[Expr, ...]] = [()]
+    for child in expr.children:
+        factor = _multiplied_out(child)
+        parts = factor.children if isinstance(factor, p.Sum) else (factor,)
+        terms = [(*term, part) for term in terms for part in parts]
+    return p.Sum(tuple(p.Product(term) for term in terms))

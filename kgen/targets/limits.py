@@ -75,7 +75,7 @@ def find_excesses(
                     f"{most} along that axis",
                     "put the longest loop on g.0, or split it",
                 )
-        used = _local_arrays(kernel, function)
+        used = local_arrays(kernel, function)
         if sum(used.values()) > limits.local_memory:
             shares = ", ".join(f"{name}: {size}" for name, size in used.items())
             yield _error(
@@ -100,18 +100,18 @@ def _error(
     )
 
 
-def _local_arrays(kernel: LoopKernel, function: DeviceFunction) -> dict[str, int]:
+def local_arrays(kernel: LoopKernel, function: DeviceFunction) -> dict[str, int]:
     """Return the bytes of local memory of each array, or of each base storage."""
     sizes: dict[str, int] = {}
     for name in function.temporaries:
         temporary = kernel.temporary_variables[name]
         if temporary.address_space == AddressSpace.LOCAL:
             storage = temporary.base_storage or name
-            sizes[storage] = max(sizes.get(storage, 0), _bytes_of(temporary))
+            sizes[storage] = max(sizes.get(storage, 0), bytes_of(temporary))
     return sizes
 
 
-def _bytes_of(temporary: TemporaryVariable) -> int:
+def bytes_of(temporary: TemporaryVariable) -> int:
     extents = temporary.storage_shape or temporary.shape
     if not all(is_constant(extent) for extent in extents):
         return 0

@@ -1,0 +1,287 @@
+"""What became of each loop, access and temporary of a kernel, as a compiler says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.ast.nodes import DeviceFunction
+from kgen.ir.expr import is_zero
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import (
+    AxisTag,
+    GroupInameTag,
+    IlpBaseTag,
+    LocalInameTag,
+    UnrolledIlpTag,
+    VectorizeTag,
+)
+from kgen.ir.types import AddressSpace
+from kgen.ir.unit import TranslationUnit
+from kgen.performance.advice import advise
+from kgen.performance.feedback import (
+    AccessFeedback,
+    BarrierFeedback,
+    Explanation,
+    LaunchFeedback,
+    LoopFeedback,
+    StorageFeedback,
+)
+from kgen.schedule.tree import (
+    Barrier,
+    Bind,
+    HostLoop,
+    Launch,
+    Loop,
+    LoopKind,
+    Node,
+    Run,
+    Sequence,
+    Step,
+)
+from kgen.statistics.memory import memory_of
+from kgen.statistics.stepping import stride_along
+from kgen.statistics.trips import trip_count
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.cuda import CudaTarget
+from kgen.targets.generate import lower
+from kgen.targets.limits import bytes_of, local_arrays
+from kgen.transforms.inline import without_calls
+
+__all__ = ["explain"]
+
+#: OpenACC's words for the axes of work-items.
+_LEVELS = ("vector", "worker", "worker")
+
+
+def explain(
+    program: TranslationUnit | LoopKernel,
+    dtypes: Mapping[str, Any] | None = None,
+    *,
+    entrypoint: str | None = None,
+) -> Explanation:
+    """Say what a kernel becomes on its target, as a compiler's feedback does.
+
+    Loop by loop: which part of the hardware runs it, and how often it goes round; for each access
+    how it steps from work-item to work-item; barriers with their reasons; the bytes of
+    temporaries; and what is worth trying. Nothing is compiled or run.
+
+    :arg dtypes: types of arguments that the kernel leaves open
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.CudaTarget())
+    >>> knl = lp.parallelize(knl, {"i": "gang vector"})
+    >>> print(lp.explain(knl, {"a": np.float32}))
+    kgen_kernel, CUDA C++:
+      kgen_kernel: (n + 127) // 128 groups of 128 work-items
+        i_gang    gang         /* blockIdx.x */   trips: (n + 127) // 128
+        i_vector  vector(128)  /* threadIdx.x */  trips: at most 128
+        accesses
+          load   a[i_vector + i_gang*128]    coalesced along i_vector
+          store  out[i_vector + i_gang*128]  coalesced along i_vector
+
+    Raises what code generation raises.
+    """
+    if isinstance(program, TranslationUnit):
+        kernel = without_calls(program, entrypoint or program.default_entrypoint.name)
+    else:
+        kernel = program
+    lowered = lower(kernel, dtypes)
+    kernel = lowered.kernel
+    assert isinstance(kernel.target, CFamilyTarget)
+    functions = {function.name: function for function in lowered.functions}
+    launches = tuple(
+        _Collector(kernel, kernel.target, functions[launch.name], around).launch(launch)
+        for launch, around in _launches(lowered.schedule.steps)
+    )
+    return Explanation(
+        kernel_name=kernel.name,
+        target=kernel.target.language,
+        launches=launches,
+        advice=advise(kernel, launches),
+    )
+
+
+def _launches(
+    steps: tuple[Step, ...], around: tuple[str, ...] = ()
+) -> Iterator[tuple[Launch, tuple[str, ...]]]:
+    """Yield all launches, and the loops of the host around each."""
+    for step in steps:
+        if isinstance(step, HostLoop):
+            yield from _launches(step.steps, (*around, step.iname))
+        else:
+            yield step, around
+
+
+@dataclass
+class _Collector:
+    """Collects what there is to say about one launch."""
+
+    kernel: LoopKernel
+    target: CFamilyTarget
+    function: DeviceFunction
+    host: tuple[str, ...]
+
+    def launch(self, launch: Launch) -> LaunchFeedback:
+        """Walk the schedule of a launch."""
+        self.bound: dict[str, None] = {}
+        self.loops: list[LoopFeedback] = []
+        self.barriers: list[BarrierFeedback] = []
+        self.innermost: dict[str, str] = {}
+        self._walk(launch.body, ())
+        bound = sorted(self.bound, key=self._rank)
+        hosts = [self._loop(name, "host", None, self.host[:k]) for k, name in enumerate(self.host)]
+        return LaunchFeedback(
+            name=launch.name,
+            groups=self.function.groups,
+            locals=self.function.locals,
+            loops=(*hosts, *map(self._axis, bound), *self.loops),
+            barriers=tuple(self.barriers),
+            accesses=tuple(self._accesses()),
+            storage=tuple(self._storage()),
+            after=launch.barriers,
+        )
+
+    # -- loops ------------------------------------------------------------------------------
+
+    def _walk(self, node: Node, inside: tuple[str, ...]) -> None:
+        match node:
+            case Run():
+                self.innermost.update((name, inside[-1]) for name in node.insn_ids if inside)
+            case Bind():
+                self.bound.update((iname, None) for iname, _ in node.axes)
+                self._walk(node.body, inside)
+            case Loop():
+                loop = self._loop(node.iname, self._level(node), None, inside)
+                if loop not in self.loops:
+                    self.loops.append(loop)
+                self._walk(node.body, (*inside, node.iname))
+            case Barrier():
+                self.barriers.append(
+                    BarrierFeedback(memory=node.memory, reason=node.reason, inside=inside)
+                )
+            case Sequence():
+                for child in node.children:
+                    self._walk(child, inside)
+
+    def _loop(
+        self, iname: str, level: str, hardware: str | None, inside: tuple[str, ...]
+    ) -> LoopFeedback:
+        """Describe a loop of the code; those around it, and work-items, are known in it."""
+        kernel = self.kernel
+        insns = kernel.iname_to_insns()
+        around = [n for n in (*self.bound, *inside) if insns[iname] <= insns[n]]
+        return LoopFeedback(
+            iname=iname,
+            level=level,
+            hardware=hardware,
+            trips=trip_count(kernel, iname, around),
+            depth=len(inside),
+        )
+
+    def _level(self, loop: Loop) -> str:
+        kernel = self.kernel
+        if kernel.has_tag(loop.iname, VectorizeTag):
+            return "simd"
+        if kernel.has_tag(loop.iname, IlpBaseTag):
+            unrolled = kernel.has_tag(loop.iname, UnrolledIlpTag)
+            return "interleaved, unrolled" if unrolled else "interleaved"
+        return "unrolled" if loop.kind is LoopKind.UNROLL else "seq"
+
+    def _tag(self, iname: str) -> AxisTag:
+        (tag,) = self.kernel.iname_tags_of_type(iname, AxisTag)
+        return tag
+
+    def _rank(self, iname: str) -> tuple[bool, int, int]:
+        """Order groups before work-items, the axis of the lanes last."""
+        tag = self._tag(iname)
+        return isinstance(tag, LocalInameTag), -tag.axis, self.kernel.iname_order[iname]
+
+    def _axis(self, iname: str) -> LoopFeedback:
+        """Describe a loop that the hardware runs."""
+        tag = self._tag(iname)
+        level = "gang"
+        if isinstance(tag, LocalInameTag):
+            level = f"{_LEVELS[tag.axis]}({self.function.locals[tag.axis]})"
+        return LoopFeedback(
+            iname=iname,
+            level=level,
+            hardware=_hardware(self.target, tag),
+            trips=trip_count(self.kernel, iname),
+        )
+
+    # -- accesses -----------------------------------------------------------------------------
+
+    def _accesses(self) -> Iterator[AccessFeedback]:
+        kernel = self.kernel
+        insns = [kernel.id_to_insn[insn_id] for insn_id in self.function.insn_ids]
+        users: dict[tuple[Any, ...], list[str]] = {}
+        examples: dict[tuple[Any, ...], Access] = {}
+        for access in collect_accesses(kernel, insns):
+            if memory_of(kernel, access.array) is not None:
+                key = (access.is_write, str(access), self._along(access))
+                examples.setdefault(key, access)
+                ids = users.setdefault(key, [])
+                if access.insn_id not in ids:
+                    ids.append(access.insn_id)
+        for key, access in examples.items():
+            along = self._along(access)
+            stride = stride_along(kernel, access, along) if along is not None else None
+            yield AccessFeedback(
+                array=access.array,
+                text=str(access),
+                direction="store" if access.is_write else "load",
+                memory="global" if memory_of(kernel, access.array) == "global" else "shared",
+                along=along,
+                stride=stride,
+                pattern=self._pattern(along, stride),
+                insn_ids=tuple(users[key]),
+            )
+
+    @property
+    def _has_lanes(self) -> bool:
+        return self.function.locals[:1] > (1,)
+
+    def _along(self, access: Access) -> str | None:
+        """Return the loop on lane 0; without lanes, the innermost one that the code has."""
+        if self._has_lanes:
+            lanes = [
+                name
+                for name in access.place.inames
+                for tag in self.kernel.iname_tags_of_type(name, LocalInameTag)
+                if tag.axis == 0 and trip_count(self.kernel, name).value != 1
+            ]
+            return lanes[0] if lanes else None
+        return self.innermost.get(access.insn_id)
+
+    def _pattern(self, along: str | None, stride: Any) -> str:
+        if along is None:
+            return "single"
+        if stride is None:
+            return "gathered"
+        if is_zero(stride):
+            return "uniform"
+        if isinstance(stride, int) and abs(stride) == 1:
+            return "coalesced" if self._has_lanes else "contiguous"
+        return "strided"
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def _storage(self) -> Iterator[StorageFeedback]:
+        for name, size in local_arrays(self.kernel, self.function).items():
+            yield StorageFeedback(name=name, memory="shared", nbytes=size)
+        for name in self.function.temporaries:
+            temporary = self.kernel.temporary_variables[name]
+            if temporary.address_space == AddressSpace.PRIVATE:
+                yield StorageFeedback(name=name, memory="private", nbytes=bytes_of(temporary))
+
+
+def _hardware(target: CFamilyTarget, tag: AxisTag) -> str:
+    """Return what the target calls the index along an axis."""
+    is_group = isinstance(tag, GroupInameTag)
+    if isinstance(target, CudaTarget):
+        return f"{'blockIdx' if is_group else 'threadIdx'}.{'xyz'[tag.axis]}"
+    return f"get_{'group' if is_group else 'local'}_id({tag.axis})"

@@ -1,0 +1,179 @@
+"""What became of a kernel, as a report: loops, barriers, accesses, memory, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kgen.ir.expr import Expr, to_text
+from kgen.statistics.trips import TripCount
+
+__all__ = [
+    "AccessFeedback",
+    "BarrierFeedback",
+    "Explanation",
+    "LaunchFeedback",
+    "LoopFeedback",
+    "StorageFeedback",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopFeedback:
+    """What a loop became.
+
+    ``level`` is ``gang``, ``worker`` or ``vector``, ``seq``, ``unrolled``, ``simd`` (lanes of a
+    vector type) or ``host``; ``hardware`` the index of the target that is its variable. ``depth``
+    is how many loops of the code are around it.
+    """
+
+    iname: str
+    level: str
+    hardware: str | None
+    trips: TripCount
+    depth: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarrierFeedback:
+    """Where the work-items of a group wait: inside of which loops, for which memory, and why."""
+
+    memory: str
+    reason: str
+    inside: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        where = f", for each {', '.join(self.inside)}" if self.inside else ""
+        return f"{self.memory}{where}: {self.reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessFeedback:
+    """How an access steps from one work-item, or iteration, to the next.
+
+    ``along`` is the loop on lane 0; where there are no lanes, the innermost loop around.
+    ``stride`` counts elements; ``None`` where it is no constant. ``pattern`` is ``coalesced``
+    (neighbours; without lanes ``contiguous``), ``uniform`` (the same element), ``strided``,
+    ``gathered`` (by data or beyond what is affine), or ``single`` (in no loop over lanes; without
+    lanes, in no loop).
+    """
+
+    array: str
+    text: str
+    direction: str
+    memory: str
+    along: str | None
+    stride: Expr | None
+    pattern: str
+    insn_ids: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.pattern == "single":
+            return "single"
+        if self.pattern == "strided" and self.stride is not None:
+            return f"strided by {to_text(self.stride)} along {self.along}"
+        return f"{self.pattern} along {self.along}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageFeedback:
+    """A temporary: ``shared`` by a group, or ``private`` to each work-item, and its bytes.
+
+    ``nbytes`` is ``None`` where its extents are no numbers.
+    """
+
+    name: str
+    memory: str
+    nbytes: int | None
+
+    def __str__(self) -> str:
+        return f"{self.name} {'?' if self.nbytes is None else self.nbytes}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchFeedback:
+    """One device function."""
+
+    name: str
+    groups: tuple[Expr, ...]
+    locals: tuple[int, ...]
+    loops: tuple[LoopFeedback, ...]
+    barriers: tuple[BarrierFeedback, ...]
+    accesses: tuple[AccessFeedback, ...]
+    storage: tuple[StorageFeedback, ...]
+    #: the global barriers between this launch and the one before
+    after: tuple[str, ...] = ()
+
+    def loop(self, iname: str) -> LoopFeedback:
+        """Return what became of one loop."""
+        return next(loop for loop in self.loops if loop.iname == iname)
+
+    def nbytes(self, memory: str) -> int:
+        """Return the known bytes of ``shared`` or ``private`` temporaries."""
+        return sum(item.nbytes or 0 for item in self.storage if item.memory == memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What became of a kernel on its target; ``str()`` is the report."""
+
+    kernel_name: str
+    target: str
+    launches: tuple[LaunchFeedback, ...]
+    #: what an expert would try next
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(_report(self))
+
+
+def _report(found: Explanation) -> Iterator[str]:
+    yield f"{found.kernel_name}, {found.target}:"
+    for launch in found.launches:
+        if launch.after:
+            yield f"  global barrier: {', '.join(launch.after)}"
+        yield f"  {launch.name}: {_grid(launch)}"
+        yield from _table("    ", (_loop_row(loop) for loop in launch.loops))
+        if launch.accesses:
+            yield "    accesses"
+            rows = ((a.direction, a.text, _of_memory(a)) for a in launch.accesses)
+            yield from _table("      ", rows)
+        if launch.barriers:
+            yield "    barriers"
+            yield from (f"      {barrier}" for barrier in launch.barriers)
+        for memory, title in (("shared", "of a group"), ("private", "of a work-item")):
+            items = [item for item in launch.storage if item.memory == memory]
+            if items:
+                names = ", ".join(map(str, items))
+                yield f"    bytes {title}: {launch.nbytes(memory)} ({names})"
+    if found.advice:
+        yield "  to try"
+        yield from (f"    - {advice}" for advice in found.advice)
+
+
+def _grid(launch: LaunchFeedback) -> str:
+    if not launch.groups and not launch.locals:
+        return "one function, called once"
+    counts = [to_text(count) for count in launch.groups]
+    if len(counts) > 1:
+        counts = [f"({count})" if " " in count else count for count in counts]
+    items = " x ".join(map(str, launch.locals))
+    return f"{' x '.join(counts) or 1} groups of {items or 1} work-items"
+
+
+def _loop_row(loop: LoopFeedback) -> tuple[str, ...]:
+    where = f"/* {loop.hardware} */" if loop.hardware else ""
+    return "  " * loop.depth + loop.iname, loop.level, where, f"trips: {loop.trips}"
+
+
+def _of_memory(access: AccessFeedback) -> str:
+    return f"{access}" if access.memory == "global" else f"{access} (shared memory)"
+
+
+def _table(indent: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lay out rows in columns; a column that is empty everywhere takes no room."""
+    lines = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [f"{cell:{w}}" for cell, w in zip(line, widths, strict=True) if w]
+        yield (indent + "  ".join(cells)).rstrip()

@@ -1,0 +1,73 @@
+"""How often loops go round: as a number, as an expression, or only bounded, or data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.domains import bounds_of
+from kgen.errors import StaticValueFindingError
+from kgen.ir.affine import simplify
+from kgen.ir.domain import PwAff, Set, dim_max, dim_min, param_names
+from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import aff_to_expr
+
+__all__ = ["TripCount", "trip_count"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TripCount:
+    """How often a loop goes round each time that it is reached.
+
+    ``value`` is an expression of parameters and of the loops around it. It is ``None`` where there
+    is no single one, and where data and those loops both decide. Where ``is_bound``, it is the
+    most that it can be. ``data`` are the variables of the kernel that decide.
+    """
+
+    value: Expr | None
+    is_bound: bool = False
+    data: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"as {' and '.join(self.data)} say" if self.data else "varies"
+        return f"at most {to_text(self.value)}" if self.is_bound else to_text(self.value)
+
+
+def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> TripCount:
+    """Return how often the loop of an iname goes round, inside of the loops *around*.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<=i }", "a[i,j] = 0").default_entrypoint
+    >>> print(trip_count(knl, "i"), "and", trip_count(knl, "j", around=["i"]))
+    n and i + 1
+    """
+    domain = kernel.domain_of((*around, iname))
+    for name in around:
+        at = domain.find_dim_by_name(isl.dim_type.set, name)
+        end = domain.dim(isl.dim_type.param)
+        domain = domain.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, 1)
+    names = param_names(domain)
+    data = tuple(sorted(name for name in names if name in kernel.array_vars))
+    last = _single(dim_max(domain, iname), kernel.assumptions)
+    first = _single(dim_min(domain, iname), kernel.assumptions)
+    if last is not None and first is not None:
+        value = simplify(p.Sum((last, p.Product((-1, first)), 1)))
+        if data and any(name in around for name in variable_names(value)):
+            return TripCount(value=None, data=data)
+        return TripCount(value=value, data=data)
+    try:
+        bounds = bounds_of(domain, iname, kernel.assumptions, frozenset(kernel.inames))
+    except StaticValueFindingError:
+        return TripCount(value=None, data=data)
+    return TripCount(value=bounds.extent, is_bound=True, data=data)
+
+
+def _single(value: PwAff, assumptions: Set) -> Expr | None:
+    """Return a function of one piece as an expression."""
+    pieces = value.coalesce().gist_params(assumptions).get_pieces()
+    return aff_to_expr(pieces[0][1]) if len(pieces) == 1 else None
