@@ -59,14 +59,47 @@ def axpy(size: int, lanes: int = 1) -> Case:
     )
 
 
-def transpose(size: int) -> Case:
+def total(size: int) -> Case:
+    """Add everything up: strides of the grid, lanes of warps, then a second launch."""
+    knl = make("{[i]: 0<=i<n}", "out = sum(i, a[i])", "n >= 1 and n mod 4 = 0")
+    knl = lp.split_iname(knl, "i", 256, inner_tag="l.0")
+    knl = lp.split_iname(knl, "i_outer", 4096, inner_tag="g.0")
+    a = np.random.default_rng(4).random(size, dtype=np.float32)
+    return Case(
+        title="sum",
+        kernel=knl,
+        inputs={"a": a},
+        output_shape=(),
+        check=lambda out: out / a.sum(dtype=np.float64) - 1,
+    )
+
+
+def transpose(size: int, *, tile: bool = False) -> Case:
     knl = make("{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", "1 <= n <= 40000")
-    knl = lp.split_iname(knl, "i", 32, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    if tile:
+        knl = lp.add_dtypes(lp.assume(knl, "n mod 32 = 0"), {"a": F32})
+        knl = lp.split_iname(knl, "i", 32, outer_tag="g.1")
+        knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+        knl = lp.add_prefetch(
+            knl,
+            "a",
+            ["j_inner", "i_inner"],
+            ["row", "column"],
+            default_tag=None,
+            fetch_outer_inames="i_outer,j_outer",
+            temporary_address_space=lp.AddressSpace.LOCAL,
+        )
+        knl = lp.tag_inames(knl, {"column": "l.0"})
+        knl = lp.split_iname(knl, "row", 8, outer_tag="unr", inner_tag="l.1")
+        knl = lp.split_iname(knl, "i_inner", 8, outer_tag="unr", inner_tag="l.1")
+        knl = lp.add_padding(knl, "a_fetch", 0, 33 * F32.itemsize)
+    else:
+        knl = lp.split_iname(knl, "i", 32, outer_tag="g.1", inner_tag="l.1")
+        knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
     a = np.random.default_rng(2).random((size, size), dtype=np.float32)
     rows = slice(size - 10, size)
     return Case(
-        title="transpose, 32x32, no tile",
+        title="transpose, tile of 32x33, 8x32" if tile else "transpose, 32x32, no tile",
         kernel=knl,
         inputs={"a": a},
         output_shape=(size, size),
@@ -74,15 +107,18 @@ def transpose(size: int) -> Case:
     )
 
 
-def laplacian(size: int) -> Case:
+def laplacian(size: int, *, tile: bool = False) -> Case:
     knl = make(
         "{[i,j]: 0<=i,j<n}",
         "out[i,j] = u[i+1,j+1]**2 - 1 - 4*u[i+1,j+1] "
         "+ u[i+2,j+1] + u[i,j+1] + u[i+1,j+2] + u[i+1,j]",
         "1 <= n <= 40000",
     )
-    knl = lp.split_iname(knl, "i", 8, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "i", 16 if tile else 8, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 16 if tile else 32, outer_tag="g.0", inner_tag="l.0")
+    if tile:
+        knl = lp.assume(knl, "n mod 16 = 0")
+        knl = lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True)
     u = np.random.default_rng(3).random((size + 2, size + 2), dtype=np.float32)
     rows = slice(size - 10, size)
 
@@ -94,11 +130,51 @@ def laplacian(size: int) -> Case:
         return difference
 
     return Case(
-        title="5-point Laplacian + u^2 - 1, 8x32",
+        title="5-point Laplacian + u^2 - 1, " + ("18x18 fetched" if tile else "8x32"),
         kernel=knl,
         inputs={"u": u},
         output_shape=(size, size),
         check=check,
+    )
+
+
+def sparse_product(size: int) -> Case:
+    """Multiply the matrix of five points on a square by a vector, a row for each work-item."""
+    knl = lp.make_kernel(
+        ["{[row]: 0<=row<n}", "{[k]: first<=k<last}"],
+        """
+        for row
+            <> first = starts[row]
+            <> last = starts[row + 1]
+            out[row] = sum(k, values[k]*x[columns[k]])
+        end
+        """,
+        [
+            lp.GlobalArg("values, columns", shape="entries"),
+            lp.GlobalArg("x", shape="n"),
+            lp.ValueArg("entries", np.int32),
+            ...,
+        ],
+        target=lp.PyCudaTarget(),
+        assumptions="n >= 1",
+    )
+    knl = lp.split_iname(knl, "row", 128, outer_tag="g.0", inner_tag="l.0")
+    rows = np.arange(size * size).reshape(size, size)
+    columns = np.stack([rows, *(np.roll(rows, s, a) for s in (1, -1) for a in (0, 1))], axis=-1)
+    columns = np.sort(columns.reshape(-1, 5), axis=1).astype(np.int32)
+    values = np.random.default_rng(5).random(columns.shape, dtype=np.float32)
+    x = np.random.default_rng(6).random(size * size, dtype=np.float32)
+    return Case(
+        title="sparse product (CSR), 5 per row",
+        kernel=knl,
+        inputs={
+            "values": values.ravel(),
+            "columns": columns.ravel(),
+            "starts": np.arange(0, columns.size + 1, 5, dtype=np.int32),
+            "x": x,
+        },
+        output_shape=(size * size,),
+        check=lambda out: out - (values * x[columns]).sum(axis=1),
     )
 
 
@@ -146,7 +222,18 @@ def main() -> None:
     limit = copy_bandwidth(options.rounds)
     print(f"{drv.Context.get_device().name()}: copy {limit / 1e9:.0f} GB/s")
     figures = {"copy": limit}
-    for case in (axpy(1 << 28), axpy(1 << 28, lanes=4), transpose(8192), laplacian(8192)):
+    cases = (
+        lambda: axpy(1 << 28),
+        lambda: axpy(1 << 28, lanes=4),
+        lambda: total(1 << 28),
+        lambda: transpose(8192),
+        lambda: transpose(8192, tile=True),
+        lambda: laplacian(8192),
+        lambda: laplacian(8192, tile=True),
+        lambda: sparse_product(2048),
+    )
+    for make_case in cases:
+        case = make_case()
         rate = figures[case.title] = run(case, options.rounds)
         print(f"{case.title:36} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
     if options.json:

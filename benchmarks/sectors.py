@@ -74,6 +74,7 @@ def transpose(tile: bool) -> Case:
     knl = in_tiles(knl, 32, 32)
     if tile:
         knl = lp.add_prefetch(knl, "a", ["j_inner", "i_inner"], default_tag="l.auto")
+        knl = lp.add_padding(knl, "a_fetch", 0, 33 * 4)
     return Case(kernel=knl, n=n, shapes={"a": (n, n), "out": (n, n)})
 
 
