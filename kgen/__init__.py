@@ -163,6 +163,10 @@ from kgen.runtime.executor import (
 from kgen.runtime.memoize import (
     memoize_on_disk,
 )
+from kgen.runtime.schedules import (
+    DeviceSchedules,
+    per_device,
+)
 from kgen.statistics import (
     CountGranularity,
     Interval,
@@ -370,6 +374,7 @@ __all__ = [
     "CudaTarget",
     "DependencyCycleFound",
     "Device",
+    "DeviceSchedules",
     "DirectCallUncachedWarning",
     "ExecutableCTarget",
     "ExecutableCWithGNULibcTarget",
@@ -512,6 +517,7 @@ __all__ = [
     "pack_and_unpack_args_for_call",
     "parallelize",
     "parse_reduction_op",
+    "per_device",
     "precompute",
     "preprocess_kernel",
     "prioritize_loops",

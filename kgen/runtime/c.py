@@ -15,6 +15,7 @@ import numpy as np
 
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
+from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults, refuse_faults
 from kgen.runtime.overlap import Extent, has_no_gaps, refuse_overlap, written_pairs
@@ -36,7 +37,7 @@ from kgen.runtime.toolchain import compile_source, compiler_version, find_c_comp
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
-__all__ = ["CExecutor", "executor_for", "load_library"]
+__all__ = ["CExecutor", "device_of", "executor_for", "load_library"]
 
 #: ``-fno-math-errno`` lets the compiler use vector instructions for sqrt and the like.
 FLAGS: Final = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared")
@@ -48,6 +49,11 @@ def executor_for(
 ) -> CExecutor:
     """Return what runs *entrypoint*; the host needs no queue or context, and ignores one."""
     return remember(memo, entrypoint, lambda: CExecutor(unit, entrypoint))
+
+
+def device_of(*args: Any) -> RunningOn:
+    """Return the device that a call runs on: the host's processor."""
+    return RunningOn(api="c", kind="cpu", vendor="", name=platform.machine())
 
 
 class CExecutor(ExecutorBase):

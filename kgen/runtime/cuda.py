@@ -15,6 +15,7 @@ from kgen.errors import InvocationError, message
 from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
+from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, refuse_group_size, remember
 from kgen.runtime.pyast import (
     PREFIX,
@@ -60,6 +61,14 @@ def executor_for(
             )
         )
     return remember(memo, (entrypoint, context), lambda: CudaExecutor(unit, entrypoint, context))
+
+
+def device_of(*args: Any) -> RunningOn:
+    """Return the device of the CUDA context that is current."""
+    if drv.Context.get_current() is None:
+        raise InvocationError("there is no CUDA context\n  hint: import pycuda.autoinit")
+    name = str(drv.Context.get_device().name())
+    return RunningOn(api="cuda", kind="gpu", vendor="NVIDIA", name=name)
 
 
 class CudaExecutor(ExecutorBase):

@@ -1,0 +1,112 @@
+"""One kernel with a schedule for each kind of device, chosen by the device of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kgen.errors import KernelError, near_names
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.devices import DEVICE_TYPES, RunningOn
+from kgen.targets.c import ExecutableCTarget
+from kgen.targets.opencl import PyOpenCLTarget
+
+__all__ = ["DeviceSchedules", "per_device"]
+
+#: Which devices are meant: a word of :data:`DEVICE_TYPES`, or a test.
+DeviceTest: TypeAlias = str | Callable[[RunningOn], bool]
+#: Makes the program for a device of the general one.
+Scheduler: TypeAlias = Callable[[TranslationUnit], TranslationUnit]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceSchedules:
+    """A program and what makes it fast, device by device; made by :func:`per_device`."""
+
+    program: TranslationUnit
+    table: tuple[tuple[DeviceTest, Scheduler], ...]
+    _made: dict[tuple[int, TargetBase], TranslationUnit] = field(default_factory=dict, repr=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel, with the schedule for the device of the call."""
+        return self.for_call(*args)(*args, **kwargs)
+
+    def __getitem__(self, device: DeviceTest) -> TranslationUnit:
+        """Return the program with the schedule of an entry of the table, on whatever device."""
+        for k, (test, _) in enumerate(self.table):
+            if test == device:
+                return self._scheduled(k, self.program.target)
+        names = [test for test, _ in self.table if isinstance(test, str)]
+        raise KeyError(f"there is no schedule for {device!r}; {near_names(str(device), names)}")
+
+    def device_of(self, *args: Any) -> RunningOn:
+        """Return the device that a call with these leading arguments runs on."""
+        found: RunningOn = self._target(args).load_runtime().device_of(*args)
+        return found
+
+    def for_call(self, *args: Any) -> TranslationUnit:
+        """Return the program that a call with these leading arguments runs, such as a queue.
+
+        Raises :class:`KernelError` where no entry of the table is for the device.
+        """
+        device = self.device_of(*args)
+        for k, (test, _) in enumerate(self.table):
+            if device.is_a(test) if isinstance(test, str) else test(device):
+                return self._scheduled(k, self._target(args))
+        raise KernelError(
+            f"there is no schedule for {device}\n  hint: the entry '*', last in the table, is for "
+            "all devices that no other is for"
+        )
+
+    def _target(self, args: tuple[Any, ...]) -> TargetBase:
+        """Return the target of a call: without a queue, OpenCL's kernels run on the host."""
+        target = self.program.target
+        return ExecutableCTarget() if isinstance(target, PyOpenCLTarget) and not args else target
+
+    def _scheduled(self, entry: int, target: TargetBase) -> TranslationUnit:
+        found = self._made.get((entry, target))
+        if found is None:
+            _, scheduler = self.table[entry]
+            program = self.program
+            if target != program.target:
+                program = program.copy(target=target)
+            found = self._made[entry, target] = scheduler(program)
+        return found
+
+
+def per_device(program: TranslationUnit, table: Mapping[DeviceTest, Scheduler]) -> DeviceSchedules:
+    """Give a program a schedule for each kind of device, as ``device_type`` does in OpenACC.
+
+    The first entry of *table* that is for the device of a call is what runs; its function makes
+    the scheduled program of the general one, when it is first needed. Keys are ``"nvidia"``,
+    ``"radeon"``, ``"intel"``, ``"host"``, ``"gpu"``, ``"cpu"``, ``"c"``, ``"opencl"``, ``"cuda"``,
+    ``"*"`` for any, or tests of a :class:`kgen.runtime.devices.RunningOn`. The device is that of
+    the queue; the current one for CUDA; without a queue it is the host.
+
+    ``choices(queue, a=x)`` runs the program; ``choices["nvidia"](queue, a=x)`` does that with the
+    schedule for another device.
+
+    >>> import numpy as np
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> choices = per_device(knl, {
+    ...     "nvidia": lambda knl: lp.parallelize(knl, {"i": "gang vector"}, vector_length=128),
+    ...     "radeon": lambda knl: lp.parallelize(knl, {"i": "gang vector"}, vector_length=256),
+    ...     "*": lambda knl: knl,
+    ... })
+    >>> evt, (out,) = choices(a=np.arange(3.0))
+    >>> out
+    array([0., 2., 4.])
+    >>> sorted(choices["radeon"].default_entrypoint.inames)
+    ['i_gang', 'i_vector']
+
+    Raises :class:`KernelError` for a word that is no kind of device.
+    """
+    for test in table:
+        if isinstance(test, str) and test not in DEVICE_TYPES:
+            raise KernelError(
+                f"'{test}' is no kind of device\n  hint: {near_names(test, DEVICE_TYPES)}"
+            )
+    return DeviceSchedules(program, tuple(table.items()))
