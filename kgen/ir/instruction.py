@@ -31,6 +31,7 @@ __all__ = [
     "BarrierInstruction",
     "CInstruction",
     "CallInstruction",
+    "HappensAfter",
     "InstructionBase",
     "MultiAssignmentBase",
     "NoOpInstruction",
@@ -55,6 +56,26 @@ class UniqueName:
     """
 
     name: str
+
+
+@dataclass(frozen=True)
+class HappensAfter:
+    """What orders an instruction behind another one; see :attr:`InstructionBase.happens_after`.
+
+    *variable_name* is the variable on whose account they are ordered, *instances_rel* a map from
+    the instances that come first to those that wait. ``None`` for both is what ``depends_on``
+    says: whatever the reason, within each iteration of the loops that the two share, all of
+    the first before any of the second.
+
+    >>> insn = Assignment("out[i]", "t", depends_on="load")
+    >>> insn.happens_after
+    {'load': HappensAfter(variable_name=None, instances_rel=None)}
+    >>> sorted(insn.copy(depends_on={**insn.happens_after, "set": HappensAfter()}).depends_on)
+    ['load', 'set']
+    """
+
+    variable_name: str | None = None
+    instances_rel: Any = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +175,11 @@ class InstructionBase(Taggable):
     def assignees(self) -> tuple[Expr, ...]:
         """The places written, as expressions."""
         return ()
+
+    @property
+    def happens_after(self) -> dict[str, HappensAfter]:
+        """What ``depends_on`` says, as a :class:`HappensAfter` for each id."""
+        return {name: HappensAfter() for name in sorted(self.depends_on)}
 
     @cached_property
     def sorted_predicates(self) -> tuple[Expr, ...]:
