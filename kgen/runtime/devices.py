@@ -9,7 +9,7 @@ __all__ = ["DEVICE_TYPES", "RunningOn"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunningOn:
-    """A device: ``api`` is ``c``, ``opencl`` or ``cuda``; ``kind`` ``cpu``, ``gpu`` or ``other``."""
+    """A device: ``api`` is ``c``, ``opencl``, ``cuda``; ``kind`` ``cpu``, ``gpu``, ``other``."""
 
     api: str
     kind: str

@@ -15,8 +15,8 @@ from kgen.transforms.tag import tag_inames
 
 __all__ = ["parallelize"]
 
-#: The levels of each loop: ``{"i": "gang worker", "j, k": "vector(64)"}``.
-Levels: TypeAlias = Mapping[str | tuple[str, ...], str | Iterable[str]]
+#: The levels of each loop, or of several: ``{"i": "gang worker", ("j", "k"): "vector(64)"}``.
+Levels: TypeAlias = Mapping[Any, str | Iterable[str]]
 
 #: From the outermost, as OpenACC nests them.
 _LEVELS = ("gang", "worker", "vector")
