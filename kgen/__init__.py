@@ -245,6 +245,9 @@ from kgen.transforms.data import (
     set_temporary_address_space,
     tag_array_axes,
 )
+from kgen.transforms.diff import (
+    diff_kernel,
+)
 from kgen.transforms.fuse import (
     fuse_kernels,
 )
@@ -466,6 +469,7 @@ __all__ = [
     "collect_common_factors_on_increment",
     "concatenate_arrays",
     "diagnostic",
+    "diff_kernel",
     "duplicate_inames",
     "expand_subst",
     "explain",
