@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.ast.nodes import DeviceFunction
-from kgen.ir.expr import is_zero
+from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
     AxisTag,
@@ -173,13 +173,15 @@ class _Collector:
         """Describe a loop of the code; those around it, and work-items, are known in it."""
         kernel = self.kernel
         insns = kernel.iname_to_insns()
-        around = [n for n in (*self.bound, *inside) if insns[iname] <= insns[n]]
+        around = [name for name in (*self.bound, *inside) if insns[iname] <= insns[name]]
+        trips = trip_count(kernel, iname, around)
+        if trips.value is not None and not self.bound.keys().isdisjoint(
+            variable_names(trips.value)
+        ):  # not the same for all work-items
+            most = trip_count(kernel, iname, [name for name in around if name in inside])
+            trips = replace(most, is_bound=most.value is not None)
         return LoopFeedback(
-            iname=iname,
-            level=level,
-            hardware=hardware,
-            trips=trip_count(kernel, iname, around),
-            depth=len(inside),
+            iname=iname, level=level, hardware=hardware, trips=trips, depth=len(inside)
         )
 
     def _level(self, loop: Loop) -> str:

@@ -229,3 +229,14 @@ def test_unrolled_loops_and_vectors() -> None:
     knl = lp.make_kernel("{ [i,j]: 0<=i,j<4 }", "b[i,j] = 2*a[i,j]", target=lp.OpenCLTarget())
     (launch,) = lp.explain(lp.tag_inames(knl, "i:unr, j:ilp"), {"a": np.float32}).launches
     assert [loop.level for loop in launch.loops] == ["unrolled", "interleaved, unrolled"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "trips"),
+    [({"i": "seq"}, "i + 1"), ({"i": "gang"}, "at most n"), ({"i": "gang vector"}, "at most n")],
+)
+def test_trips_inside_of_other_loops(levels: dict[str, str], trips: str) -> None:
+    knl = lp.make_kernel("{ [i,j]: 0<=j<=i<n }", "b[i,j] = 0", target=lp.CudaTarget())
+    knl = lp.add_dtypes(lp.parallelize(knl, levels), {"b": np.float32})
+    (launch,) = lp.explain(knl).launches
+    assert str(launch.loop("j").trips) == trips

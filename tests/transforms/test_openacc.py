@@ -150,3 +150,31 @@ def test_every_work_item_runs_its_iterations_once() -> None:
     knl = lp.add_dtypes(knl, {"a": np.float32}).copy(target=lp.OpenCLTarget())
     lowered = lower(kernel_of(knl))
     Oracle(lowered.kernel, {"n": 77}).check(lowered.functions)
+
+
+def routine() -> lp.TranslationUnit:
+    """Rows that a called function scales, with a level of its own: OpenACC's routine vector."""
+    scale = lp.make_function("{ [j]: 0<=j<100 }", "y[j] = 2*x[j]", name="scale")
+    knl = lp.make_kernel(
+        "{ [i,p,q]: 0<=i<n and 0<=p,q<100 }",
+        "[p]: b[i,p] = scale([q]: a[i,q])",
+        [lp.GlobalArg("a,b", np.float32, shape="n, 100"), ...],
+        name="rows",
+    )
+    return lp.merge([knl, lp.parallelize(scale, {"j": "vector(32)"})])
+
+
+def test_called_function_has_a_level_of_its_own(opencl_queue: Any) -> None:
+    knl = lp.parallelize(routine(), {"i": "gang worker"})
+    (launch,) = lp.explain(knl).launches
+    assert (launch.locals, launch.loop("j_vector").level) == ((32, 4), "vector(32)")
+    a = np.arange(700, dtype=np.float32).reshape(7, 100)
+    for program, queue in ((knl, (opencl_queue,)), (knl.copy(target=lp.ExecutableCTarget()), ())):
+        _, (b,) = program(*queue, a=a)
+        np.testing.assert_array_equal(b, 2 * a)
+
+
+def test_level_of_a_called_function_is_taken() -> None:
+    knl = lp.parallelize(routine(), {"i": "gang vector"})
+    with pytest.raises(lp.KgenError, match=r"two loops on one hardware axis .*i_vector: l\.0"):
+        lp.generate_code_v2(knl)
