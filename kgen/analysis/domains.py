@@ -27,13 +27,14 @@ from kgen.ir.domain import (
     to_named,
 )
 from kgen.ir.expr import Expr, variable_names
-from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr
+from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr, set_from_condition
 
 __all__ = [
     "AffineRow",
     "InameBounds",
     "Inverse",
     "bounds_of",
+    "box_of",
     "copy_dims",
     "difference",
     "domain_of_copies",
@@ -137,6 +138,18 @@ def equation_set(
         result = result.intersect(
             pw_aff_from_expr(space, left).eq_set(pw_aff_from_expr(space, right))
         )
+    return result
+
+
+def box_of(names: Sequence[str], conditions: Sequence[Expr]) -> Set:
+    """Return the values of *names* for which all affine *conditions* hold."""
+    params = [name for name in variable_names(*conditions) if name not in names]
+    space = isl.Space.create_from_names(
+        isl.DEFAULT_CONTEXT, set=list(names), params=list(dict.fromkeys(params))
+    )
+    result = isl.Set.universe(space)
+    for condition in conditions:
+        result = result.intersect(set_from_condition(space, condition))
     return result
 
 

@@ -141,10 +141,19 @@ class _Collector:
                 form.add_form(_truncated(type(expr), top, den), factor)
             case p.Min() | p.Max():
                 children = tuple(self.simplified(child) for child in expr.children)
-                form.add(type(expr)(children), factor)
+                if all(isinstance(child, int) for child in children):
+                    choose = min if isinstance(expr, p.Min) else max
+                    form.constant += factor * choose(children)
+                else:
+                    form.add(type(expr)(children), factor)
             case p.If():
-                then, other = self.simplified(expr.then), self.simplified(expr.else_)
-                form.add(p.If(substitute(expr.condition, self.values), then, other), factor)
+                condition = substitute(expr.condition, self.values)
+                holds = _decided(condition)
+                if holds is not None:
+                    self.add(form, factor, expr.then if holds else expr.else_)
+                else:
+                    then, other = self.simplified(expr.then), self.simplified(expr.else_)
+                    form.add(p.If(condition, then, other), factor)
             case TypeCast() if expr.type.is_integral():
                 form.add(TypeCast(expr.type, self.simplified(expr.child)), factor)
             case _:
@@ -152,6 +161,15 @@ class _Collector:
 
 
 _PLAIN = _Collector({})
+
+
+def _decided(condition: Expr) -> bool | None:
+    """Tell whether a comparison of two integers holds; ``None`` for other conditions."""
+    match condition:
+        case p.Comparison(int() as left, operator, int() as right):
+            decided = move_to_sides(left, str(operator), right)
+            return decided if isinstance(decided, bool) else None
+    return None
 
 
 def _form_of(atom: Expr) -> LinearForm:

@@ -10,12 +10,21 @@ import numpy as np
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.domains import AffineRow, InameBounds, bounds_of
+from kgen.analysis.domains import AffineRow, InameBounds, bounds_of, box_of, drop_dims
 from kgen.errors import TransformError, message
+from kgen.ir.affine import simplify
+from kgen.ir.domain import (
+    BasicSet,
+    as_basic_set,
+    dim_names,
+    param_names,
+    project_out_named,
+    to_named,
+)
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
-from kgen.transforms.rewrite import Replacement, replace_in_domains, replace_inames
+from kgen.transforms.rewrite import Replacement, Selection, replace_in_domains, replace_inames
 from kgen.transforms.select import (
     matcher,
     require_iname,
@@ -85,30 +94,115 @@ def chunk_iname(
     do_tagged_check: bool = True,
     within: Any = None,
 ) -> LoopKernel:
-    """Split a loop into a fixed number of pieces: ``old = inner + chunk_length*outer``.
+    """Split a loop into a fixed number of pieces, as even as possible: within one iteration.
 
-    The arguments are those of :func:`split_iname`. The last pieces are shorter, or empty,
-    where the number of iterations is not divisible.
+    The arguments are those of :func:`split_iname`. Of ``n`` iterations the first ``n % count``
+    pieces have one more than the others.
 
     ::
 
         for i  {0<=i<64}  =>  for i_outer, i_inner   {0<=i_outer<4, 0<=i_inner<16}
           a[i] = 0              a[i_inner + i_outer*16] = 0
 
-    Raises :class:`TransformError` where the number of iterations is not a constant.
+    Where the number of iterations is a parameter, a piece starts behind the lengths of those
+    before it, which is a sum of as many terms. Where bounds of other loops depend on this one,
+    or it has steps, pieces of one length are made, the last ones shorter or empty.
+
+    Raises :class:`TransformError` for those where the number of iterations is not a constant:
+    the bounds of the other loops would not be affine.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = chunk_iname(make_kernel("{ [i]: 0<=i<64 }", "a[i] = 0"), "i", 4)
     >>> print(knl.default_entrypoint.instructions[0])
     a[i_inner + i_outer*16] = 0  {id=insn}
+    >>> knl = chunk_iname(make_kernel("{ [i]: 0<=i<n }", "a[i] = 0"), "i", 2)
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_inner + ((n + 1) // 2 if i_outer >= 1 else 0)] = 0  {id=insn}
     """
     count = _positive_integer(kernel, num_chunks, "num_chunks", split_iname)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
+    tags = (outer_tag, inner_tag)
+    bounds = bounds_of(
+        kernel.domain_of((split_iname,)), split_iname, kernel.assumptions, frozenset(kernel.inames)
+    )
+    is_even = isinstance(bounds.extent, int) and bounds.extent % count == 0
+    if not is_even and _is_box(kernel, split_iname, bounds):
+        return _split_evenly(kernel, split_iname, names, tags, bounds, count, slabs, within)
     bounds = _constant_bounds(kernel, split_iname, f"{count} chunks")
     length = -(-bounds.extent // count)
-    tags = (outer_tag, inner_tag)
     chunk = InameBounds(bounds.lower, max(length, 1))
     return _split(kernel, split_iname, names, tags, chunk, slabs, within, limit_outer=count)
+
+
+def _is_box(kernel: LoopKernel, iname: str, bounds: InameBounds) -> bool:
+    """Tell whether a loop takes all values between its bounds, whatever the other loops do."""
+    if any(iname in param_names(domain) for domain in kernel.domains):
+        return False
+    var = p.Variable(iname)
+    end = p.Sum((bounds.lower, bounds.extent))
+    between = (p.Comparison(var, ">=", bounds.lower), p.Comparison(var, "<", end))
+    own = to_named(box_of((iname,), between))
+    whole = to_named(kernel.domains[kernel.home_domain[iname]])
+    if whole.is_empty():  # which has no bounds to be between
+        return False
+    apart = project_out_named(whole, (iname,)).intersect(own)
+    assumed = kernel.assumptions
+    return bool(apart.intersect_params(assumed).is_equal(whole.intersect_params(assumed)))
+
+
+def _split_evenly(
+    kernel: LoopKernel,
+    old: str,
+    names: tuple[str, str],
+    tags: tuple[TagLike, TagLike],
+    bounds: InameBounds,
+    count: int,
+    slabs: tuple[int, int],
+    within: Any,
+) -> LoopKernel:
+    """Make ``old = lower + inner + start(outer)``, for lengths that differ by one at most."""
+    outer, inner = map(p.Variable, names)
+    extent = bounds.extent
+    if isinstance(extent, int):
+        length, longer = divmod(extent, count)
+        starts: tuple[Expr, ...] = (
+            *((_times(outer, length),) if length else ()),
+            p.Min((outer, longer)),
+        )
+    else:  # the sum of the lengths before
+        starts = tuple(
+            p.If(
+                p.Comparison(outer, ">=", chunk),
+                p.FloorDiv(simplify(p.Sum((extent, count - chunk))), count),
+                0,
+            )
+            for chunk in range(1, count)
+        )
+    value = p.Sum((inner, *starts, *_nonzero(bounds.lower)))
+    change = Replacement({old: value}, names)
+    last = p.Sum((p.Product((count, inner)), outer))
+    box = as_basic_set(
+        box_of(
+            names,
+            (
+                p.Comparison(outer, ">=", 0),
+                p.Comparison(outer, "<", count),
+                p.Comparison(inner, ">=", 0),
+                p.Comparison(last, "<", extent),
+            ),
+        )
+    )
+
+    def new_domains(select: Selection) -> tuple[BasicSet, ...]:
+        home = kernel.home_domain[old]
+        rest = kernel.domains[home]
+        if old not in select.kept:
+            rest = drop_dims(rest, (old,))
+        own = (rest, box) if dim_names(rest) else (box,)
+        return (*kernel.domains[:home], *own, *kernel.domains[home + 1 :])
+
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    return _finish(result, names, tags, slabs)
 
 
 def _new_pair(
@@ -154,10 +248,22 @@ def _split(
     change = Replacement({old: value}, names)
     new_domains = partial(replace_in_domains, kernel, change, positive=positive)
     result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    return _finish(result, names, tags, slabs)
+
+
+def _finish(
+    kernel: LoopKernel,
+    names: tuple[str, str],
+    tags: tuple[TagLike, TagLike],
+    slabs: tuple[int, int],
+) -> LoopKernel:
+    """Give the two new loops their slabs and tags."""
     slab = _read_slabs(kernel, slabs)
     if slab != (0, 0):
-        result = result.copy(iname_slab_increments={**result.iname_slab_increments, outer: slab})
-    return give_tags(result, {outer: [parse_tag(tags[0])], inner: [parse_tag(tags[1])]})
+        kernel = kernel.copy(iname_slab_increments={**kernel.iname_slab_increments, names[0]: slab})
+    return give_tags(
+        kernel, {name: [parse_tag(tag)] for name, tag in zip(names, tags, strict=True)}
+    )
 
 
 def _times(expr: Expr, factor: int) -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pymbolic.primitives as p
 import pytest
@@ -181,23 +183,113 @@ def test_split_kernels_compute_the_same(length: int) -> None:
 # -- chunks --------------------------------------------------------------------------------------
 
 
-def test_chunks_are_as_many_as_asked_for() -> None:
-    knl = lp.make_kernel("{[i]: 3 <= i < 20}", "a[i] = i")
-    chunked = lp.chunk_iname(knl, "i", 4)
+def test_chunks_of_one_length() -> None:
+    chunked = lp.chunk_iname(lp.make_kernel("{[i]: 3 <= i < 23}", "a[i] = i"), "i", 4)
     assert instructions(chunked) == [
         "i_inner,i_outer: a[i_inner + i_outer*5 + 3] = i_inner + i_outer*5 + 3"
     ]
     assert same_set(
         domain(chunked, "i_outer,i_inner"),
-        "{[i_outer, i_inner]: 0 <= i_outer < 4 and 0 <= i_inner < 5 and i_inner + 5*i_outer < 17}",
+        "{[i_outer, i_inner]: 0 <= i_outer < 4 and 0 <= i_inner < 5}",
     )
 
 
-def test_chunks_of_a_parametric_loop_are_refused() -> None:
+def test_the_first_chunks_are_longer_by_one() -> None:
+    chunked = lp.chunk_iname(lp.make_kernel("{[i]: 3 <= i < 21}", "a[i] = 0"), "i", 4)
+    assert instructions(chunked) == [
+        "i_inner,i_outer: a[i_inner + i_outer*4 + min(i_outer, 2) + 3] = 0"
+    ]
+    assert same_set(
+        domain(chunked, "i_outer,i_inner"),
+        "{[i_outer, i_inner]: 0 <= i_outer < 2 and 0 <= i_inner < 5 "
+        "or 2 <= i_outer < 4 and 0 <= i_inner < 4}",
+    )
+
+
+def test_chunks_of_a_parametric_loop() -> None:
+    chunked = lp.chunk_iname(vector_fill(), "i", 3)
+    assert same_set(
+        domain(chunked, "i_outer,i_inner"),
+        "[n] -> {[i_outer, i_inner]: 0 <= i_outer < 3 and 0 <= i_inner < (n - i_outer + 2)//3}",
+    )
+
+
+def test_chunks_of_a_loop_that_others_depend_on() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < 10 and 0 <= j <= i}", "a[i, j] = 0")
+    assert instructions(lp.chunk_iname(knl, "i", 4))[0].endswith("a[i_inner + i_outer*3, j] = 0")
+    knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j <= i}", "a[i, j] = 0")
     with pytest.raises(lp.TransformError, match="no constant number of iterations for 4 chunks"):
-        lp.chunk_iname(vector_fill(), "i", 4)
-    fixed = lp.fix_parameters(vector_fill(), n=64)
-    assert instructions(lp.chunk_iname(fixed, "i", 4))[0].startswith("i_inner,i_outer")
+        lp.chunk_iname(knl, "i", 4)
+
+
+def reversed_squares() -> Any:
+    """Use the loop in subscripts, conditions and values, with a dependency between accesses."""
+    return lp.make_kernel(
+        "{[i, j]: 2 <= i < n + 2 and 0 <= j < 3}",
+        """
+        for i
+            a[i - 2] = i*i                                {id=square}
+            if i < 9
+                b[n + 1 - i, j] = a[i - 2] + 10*j         {dep=square}
+            end
+        end
+        """,
+        [
+            lp.GlobalArg("a", np.float64, shape="n"),
+            lp.GlobalArg("b", np.float64, shape="n, 3"),
+            ...,
+        ],
+        assumptions="n >= 0 and n < 100",
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("tags", [("for", "for"), ("unr", "for"), ("g.0", "for"), ("l.0", "for")])
+def test_chunks_compute_the_same(count: int, tags: tuple[str, str], opencl_queue: Any) -> None:
+    on_host = tags[0] in ("for", "unr")
+    knl = lp.chunk_iname(reversed_squares(), "i", count, outer_tag=tags[0], inner_tag=tags[1])
+    knl = knl.copy(target=lp.ExecutableCTarget() if on_host else lp.PyOpenCLTarget())
+    for n in range(1, 21):
+        a, b = np.zeros(n), np.zeros((n, 3))
+        knl(*(() if on_host else (opencl_queue,)), a=a, b=b, n=n)
+        i = np.arange(2.0, n + 2)
+        wanted = np.where(i[:, None] < 9, (i * i)[:, None] + 10 * np.arange(3), 0)
+        np.testing.assert_array_equal(a, i * i)
+        np.testing.assert_array_equal(b, wanted[::-1], err_msg=f"n={n}")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_chunks_of_fixed_loops_compute_the_same(count: int) -> None:
+    for n in range(21):
+        knl = lp.make_kernel(
+            f"{{[i]: 0 <= i < {n}}}",
+            "a[i] = a[i] + i + 1",
+            [lp.GlobalArg("a", np.float64, shape=20)],
+            target=lp.ExecutableCTarget(),
+        )
+        pieces = domain(lp.chunk_iname(knl, "i", count), "i_outer,i_inner")
+        assert pieces.count_val().to_python() == n
+        if n % 7 == 3:  # a few sizes are enough to compile
+            a = np.zeros(20)
+            lp.chunk_iname(knl, "i", count, outer_tag="unr")(a=a)
+            i = np.arange(20)
+            np.testing.assert_array_equal(a, np.where(i < n, i + 1, 0))
+
+
+def test_chunks_against_the_reference(opencl_queue: Any) -> None:
+    ref = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", assumptions="n >= 1")
+    ref = lp.add_dtypes(ref, {"a": np.float32})
+    knl = lp.chunk_iname(ref, "i", 3, outer_tag="g.0")
+    lp.auto_test_vs_ref(ref, opencl_queue.context, knl, parameters={"n": 130})
+
+
+def test_chunks_within_some_instructions() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 1 {id=one}\nb[i] = 2 {id=two}")
+    chunked = lp.chunk_iname(knl, "i", 2, within="id:two")
+    assert instructions(chunked) == [
+        "i: a[i] = 1",
+        "i_inner,i_outer: b[i_inner + ((n + 1) // 2 if i_outer >= 1 else 0)] = 2",
+    ]
 
 
 # -- joining -------------------------------------------------------------------------------------
