@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.domains import Inverse
 from kgen.analysis.instances import Instances, bound, relate, with_params
 from kgen.analysis.points import example
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import Set
-from kgen.ir.expr import Expr, substitute, variable_names
+from kgen.ir.domain import Set, dim_names, rename_dims, to_named
+from kgen.ir.expr import substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag
@@ -36,14 +37,16 @@ class Swapped:
 class Reordering:
     """What becomes of dependences when loops are described by other variables.
 
-    *values* are the old loops in terms of the new ones. Loops that stay keep their places;
+    *inverse* has the old loops in terms of the new ones. Loops that stay keep their places;
     the new ones come where the first of the old ones was. Loops are in the order of their
-    priorities, else of their declarations; iterations of parallel ones have no order.
+    priorities, else in that of *old*; iterations of parallel ones have no order.
     """
 
-    def __init__(self, kernel: LoopKernel, values: Mapping[str, Expr]) -> None:
+    def __init__(self, kernel: LoopKernel, inverse: Inverse, old: Sequence[str]) -> None:
         self.kernel = kernel
-        self.values = values
+        self.values = values = inverse.values
+        self.valid = inverse.valid
+        self.old = old
         self.instances = Instances(kernel, has_axes=False)
         self.inside = [
             insn for insn in kernel.instructions if insn.within_inames.issuperset(values)
@@ -62,6 +65,47 @@ class Reordering:
                     return found
                 uncertain = uncertain or found
         return uncertain
+
+    def needed_order(self, new: Sequence[str]) -> tuple[tuple[str, ...], ...] | None:
+        """Return which of the *new* loops have to be around which, or ``None`` if none can.
+
+        A loop in which something would come too early has to be inside of those that put it
+        into an earlier iteration. Only what is certain counts.
+        """
+        left = self._undecided
+        placed: list[str] = []
+        chains: list[tuple[str, ...]] = []
+        waiting = list(new)
+        while waiting:
+            name = next((n for n in waiting if not any(_turned(s, n) for s in left)), None)
+            if name is None:
+                return None
+            chains += [(outer, name) for outer in placed if self._needs(outer, name)]
+            left = [relate(pairs, f"{name}_a", f"{name}_b", "eq_set") for pairs in left]
+            waiting.remove(name)
+            placed.append(name)
+        return tuple(chains)
+
+    def _needs(self, outer: str, inner: str) -> bool:
+        """Tell whether *outer* decides the order of something that *inner* would turn around."""
+        return any(
+            not relate(turned, f"{outer}_a", f"{outer}_b", "lt_set").is_empty()
+            for pairs in self._undecided
+            if (turned := _turned(pairs, inner)) is not None
+        )
+
+    @cached_property
+    def _undecided(self) -> list[Set]:
+        """The pairs that are certain and that loops around the new ones do not put in order."""
+        found: list[Set] = []
+        for first, then, pairs, is_exact in self._conflicts:
+            for name in self._ordered(self._loops(first, then)):
+                if name in self.values:
+                    break
+                pairs = relate(pairs, f"{name}_a", f"{name}_b", "eq_set")
+            if is_exact and not pairs.is_empty():
+                found.append(pairs)
+        return found
 
     # -- dependences ------------------------------------------------------------------------
 
@@ -114,6 +158,8 @@ class Reordering:
                 renamed = {n: p.Variable(n + suffix) for n in names if self._is_new(n)}
                 both = with_params(both, [renamed[n].name if n in renamed else n for n in names])
                 both = bound(both, old + suffix, substitute(value, renamed))
+            new = {name: name + suffix for name in dim_names(self.valid)}
+            both = both.intersect(to_named(rename_dims(self.valid, new)))
         for earlier in _lexicographic(both, self._ordered(loops), "_a", "_b"):
             if not earlier.is_empty():
                 yield first, then, earlier, is_exact and too
@@ -139,6 +185,8 @@ class Reordering:
     def _ordered(self, loops: Sequence[str]) -> list[str]:
         """Return the loops of which the iterations have an order, from the outside in."""
         rest = [name for name in loops if not self.kernel.has_tag(name, ConcurrentTag)]
+        places = iter([name for name in self.old if name in rest])
+        rest = [next(places) if name in self.old else name for name in rest]
         chains = [[n for n in chain if n in rest] for chain in self.kernel.loop_priority]
         result: list[str] = []
         while rest:
@@ -201,6 +249,12 @@ class Reordering:
                 for lhs in insn.assignees
             )
         )
+
+
+def _turned(pairs: Set, name: str) -> Set | None:
+    """Return the pairs of which a loop has the second side first, if there are any."""
+    turned = relate(pairs, f"{name}_b", f"{name}_a", "lt_set")
+    return None if turned.is_empty() else turned
 
 
 def _lexicographic(pairs: Set, order: Sequence[str], less: str, more: str) -> Iterator[Set]:

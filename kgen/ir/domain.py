@@ -8,7 +8,7 @@ name, since isl aligns parameters by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import islpy as isl
 
@@ -21,6 +21,7 @@ from kgen.errors import (
 BasicSet: TypeAlias = isl.BasicSet
 Set: TypeAlias = isl.Set
 PwAff: TypeAlias = isl.PwAff
+SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
 
 SET_DIM = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -101,7 +102,7 @@ def project_out_named(named: Set, names: Iterable[str]) -> Set:
     return named
 
 
-def rename_dims(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:
+def rename_dims(domain: SetT, names: Mapping[str, str]) -> SetT:
     """Rename set dimensions and parameters."""
     for kind in (_SET, _PARAM):
         for k in range(domain.dim(kind)):

@@ -230,8 +230,7 @@ class _Finder:
         left, is_exact = self.instances.touched(read, loops)
         if not is_exact:
             return None
-        left = self._in_grid(left, read, earlier)
-        sizes = self._sizes(left)
+        left = everything = self._in_grid(left, read, earlier)
         for written in (self._written_at_once, self._written_before):
             for write in earlier:
                 some = written(write, at)
@@ -243,7 +242,7 @@ class _Finder:
         point = example(left)
         naxes = len(read.index or ())
         element = tuple(point.pop(f"element{axis}") for axis in range(naxes))
-        always = sizes.is_subset(self._sizes(left))
+        always = self._sizes(everything).is_subset(self._sizes(left))
         return describe(point), element, always, self._is_written(left, writes, naxes)
 
     def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:

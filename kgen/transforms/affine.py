@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import Any
 
 from kgen.analysis.domains import Inverse, equation_set, read_map, solve
-from kgen.analysis.reordering import Reordering
+from kgen.analysis.reordering import Reordering, Swapped
 from kgen.errors import (
     ExpressionToAffineConversionError,
     KgenWarning,
@@ -107,9 +107,11 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
         for i                map_domain(kernel, "{[i] -> [z]: z = i + 2}")       for z
           a[i] = 0                                =>                               a[z - 2] = 0
 
-    Where iterations depend on each other, those that came first still do; the new loops nest
-    in the order of the map where only that keeps it. Dependences follow from what is read and
-    written; where that cannot be told, as for ``a[b[i]]``, there is a warning.
+    Where iterations depend on each other, those that came first still do: priorities of the
+    new loops say which have to be around which. Where nothing says in which order the old ones
+    are, and the map is right for another one than that of their declaration, there is a
+    warning. Dependences follow from what is read and written; there is a warning where that
+    cannot be told, as for ``a[b[i]]``.
 
     ::
 
@@ -152,34 +154,73 @@ def _replaced(
 
 def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKernel:
     """Nest the new loops such that what iterations need of each other still comes first."""
-    reordering = Reordering(before, inverse.values)
-    swapped = [reordering.find_swapped(order) for order in _orders(inverse.new)]
-    first = swapped[0]
-    if first is None:
-        if not any(swapped):
-            return after
-        return after.copy(loop_priority=(*after.loop_priority, inverse.new))
-    legal = [order for order, found in zip(_orders(inverse.new), swapped, strict=True) if not found]
-    text = message(
-        f"iterations that depend on each other change places: {first.point}"
-        if first.is_certain
-        else f"iterations may change places that depend on each other: {first.point}",
-        kernel=before.name,
-        hint=f"nest the new loops otherwise: name them in the order {', '.join(legal[0])}"
-        if legal
-        else "a map that keeps their order has another one",
+    declared, *others = _orders(before, tuple(inverse.values))
+    reordering = Reordering(before, inverse, declared)
+    chains = reordering.needed_order(inverse.new)
+    if chains is None:
+        first = reordering.find_swapped(inverse.new)
+        assert first is not None
+        for order in others:
+            chains = Reordering(before, inverse, order).needed_order(inverse.new)
+            if chains is not None:
+                _warn_of_order(before, first, order)
+                return _nested(after, inverse.new, chains)
+        raise TransformError(
+            message(
+                f"iterations that depend on each other change places: {first.point}",
+                kernel=before.name,
+                hint="a map that keeps their order has another one",
+            )
+        )
+    found = reordering.find_swapped(inverse.new) if not chains else None
+    if found is not None and not found.is_certain:
+        _warn(
+            before,
+            found,
+            f"iterations may change places that depend on each other: {found.point}",
+            "a map that keeps their order has another one",
+        )
+    return _nested(after, inverse.new, chains) if chains else after
+
+
+def _nested(
+    kernel: LoopKernel, new: tuple[str, ...], chains: tuple[tuple[str, ...], ...]
+) -> LoopKernel:
+    """Let *chains* be all that is said of the order of the new loops among themselves."""
+    apart = (
+        tuple(n for n in nest if n not in new or n == name)
+        for nest in kernel.loop_priority
+        for name in ([n for n in new if n in nest] or [""])
     )
-    if first.is_certain:
-        raise TransformError(text)
+    kept = dict.fromkeys(nest for nest in apart if len(nest) > 1)
+    return kernel.copy(loop_priority=(*kept, *chains))
+
+
+def _warn_of_order(kernel: LoopKernel, found: Swapped, order: tuple[str, ...]) -> None:
+    nest = ", ".join(order)
+    _warn(
+        kernel,
+        found,
+        f"the map keeps the order of what depends on each other for loops in the order {nest}, "
+        f"which nothing says they have: {found.point}",
+        f"prioritize_loops(kernel, '{nest}') before",
+    )
+
+
+def _warn(kernel: LoopKernel, found: Swapped, text: str, hint: str) -> None:
     warn(
-        text,
+        message(text, kernel=kernel.name, hint=hint),
         KgenWarning,
-        silencer=f"reordered_access({first.then.array})",
-        silenced=before.silenced_warnings,
+        silencer=f"reordered_access({found.then.array})",
+        silenced=kernel.silenced_warnings,
     )
-    return after
 
 
-def _orders(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the orders in which loops may nest, the given one first; of many loops, just that."""
-    return list(permutations(names)) if len(names) <= 3 else [names]
+def _orders(kernel: LoopKernel, names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the orders that loops may have, the declared one first.
+
+    Where priorities say which is around which, or there are many, that is the only one.
+    """
+    declared = tuple(sorted(names, key=kernel.iname_order.__getitem__))
+    said = any(len(set(chain) & set(names)) > 1 for chain in kernel.loop_priority)
+    return [declared] if said or len(names) > 3 else list(permutations(declared))
