@@ -63,15 +63,24 @@ def _take(rest: list[tuple[int, Expr]], wanted: list[tuple[int, Expr]]) -> bool:
 
 
 def _in_one_division(term: tuple[int, Expr]) -> tuple[int, Expr]:
-    """Write ``x // a // b`` as ``x // (a*b)``."""
+    """Write ``(b*y + x // a) // c``, and ``x // a // c``, as one quotient by ``a*c``."""
     coefficient, atom = term
-    while (
-        isinstance(atom, p.FloorDiv)
-        and isinstance(atom.numerator, p.FloorDiv)
-        and isinstance(atom.denominator, int)
-        and isinstance(atom.numerator.denominator, int)
-        and min(atom.denominator, atom.numerator.denominator) > 0
-    ):
-        inner = atom.numerator
-        atom = p.FloorDiv(inner.numerator, inner.denominator * atom.denominator)
+    while isinstance(atom, p.FloorDiv) and isinstance(atom.denominator, int):
+        numerator = linear_form(atom.numerator)
+        inner = next(
+            (other for factor, other in numerator.terms if _is_quotient(factor, other)), None
+        )
+        if inner is None or atom.denominator <= 0:
+            return coefficient, p.FloorDiv(numerator.to_expr(), atom.denominator)
+        whole = LinearForm()
+        whole.add_form(numerator, inner.denominator)
+        whole.add(inner, -inner.denominator)
+        whole.add_form(linear_form(inner.numerator), 1)
+        atom = p.FloorDiv(whole.to_expr(), inner.denominator * atom.denominator)
     return coefficient, atom
+
+
+def _is_quotient(factor: int, atom: Expr) -> bool:
+    """Tell whether a term is a quotient by a positive number, once."""
+    is_quotient = isinstance(atom, p.FloorDiv) and isinstance(atom.denominator, int)
+    return is_quotient and factor == 1 and atom.denominator > 0
