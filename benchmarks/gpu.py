@@ -19,6 +19,7 @@ import numpy as np
 import pycuda.autoinit  # noqa: F401  (makes the context that everything below uses)
 import pycuda.driver as drv
 from pycuda import gpuarray
+from sectors import in_padded_tiles
 
 import kgen as lp
 
@@ -78,21 +79,7 @@ def transpose(size: int, *, tile: bool = False) -> Case:
     knl = make("{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", "1 <= n <= 40000")
     if tile:
         knl = lp.add_dtypes(lp.assume(knl, "n mod 32 = 0"), {"a": F32})
-        knl = lp.split_iname(knl, "i", 32, outer_tag="g.1")
-        knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
-        knl = lp.add_prefetch(
-            knl,
-            "a",
-            ["j_inner", "i_inner"],
-            ["row", "column"],
-            default_tag=None,
-            fetch_outer_inames="i_outer,j_outer",
-            temporary_address_space=lp.AddressSpace.LOCAL,
-        )
-        knl = lp.tag_inames(knl, {"column": "l.0"})
-        knl = lp.split_iname(knl, "row", 8, outer_tag="unr", inner_tag="l.1")
-        knl = lp.split_iname(knl, "i_inner", 8, outer_tag="unr", inner_tag="l.1")
-        knl = lp.add_padding(knl, "a_fetch", 0, 33 * F32.itemsize)
+        knl = in_padded_tiles(knl)
     else:
         knl = lp.split_iname(knl, "i", 32, outer_tag="g.1", inner_tag="l.1")
         knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
@@ -222,7 +209,7 @@ def main() -> None:
     limit = copy_bandwidth(options.rounds)
     print(f"{drv.Context.get_device().name()}: copy {limit / 1e9:.0f} GB/s")
     figures = {"copy": limit}
-    cases = (
+    cases: tuple[Callable[[], Case], ...] = (
         lambda: axpy(1 << 28),
         lambda: axpy(1 << 28, lanes=4),
         lambda: total(1 << 28),

@@ -66,15 +66,32 @@ def in_tiles(knl: lp.TranslationUnit, rows: int, columns: int) -> lp.Translation
     return lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
 
 
+def in_padded_tiles(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Transpose tiles of 32 x 33 in local memory, four rows for each of 8 x 32 work-items."""
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.1")
+    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(
+        knl,
+        "a",
+        ["j_inner", "i_inner"],
+        ["row", "column"],
+        default_tag=None,
+        fetch_outer_inames="i_outer,j_outer",
+        temporary_address_space=lp.AddressSpace.LOCAL,
+    )
+    knl = lp.tag_inames(knl, {"column": "l.0"})
+    knl = lp.split_iname(knl, "row", 8, outer_tag="unr", inner_tag="l.1")
+    knl = lp.split_iname(knl, "i_inner", 8, outer_tag="unr", inner_tag="l.1")
+    return lp.add_padding(knl, "a_fetch", 0, 33 * 4)
+
+
 def transpose(tile: bool) -> Case:
     """Transpose a matrix, through local memory or not."""
     n = 8192
     name = "transpose_tile" if tile else "transpose"
-    knl = make(name, "{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", "1 <= n <= 40000")
-    knl = in_tiles(knl, 32, 32)
-    if tile:
-        knl = lp.add_prefetch(knl, "a", ["j_inner", "i_inner"], default_tag="l.auto")
-        knl = lp.add_padding(knl, "a_fetch", 0, 33 * 4)
+    sizes = "1 <= n <= 40000" + (" and n mod 32 = 0" if tile else "")
+    knl = make(name, "{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", sizes)
+    knl = in_padded_tiles(knl) if tile else in_tiles(knl, 32, 32)
     return Case(kernel=knl, n=n, shapes={"a": (n, n), "out": (n, n)})
 
 
