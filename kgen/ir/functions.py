@@ -24,6 +24,7 @@ __all__ = [
     "Function",
     "RandomFunction",
     "RegisteredFunction",
+    "SEVERAL",
     "VectorMaker",
     "find_function",
     "known_function_names",
@@ -173,7 +174,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         *(Function(name, 1, _real, _int64) for name in ("llrint", "llround", "lrint", "lround")),
         Function("fma", 3, _real, _first, adapts=True),
         Function("pow", 2, _number, _first, adapts=True),
-        Function("ldexp", 2, _real_and_int, _first, adapts=True),
+        *(Function(name, 2, _real_and_int, _first, adapts=True) for name in ("ldexp", "scalbn")),
         Function("abs", 1, _number, _part, adapts=True),
         Function("real", 1, _as_given, _part, adapts=True),
         Function("imag", 1, _as_given, _part, adapts=True),
@@ -182,6 +183,18 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         Function("bessel_yn", 2, _order_and_double, _last),
         *(Function(name, 1, _double, _first) for name in ("bessel_j0", "bessel_j1")),
         *(Function(name, 1, _double, _first) for name in ("bessel_y0", "bessel_y1")),
+    )
+}
+
+
+#: Functions with several results: ``m, e = frexp(x)``, in the order of C's: its value, then what it
+#: stores.
+SEVERAL: Final[Mapping[str, Function]] = {
+    function.name: function
+    for function in (
+        Function("frexp", 1, _real, lambda operands: (operands[0], INT32)),
+        Function("modf", 1, _real, lambda operands: (operands[0], operands[0])),
+        Function("remquo", 2, _real, lambda operands: (operands[0], INT32)),
     )
 }
 
@@ -268,7 +281,7 @@ def _special(name: str) -> Function | None:
         return VectorMaker.of(name, VECTOR_MAKERS[name])
     if name in GENERATORS:
         return RandomFunction.of(GENERATORS[name])
-    return EXCHANGE if name == EXCHANGE.name else None
+    return EXCHANGE if name == EXCHANGE.name else SEVERAL.get(name)
 
 
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
@@ -281,4 +294,4 @@ def find_function(kernel: LoopKernel, name: str) -> Function | None:
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names that calls in *kernel* may use, for messages."""
-    return (*FUNCTIONS, *VECTOR_MAKERS, *GENERATORS, *kernel.functions)
+    return (*FUNCTIONS, *SEVERAL, *VECTOR_MAKERS, *GENERATORS, *kernel.functions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import cgen
 import pymbolic.primitives as p
@@ -12,11 +12,19 @@ from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC
 from kgen.errors import CodegenError, message, near_names
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import Expr, is_constant, to_text
-from kgen.ir.functions import Function, RandomFunction, RegisteredFunction, VectorMaker
+from kgen.ir.functions import (
+    SEVERAL,
+    Function,
+    RandomFunction,
+    RegisteredFunction,
+    VectorMaker,
+)
 from kgen.ir.promotion import Literal, adapt, common, settle
 from kgen.ir.types import INT32, NumpyType
+from kgen.targets.base import ComplexStyle
 from kgen.targets.cindex import parenthesized
 from kgen.targets.complex import stem
+from kgen.targets.complex_functions import INVERSES, inverse_name, inverse_need
 from kgen.targets.conversions import is_narrow
 from kgen.targets.helpers import HELPERS, helper_name, helper_need
 from kgen.targets.preamble import Need, Rank, SeenFunction
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
     from kgen.targets.cexpr import ExpressionWriter
 
 __all__ = ["CallWriter"]
+
+_WITH_RESULTS: Final = (RandomFunction, RegisteredFunction)
 
 
 class CallWriter:
@@ -85,13 +95,12 @@ class CallWriter:
     ) -> cgen.Generable | None:
         """Write a call of a function with several results, to be stored in *places*.
 
-        The types of these must be those of the results. The first result of a user's function
-        is its value, and it gets pointers to where the others go. ``None`` for what has no
-        such code.
+        The types of these must be those of the results. The first result of a function is its
+        value, and it gets pointers to where the others go. ``None`` for what has no such code.
         """
         name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
         function = self.writer.typer.find(self.writer.kernel, name)
-        if not isinstance(function, RegisteredFunction | RandomFunction):
+        if function is None or not (name in SEVERAL or isinstance(function, _WITH_RESULTS)):
             return None
         dtypes = self._operand_types(function, expr, INT32)
         for (place, dtype), result in zip(places, function.result(dtypes), strict=True):
@@ -108,8 +117,10 @@ class CallWriter:
         if isinstance(function, RandomFunction):
             return RandomWriter(self.writer).draw(function.generator, expr.parameters, names)
         texts = self._converted(expr, dtypes)
-        called = function.registered.specialized(dtypes)
         pointers = [f"&{place}" for place in names[1:]]
+        if not isinstance(function, RegisteredFunction):
+            return cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))
+        called = function.registered.specialized(dtypes)
         return cgen.Assign(names[0], self._registered(called, [*texts, *pointers], dtypes))
 
     def _converted(self, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> list[str]:
@@ -182,6 +193,11 @@ class CallWriter:
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
         """Write a call of a function that is defined in front of the code."""
+        has_inverses = self.target.complex_style is ComplexStyle.FUNCTIONS
+        if has_inverses and dtype.is_complex() and name in INVERSES:
+            self.writer.type_name(dtype)
+            self.writer.preamble.add(inverse_need(self.target, name, dtype))
+            return f"{inverse_name(name, dtype)}({', '.join(texts)})"
         if name not in HELPERS:
             raise self._unknown(name, f"{name}({', '.join(texts)})", dtype)
         self.writer.type_name(dtype)

@@ -38,8 +38,9 @@ class FunctionNames:
 
 _REAL = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1
-    fabs fdim floor fma fmax fmin fmod hypot ilogb ldexp lgamma llrint llround log log10 log1p
-    log2 logb nearbyint nextafter pow remainder rint round sin sinh sqrt tan tanh tgamma trunc
+    fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10
+    log1p log2 logb modf nearbyint nextafter pow remainder remquo rint round scalbn sin sinh sqrt
+    tan tanh tgamma trunc
 """
 _CLASSIFICATION = {name: name for name in ("isfinite", "isinf", "isnan", "isnormal")}
 
@@ -120,6 +121,7 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         "max": "fmax",
         "min": "fmin",
         "nearbyint": "rint",
+        "scalbn": "ldexp",
         "llrint": "(long) rint",
         "lrint": "(long) rint",
         "llround": "(long) round",

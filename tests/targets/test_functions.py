@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import kgen as lp
 from kgen.errors import CodegenError
 from kgen.ir.functions import FUNCTIONS
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.c import CTarget, CWithGNULibcTarget
+from kgen.targets.complex_functions import INVERSES
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import Module
 from kgen.targets.opencl import PyOpenCLTarget
@@ -40,7 +42,7 @@ def types_of(name: str) -> tuple[str, ...]:
 def call_of(name: str) -> str:
     count = FUNCTIONS[name].arg_count or 2
     operands = ["2", "a[i]"] if name in ("bessel_jn", "bessel_yn") else ["a[i]", "b[i]", "a[i]"]
-    if name == "ldexp":
+    if name in ("ldexp", "scalbn"):
         operands = ["a[i]", "3"]
     return f"{name}({', '.join(operands[:count])})"
 
@@ -53,7 +55,7 @@ def modules_of(target: CFamilyTarget) -> Mapping[str, Module]:
             name
             for name in FUNCTIONS
             if dtype in types_of(name)
-            and (dtype not in COMPLEX or name in target.functions.complex)
+            and (dtype not in COMPLEX or name in target.functions.complex or name in INVERSES)
         ]
         lines = [f"{name}_out[i] = {call_of(name)}" for name in names]
         found[dtype] = module_of(
@@ -103,6 +105,7 @@ SPELLED_OTHERWISE: Mapping[str, Callable[..., Any]] = {
     "remainder": each(math.remainder),
     "round": lambda a: np.floor(a + 0.5),
     "rsqrt": lambda a: 1 / np.sqrt(a),
+    "scalbn": lambda a: a * 8,
     "tgamma": each(math.gamma),
 }
 BESSEL_OF_A_HALF = {
@@ -131,7 +134,7 @@ def expected(name: str, dtype: str) -> Any:
         return np.floor(given["a"] + 0.5)
     function = SPELLED_OTHERWISE.get(name) or getattr(np, SAME_IN_NUMPY.get(name, name))
     operands = [given["a"], given["b"], given["a"]][: FUNCTIONS[name].arg_count or 2]
-    return function(operands[0]) if name == "ldexp" else function(*operands)
+    return function(operands[0]) if name in ("ldexp", "scalbn") else function(*operands)
 
 
 def check(name: str, dtype: str, given: np.ndarray[Any, Any]) -> None:
@@ -220,7 +223,65 @@ def test_spelling(expression: str, dtype: str, target: CFamilyTarget, expected: 
 
 
 def test_a_function_that_a_language_lacks_is_an_error() -> None:
-    with pytest.raises(CodegenError, match=r"OpenCL C has no function 'acos' of complex64"):
-        value_of("acos(a[i])", {"a": "complex64"}, PyOpenCLTarget())
     with pytest.raises(CodegenError, match=r"C has no function 'bessel_jn'"):
         value_of("bessel_jn(2, a[i])", {"a": "float64"}, CTarget())
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_inverse_functions_everywhere_and_on_their_cuts(
+    dtype: str, opencl_queue: cl.CommandQueue
+) -> None:
+    draw = np.random.default_rng(0)
+    spread = 10.0 ** draw.integers(-6, 6, 2000)
+    numbers = spread * (draw.normal(size=2000) + 1j * draw.normal(size=2000))
+    zeros = [
+        complex(*parts)
+        for big in (-2.0, -0.5, 0.5, 2.0)
+        for zero in (0.0, -0.0)
+        for parts in ((big, zero), (zero, big))
+    ]
+    near_one = [1 - 1e-5 + 1e-6j, -1 + 1e-5 - 1e-6j, 1e-6 + (1 - 1e-5) * 1j, 1e-6 - 1.00001j]
+    values = np.array([*numbers, *zeros, *near_one]).astype(dtype)
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        [f"of_{name}[i] = {name}(a[i])" for name in INVERSES],
+        [lp.GlobalArg("a", dtype, shape="n"), ...],
+    )
+    _, results = knl(opencl_queue, a=values)
+    tolerance = {"complex64": 1e-4, "complex128": 1e-12}[dtype]
+    for name, found in zip(INVERSES, results, strict=True):
+        right = getattr(np, f"arc{name[1:]}")(values.astype(np.complex128))
+        assert np.max(np.abs(found - right) / np.abs(right)) < tolerance, name
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_functions_with_several_results(
+    dtype: str, opencl_queue: cl.CommandQueue, nvcc: str, tmp_path: Path
+) -> None:
+    args: list[Any] = [lp.GlobalArg("a,b", dtype, shape="n"), ...]
+    text = """
+    m[i], e[i] = frexp(a[i])
+    <> fraction, whole[i] = modf(a[i])  {id=modf}
+    f[i] = fraction  {dep=modf}
+    r[i], <> q = remquo(a[i], b[i])  {id=remquo}
+    bits[i] = q & 7  {dep=remquo}
+    """
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, args)
+    values = np.array([0.3, -7.75, 1e5, 0.0, 2.5], dtype)
+    divisors = np.array([0.11, 2.0, 3.0, 1.0, -1.5], dtype)
+    mantissas, exponents = np.frexp(values)
+    fractions, wholes = np.modf(values)
+    quotients = [round(float(a) / float(b)) for a, b in zip(values, divisors, strict=True)]
+    rests = [math.remainder(float(a), float(b)) for a, b in zip(values, divisors, strict=True)]
+    right = {"m": mantissas, "e": exponents, "f": fractions, "whole": wholes, "r": rests}
+    host = knl.copy(target=lp.ExecutableCTarget())
+    for _, results in (knl(opencl_queue, a=values, b=divisors), host(a=values, b=divisors)):
+        names = [a.name for a in knl.default_entrypoint.args if a.name not in "abn"]
+        found = dict(zip(names, results, strict=True))
+        for name, expected_values in right.items():
+            assert np.allclose(found[name], expected_values, rtol=1e-5), name
+        # C wants no more than the sign and the lowest three bits
+        signed = [abs(q) % 8 * (1 if q >= 0 else -1) for q in quotients]
+        assert np.array_equal(found["bits"], np.array(signed) & 7)
+    module = module_of(text.strip().split("\n"), {"a": dtype, "b": dtype}, target=CudaTarget())
+    compile_cuda(module.device_source, tmp_path, nvcc)
