@@ -115,7 +115,14 @@ class LaunchFeedback:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What became of a kernel on its target; ``str()`` is the report."""
+    """What became of a kernel on its target; ``str()`` is the report.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.CTarget())
+    >>> found = lp.explain(unit, {"a": "float32"})
+    >>> [launch.name for launch in found.launches]
+    ['kgen_kernel']
+    """
 
     kernel_name: str
     target: str

@@ -23,7 +23,14 @@ Scheduler: TypeAlias = Callable[[TranslationUnit], TranslationUnit]
 
 @dataclass(frozen=True, eq=False)
 class DeviceSchedules:
-    """A program and what makes it fast, device by device; made by :func:`per_device`."""
+    """A program and what makes it fast, device by device; made by :func:`per_device`.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> schedules = lp.per_device(unit, {"host": lambda program: lp.split_iname(program, "i", 8)})
+    >>> isinstance(schedules, DeviceSchedules), sorted(schedules["host"]["kgen_kernel"].inames)
+    (True, ['i_inner', 'i_outer'])
+    """
 
     program: TranslationUnit
     table: tuple[tuple[DeviceTest, Scheduler], ...]

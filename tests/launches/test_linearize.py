@@ -97,3 +97,11 @@ def test_barriers_without_an_order_are_refused() -> None:
     knl = lp.make_kernel("{ [i]: 0<=i<12 }", text).default_entrypoint
     with pytest.raises(lp.ScheduleError, match="'one' and 'two' have no order"):
         lp.get_global_barrier_order(knl)
+
+
+def test_the_earlier_name() -> None:
+    knl = three_launches().default_entrypoint
+    assert (
+        lp.get_one_scheduled_kernel(knl).linearization
+        == lp.get_one_linearized_kernel(knl).linearization
+    )

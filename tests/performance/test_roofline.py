@@ -183,3 +183,10 @@ def test_plot(tmp_path: Path) -> None:
     found = roofline(axpy(lp.OpenCLTarget()), {"n": 1 << 20}, DEVICE)
     plot([found, found], tmp_path / "roof.svg")
     assert "a device" in (tmp_path / "roof.svg").read_text()
+
+
+def test_no_operation_of_the_result_changes_it() -> None:
+    found = roofline(axpy(lp.CTarget()), {"n": 100}, DEVICE)
+    assert isinstance(found, lp.Roofline)
+    assert replace(found, measured_s=1.0).flops == found.flops == {"float32": 200}
+    assert found.measured_s is None

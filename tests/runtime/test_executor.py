@@ -55,3 +55,13 @@ def test_programs_remember_what_they_use() -> None:
     assert executors[2] is executors[0]
     assert executors[-2] is executors[1]
     assert executors[-1] is not executors[0]
+
+
+def test_each_target_has_an_executor_that_forgets_what_it_compiled() -> None:
+    executor = make_twice().executor()
+    assert isinstance(executor, lp.ExecutorBase)
+    a = np.arange(3.0)
+    for _ in range(2):
+        _, (out,) = executor(a=a)
+        np.testing.assert_array_equal(out, 2 * a)
+        lp.clear_in_mem_caches()

@@ -287,3 +287,12 @@ def test_fields_that_keys_lack_are_refused() -> None:
         lp.get_op_map(knl).filter_by(mtype=["global"])
     with pytest.raises(KernelError, match="no granularity"):
         Op(np.float32, "add", "thread")
+
+
+def test_functions_of_parameters_become_numbers() -> None:
+    counts = lp.get_op_map(one_loop("out[i] = 2*a[i] + 1", a=np.float32), subgroup_size=32)
+    both = counts + counts
+    assert isinstance(both, lp.ToCountPolynomialMap)
+    numbers = both.eval({"n": 8})
+    assert not isinstance(numbers, lp.ToCountPolynomialMap)
+    assert numbers.sum() == both.eval_and_sum({"n": 8}) == 32

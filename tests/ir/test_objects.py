@@ -1,0 +1,105 @@
+"""What a program consists of, as Python objects."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+
+def reader() -> lp.TranslationUnit:
+    text = ["<> t = a[i] {id=load}", "out[i] = t {id=store}", "... nop {id=last, dep=store:load}"]
+    return lp.make_kernel("{ [i]: 0 <= i < n }", text, [lp.GlobalArg("a", np.float32), ...])
+
+
+def test_arguments_are_arguments_and_temporaries_are_not() -> None:
+    knl = reader()["kgen_kernel"]
+    assert all(isinstance(arg, lp.KernelArgument) for arg in knl.args)
+    assert not isinstance(knl.temporary_variables["t"], lp.KernelArgument)
+
+
+def test_instructions_that_assign_have_an_expression() -> None:
+    insns = reader()["kgen_kernel"].instructions
+    kinds = {insn.id: isinstance(insn, lp.MultiAssignmentBase) for insn in insns}
+    assert kinds == {"load": True, "store": True, "last": False}
+
+
+def test_what_an_instruction_happens_after() -> None:
+    last = reader()["kgen_kernel"].id_to_insn["last"]
+    assert last.happens_after == {"load": lp.HappensAfter(), "store": lp.HappensAfter(None, None)}
+    assert lp.NoOpInstruction("new", depends_on=last.happens_after).depends_on == last.depends_on
+
+
+def test_kinds_of_atomicity() -> None:
+    (update,) = lp.make_kernel("{ [i]: 0 <= i < n }", "a[0] = a[0] + b[i] {atomic}")[
+        "kgen_kernel"
+    ].instructions
+    assert isinstance(update, lp.Assignment)
+    (atomicity,) = update.atomicity
+    assert isinstance(atomicity, lp.OrderedAtomic)
+    assert isinstance(atomicity, lp.VarAtomicity)
+    assert (atomicity.var_name, atomicity.ordering) == ("a", lp.MemoryOrdering.RELAXED)
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.int8, complex, lp.NumpyType(np.dtype(np.bool_))])
+def test_element_types(dtype: object) -> None:
+    found = lp.to_kgen_type(dtype)
+    assert isinstance(found, lp.KgenType)
+    assert found.is_complex() == (dtype is complex)
+    assert found.itemsize == found.numpy_dtype.itemsize
+
+
+def test_a_function_of_kernels_works_on_programs() -> None:
+    @lp.for_each_kernel
+    def renamed(kernel: lp.LoopKernel, old: str, *, new: str) -> lp.LoopKernel:
+        """Rename a loop."""
+        return lp.rename_iname(kernel, old, new)
+
+    double = lp.make_function("{ [i]: 0 <= i < 4 }", "y[i] = 2*x[i]", name="double")
+    caller = lp.make_kernel("{ [i, k]: 0 <= i, k < 4 }", "[i]: b[i] = double([k]: a[k])")
+    program = lp.merge([caller, double])
+    found = renamed(program, "i", new="r")
+    assert isinstance(found, lp.TranslationUnit)
+    assert ["r" in knl.inames and "i" not in knl.inames for knl in found.kernels()] == [True, True]
+    assert isinstance(renamed(program["double"], "i", new="r"), lp.LoopKernel)
+    assert renamed.__doc__ == "Rename a loop."
+
+
+def test_kernels_and_functions_are_what_can_be_called() -> None:
+    unit = lp.register_callable(
+        reader(), "root", lp.CallMangleInfo("sqrt", (np.dtype("f8"),), (np.dtype("f8"),))
+    )
+    assert all(isinstance(c, lp.InKernelCallable) for c in unit.callables_table.values())
+    assert isinstance(unit.callables_table["kgen_kernel"], lp.CallableKernel)
+    assert isinstance(unit["kgen_kernel"].functions["root"], lp.InKernelCallable)
+
+
+def test_the_dependency_graph_in_dot() -> None:
+    lines = lp.get_dot_dependency_graph(reader(), use_insn_id=True).splitlines()
+    assert "  load -> store;" in lines
+    assert "  store -> last;" in lines
+    assert '    label="i";' in lines
+    labels = lp.get_dot_dependency_graph(reader()).splitlines()
+    assert any('store [label="out[i] = t  {id=store}"' in line for line in labels)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("diagnostic", "match", "options", "symbolic", "types", "translation_unit", "target"),
+        *("kernel.data", "kernel.instruction", "kernel.array", "library.reduction"),
+    ],
+)
+def test_documented_modules_have_the_objects_of_the_package(name: str) -> None:
+    module = importlib.import_module(f"kgen.{name}")
+    shared = [name for name in module.__all__ if name in lp.__all__]
+    assert all(getattr(module, name) is getattr(lp, name) for name in shared)
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_errors_by_the_names_of_the_reference() -> None:
+    assert lp.LoopyIndexError is lp.KgenIndexError
+    assert issubclass(lp.UnscheduledInstructionError, lp.ScheduleError)
