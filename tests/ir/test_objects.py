@@ -30,7 +30,8 @@ def test_instructions_that_assign_have_an_expression() -> None:
 def test_what_an_instruction_happens_after() -> None:
     last = reader()["kgen_kernel"].id_to_insn["last"]
     assert last.happens_after == {"load": lp.HappensAfter(), "store": lp.HappensAfter(None, None)}
-    assert lp.NoOpInstruction("new", depends_on=last.happens_after).depends_on == last.depends_on
+    other = lp.NoOpInstruction("other").copy(depends_on=last.happens_after)
+    assert other.depends_on == last.depends_on
 
 
 def test_kinds_of_atomicity() -> None:
