@@ -214,6 +214,9 @@ from kgen.transforms.affine import (
     affine_map_inames,
     map_domain,
 )
+from kgen.transforms.arg_descriptors import (
+    infer_arg_descr,
+)
 from kgen.transforms.arithmetic import (
     collect_common_factors_on_increment,
     fold_constants,
@@ -502,6 +505,7 @@ __all__ = [
     "get_subkernels",
     "get_synchronization_map",
     "has_schedulable_iname_nesting",
+    "infer_arg_descr",
     "infer_unknown_types",
     "inline_callable_kernel",
     "join_inames",

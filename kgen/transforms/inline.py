@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pymbolic.primitives as p
@@ -31,11 +32,13 @@ from kgen.transforms.rules import expand_subst
 from kgen.transforms.select import check_well_formed, taken_names
 
 __all__ = [
+    "Passed",
     "called_kernels",
     "calls_of",
     "inline_callable_kernel",
     "inline_calls",
     "order_of_calls",
+    "passed_by",
     "without_calls",
 ]
 
@@ -159,6 +162,23 @@ def without_calls(unit: TranslationUnit, name: str) -> LoopKernel:
         callees = {other: done[other] for other in called_kernels(unit, inner)}
         done[called] = inline_calls(inner, callees) if callees else inner
     return done[name]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a call passes: the *values* of scalars, and the *places* of arrays."""
+
+    values: Mapping[str, Expr]
+    places: Mapping[str, Expr]
+
+
+def passed_by(kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> Passed:
+    """Return what a call passes, by the names of the arguments of the kernel that it calls.
+
+    Raises :class:`TransformError` where they do not fit.
+    """
+    inlining = _Inlining(kernel, insn, callee)
+    return Passed(inlining.values, inlining.places)
 
 
 class _Inlining:
