@@ -131,7 +131,8 @@ def _from_examples() -> dict[str, Any]:
     found = {}
     for path in sorted((ROOT / "examples").glob("*.py")):
         for name, unit in runpy.run_path(str(path))["kernels"]().items():
-            found[f"{path.stem}_{name}"] = unit
+            if not unit.default_entrypoint.preambles:  # which are code of one language
+                found[f"{path.stem}_{name}"] = unit
     return found
 
 
