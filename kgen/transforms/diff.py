@@ -53,7 +53,8 @@ def diff_kernel(
     one that does not depend on *by*. An output that goes on from what it was (``z[i] = z[i] +
     ...``) needs the derivative of that as the first value of its derivative. Where something
     is not smooth (``abs``, ``max``, conditions), the derivative is that of the branch that is
-    taken.
+    taken. A derivative has the type of its output, if that is known already, else the type of
+    what it is computed from: numbers only, for linear functions.
 
     Raises :class:`TransformError` for what is no function of *by* that has a derivative:
     C code, calls with several results, functions without a rule, products over loops.
