@@ -48,6 +48,7 @@ __all__ = [
     "replace_dims",
     "set_params",
     "solve",
+    "tied_groups",
 ]
 
 _SET = isl.dim_type.set
@@ -264,10 +265,10 @@ def fix_params(domain: BasicSet, values: Mapping[str, int]) -> tuple[BasicSet, .
     fixed = fix_dims(domain, values)
     if not fixed.is_empty():
         return (fixed,)
-    return tuple(fix_dims(keep_dims(domain, group), values) for group in _tied_groups(domain))
+    return tuple(fix_dims(keep_dims(domain, group), values) for group in tied_groups(domain))
 
 
-def _tied_groups(domain: BasicSet) -> list[tuple[str, ...]]:
+def tied_groups(domain: BasicSet) -> list[tuple[str, ...]]:
     """Return the dimensions in groups that constraints tie together."""
     names = dim_names(domain)
     lifted = domain.lift().flatten() if domain.dim(_DIV) else domain

@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.interop.ast import PymbolicToASTMapper
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder
 
 __all__ = [
     "PREFIX",
@@ -216,6 +216,20 @@ class _ToPython(PymbolicToASTMapper):
 
     def map_logical_not(self, expr: p.LogicalNot, *args: Any) -> ast.expr:
         return negate(self.rec(expr.child))
+
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> ast.expr:
+        return self._truncated(expr, ast.FloorDiv())
+
+    def map_trunc_remainder(self, expr: TruncRemainder, *args: Any) -> ast.expr:
+        return self._truncated(expr, ast.Mod())
+
+    def _truncated(self, expr: TruncQuotient | TruncRemainder, operator: ast.operator) -> ast.expr:
+        """Write C's division by a positive number: that of what is not negative, and the sign."""
+        above, below = self.rec(expr.numerator), self.rec(expr.denominator)
+        positive = ast.BinOp(above, operator, below)
+        opposite = ast.BinOp(ast.UnaryOp(ast.USub(), above), operator, below)
+        negative = ast.UnaryOp(ast.USub(), opposite)
+        return ast.IfExp(compare(above, ">=", const(0)), positive, negative)
 
 
 _TO_PYTHON = _ToPython()

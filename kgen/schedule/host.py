@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.analysis.domains import tied_groups
 from kgen.analysis.range import PARAM_LIMIT, Ranges
 from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
@@ -171,15 +172,47 @@ class _DomainSplitter:
             if name not in self.host:
                 groups.setdefault(self._context(name, around), []).append(name)
         shared = groups.pop((), [])
-        base = keep_dims(domain, shared) if shared else None
-        if base is not None:
-            yield base
-        for context, names in groups.items():
-            part = keep_dims(domain, {*names, *context, *shared})
+        pieces = list(self._pieces(groups, shared))
+        while loose := [name for piece in pieces for name in self._loose(piece, shared)]:
+            shared += loose
+            groups = {at: [n for n in names if n not in loose] for at, names in groups.items()}
+            pieces = list(self._pieces(groups, shared))
+        base = keep_dims(domain, shared)
+        for tied in tied_groups(base) if shared else ():
+            yield keep_dims(domain, tied)  # whether one is empty is no concern of the others
+        for context, piece in pieces:
+            outer = frozenset(dim_names(piece)).intersection(shared)
             known = _inside(self.kernel, context)
-            if base is not None:
-                known = known.intersect(to_named(base).params())
-            yield _with_params(part, frozenset(dim_names(part)).difference(names), known)
+            if outer:
+                known = known.intersect(to_named(keep_dims(domain, outer)).params())
+            yield _with_params(piece, outer, known)
+
+    def _pieces(
+        self, groups: Mapping[tuple[str, ...], Sequence[str]], shared: Sequence[str]
+    ) -> Iterator[tuple[tuple[str, ...], BasicSet]]:
+        """Give host loops and the domains of what is inside of them only, each with what ties it.
+
+        Those are *shared* loops, which others have too; the host's variables are parameters.
+        """
+        for context, names in groups.items():
+            whole = keep_dims(self.domain, {*names, *context, *shared})
+            inside = _as_params(whole, frozenset(context))
+            for tied in tied_groups(inside):
+                if not set(tied).isdisjoint(names):
+                    yield context, keep_dims(inside, tied)
+
+    def _loose(
+        self, piece: tuple[tuple[str, ...], BasicSet], shared: Sequence[str]
+    ) -> Iterator[str]:
+        """Give the loops of a domain that instructions have without shared ones in it."""
+        names = dim_names(piece[1])
+        outer = frozenset(names).intersection(shared)
+        for name in names:
+            if name not in outer and any(
+                name in insn.within_inames and not outer <= insn.within_inames
+                for insn in self.kernel.instructions
+            ):
+                yield name
 
     def _context(self, iname: str, around: frozenset[str]) -> tuple[str, ...]:
         """Return the host loops around all that is inside of *iname*, if they are the same."""
@@ -212,13 +245,18 @@ def _value_type(kernel: LoopKernel, iname: str) -> NumpyType:
     return INT32 if is_small else INT64
 
 
-def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicSet:
-    """Move set dimensions to the parameters, and drop what is *known* of these."""
+def _as_params(domain: BasicSet, inames: frozenset[str]) -> BasicSet:
     for name in dim_names(domain):
         if name in inames:
             at = dim_names(domain).index(name)
             end = len(param_names(domain))
             domain = domain.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, 1)
+    return domain
+
+
+def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicSet:
+    """Move set dimensions to the parameters, and drop what is *known* of these."""
+    domain = _as_params(domain, inames)
     hull = known.params().simple_hull()
     if not hull.is_empty():
         anything = isl.BasicSet.universe(domain.get_space()).align_params(hull.get_space())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import islpy as isl
 import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.analysis.domains import fix_dims
 
 F = np.float64
 Array = np.ndarray[Any, Any]
@@ -170,3 +173,80 @@ def test_loops_inside_of_the_loop_only_have_its_bounds() -> None:
     code = lp.generate_code_v2(make().copy(target=lp.CTarget())).device_code()
     assert "for (int i = t; i < n; ++i)\n    v[i] += t;" in code
     assert "for (int j = s; j < n; ++j)" in code
+
+
+# -- random domains ------------------------------------------------------------------------------
+
+CONDITIONS = [
+    *("i >= t", "i <= t + 3", "i + t < n", "(i + t) mod 2 = 0", "j <= i", "j >= t", "2*i >= t"),
+    *("j + t <= n", "i <= 2*t", "t <= 4", "j >= 1", "3*j <= i + t", "i >= 1", "t >= 1"),
+    "t mod 2 = 0",
+]
+
+RANDOM = """
+    v[i] = v[i] + 1                 {id=before, dep=*, inames=i}
+    ... gbarrier                    {id=g, dep=before}
+    for t
+        ... gbarrier                {id=g1, inames=t, dep=g}
+        w[i] = v[i] + t             {id=one, dep=*g1, inames=t:i}
+        ... gbarrier                {id=g2, inames=t, dep=one}
+        v[j] = v[j] + w[j] + 2*t    {id=two, dep=*g2, inames=t:j}
+        ... gbarrier                {id=g3, inames=t, dep=two}
+    end
+    ... gbarrier                    {id=g4, dep=g3}
+    v[LAST] = 2*v[LAST] + m         {id=after, dep=*g4, inames=LAST}
+    """
+
+
+def points(knl: lp.LoopKernel, names: tuple[str, ...], sizes: dict[str, int]) -> list[Any]:
+    """Return the values that loops take together."""
+    domain = fix_dims(knl.domain_of(names), sizes)
+    found: list[Any] = []
+    domain.foreach_point(
+        lambda point: found.append(
+            {
+                name: point.get_coordinate_val(isl.dim_type.set, k).to_python()
+                for k, name in enumerate(names)
+            }
+        )
+    )
+    return sorted(found, key=lambda point: tuple(point.values()))
+
+
+def random_expected(knl: lp.LoopKernel, v: Array, last: str, sizes: dict[str, int]) -> Array:
+    """Run the kernel by its domains."""
+    v, w = v.copy(), np.zeros_like(v)
+    for at in points(knl, ("i",), sizes):
+        v[at["i"]] += 1
+    for outer in points(knl, ("t",), sizes):
+        t = outer["t"]
+        for at in points(knl, ("t", "i"), sizes):
+            if at["t"] == t:
+                w[at["i"]] = v[at["i"]] + t
+        for at in points(knl, ("t", "j"), sizes):
+            if at["t"] == t:
+                v[at["j"]] += w[at["j"]] + 2 * t
+    for at in points(knl, (last,), sizes):
+        v[at[last]] = 2 * v[at[last]] + sizes["m"]
+    return v
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_domains(seed: int, opencl_queue: Any) -> None:
+    rng = random.Random(seed)
+    chosen = rng.sample(CONDITIONS, seed % 5)
+    domain = " and ".join(["0 <= t < m and 0 <= i, j < n", *chosen])
+    last = rng.choice("ij")
+    knl = lp.make_kernel(
+        f"{{ [t, i, j]: {domain} }}",
+        RANDOM.replace("LAST", last),
+        [lp.GlobalArg("v,w", F, shape="n"), lp.ValueArg("n, m", np.int32)],
+        assumptions="n >= 1",
+        target=lp.PyOpenCLTarget() if seed % 4 == 0 else lp.ExecutableCTarget(),
+    )
+    tagged = lp.tag_inames(knl, rng.choice(["i:g.0, j:g.0", "i:g.1, j:g.0"]))
+    for n, m in ((7, 0), (7, 1), (7, 3), (5, 6), (8, 8)):
+        v = np.arange(1.0, n + 1)
+        wanted = random_expected(knl.default_entrypoint, v, last, {"n": n, "m": m})
+        tagged(*([opencl_queue] if seed % 4 == 0 else []), v=v, w=np.zeros(n), n=n, m=m)
+        np.testing.assert_array_equal(v, wanted, err_msg=f"{domain}, n={n}, m={m}")

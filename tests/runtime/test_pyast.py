@@ -11,7 +11,18 @@ import pytest
 from pymbolic import parse
 from pymbolic.mapper.evaluator import evaluate
 
-from kgen.runtime.pyast import assign, const, define, from_expr, name, return_, to_function, to_text
+from kgen.ir.expr import TruncQuotient, TruncRemainder
+from kgen.runtime.pyast import (
+    assign,
+    const,
+    define,
+    from_expr,
+    name,
+    return_,
+    to_function,
+    to_text,
+    tuple_,
+)
 
 N, M = p.Variable("n"), p.Variable("m")
 
@@ -39,6 +50,13 @@ def test_expressions_mean_the_same(expr: Any) -> None:
     for n in range(-3, 20, 4):
         for m in range(-2, 6):
             assert function(n, m) == evaluate(expr, {"n": n, "m": m})
+
+
+def test_division_towards_zero() -> None:
+    both = (from_expr(TruncQuotient(N, 3)), from_expr(TruncRemainder(N, 3)))
+    function = to_function(define("f", ["n"], [], ("more", "unknown"), [return_(tuple_(both))]), {})
+    found = [function(n) for n in range(-4, 5)]
+    assert found == [(int(n / 3), n - 3 * int(n / 3)) for n in range(-4, 5)]
 
 
 def test_arguments_may_have_names_of_builtins() -> None:
