@@ -12,7 +12,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place, collect_accesses, subscript_names
-from kgen.errors import ExpressionToAffineConversionError
+from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingError
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import PwAff, Set, isl_int, param_names, sample_point
 from kgen.ir.expr import Expr, variable_names
@@ -38,8 +38,14 @@ class Values:
 
     @cached_property
     def highest(self) -> PwAff:
-        """The largest value as a function of the parameters."""
-        return self.values.dim_max(0)
+        """The largest value as a function of the parameters.
+
+        Raises :class:`StaticValueFindingError` where there is none.
+        """
+        try:
+            return self.values.dim_max(0)
+        except isl.Error:
+            raise StaticValueFindingError(f"there is no largest value in '{self.values}'") from None
 
     @cached_property
     def least(self) -> float:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place
-from kgen.analysis.bounds import refuse_negative, refuse_wrong_rank
+from kgen.analysis.bounds import refuse_endless, refuse_negative, refuse_wrong_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError, message
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
@@ -156,7 +156,11 @@ def _extent_unguarded(
 
 
 def _find_extent(kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span, ...]) -> Expr:
-    end = _end_of(extremes(spans))
+    try:
+        end = _end_of(extremes(spans))
+    except StaticValueFindingError as err:
+        refuse_endless(kernel)
+        raise _unbounded(array, axis, spans, err) from None
     if end is None:
         return 0
     if isinstance(array, TemporaryVariable):
@@ -184,17 +188,23 @@ def _static_extent(
     try:
         extent = aff_to_expr(static_value(end, kernel.assumptions, largest=True, what=what))
     except StaticValueFindingError as err:
-        mentions = ", ".join(dict.fromkeys(f"'{span.highest}'" for span in spans[:6]))
-        raise StaticValueFindingError(
-            f"While trying to find shape axis {axis} of {_kind(array)} '{array.name}', "
-            f"the following exception occurred:\n{err}\n  used as: {mentions}"
-        ) from None
+        raise _unbounded(array, axis, spans, err) from None
     data = [name for name in variable_names(extent) if name not in kernel.arg_dict]
     for name in data:
         if name in kernel.temporary_variables or name in kernel.inames:
             why = f"the loops around its uses depend on '{name}', which is computed"
             raise _unknown(kernel, array, why, axis)
     return extent
+
+
+def _unbounded(
+    array: Array, axis: int, spans: tuple[Span, ...], err: StaticValueFindingError
+) -> StaticValueFindingError:
+    mentions = ", ".join(dict.fromkeys(f"'{span.highest}'" for span in spans[:6]))
+    return StaticValueFindingError(
+        f"While trying to find shape axis {axis} of {_kind(array)} '{array.name}', "
+        f"the following exception occurred:\n{err}\n  used as: {mentions}"
+    )
 
 
 def _kind(array: ArrayBase) -> str:

@@ -222,13 +222,35 @@ def _simplified(value: PwAff, assumptions: Set) -> list[tuple[Set, isl.Aff]]:
 
 
 def dim_max(domain: Set, name: str) -> PwAff:
-    """Return the largest value of dimension *name* as a function of the parameters."""
-    return _only_dim(domain, name).dim_max(0)
+    """Return the largest value of dimension *name* as a function of the parameters.
+
+    Raises :class:`StaticValueFindingError` where there is none.
+    """
+    try:
+        return _only_dim(domain, name).dim_max(0)
+    except isl.Error:
+        raise _endless(domain, name, "last") from None
 
 
 def dim_min(domain: Set, name: str) -> PwAff:
-    """Return the smallest value of dimension *name* as a function of the parameters."""
-    return _only_dim(domain, name).dim_min(0)
+    """Return the smallest value of dimension *name* as a function of the parameters.
+
+    Raises :class:`StaticValueFindingError` where there is none.
+    """
+    try:
+        return _only_dim(domain, name).dim_min(0)
+    except isl.Error:
+        raise _endless(domain, name, "first") from None
+
+
+def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
+    return StaticValueFindingError(
+        message(
+            f"iname '{name}' has no {which} value",
+            because=f"its domain is {domain}",
+            hint="bound it on both sides: 0 <= i < n",
+        )
+    )
 
 
 def _only_dim(domain: Set, name: str) -> Set:

@@ -16,6 +16,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.parse import parse
 from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
+from kgen.transforms.split import chunk_iname
 
 
 def kernel(domain: str, instructions: Any, data: Any = None, **options: Any) -> LoopKernel:
@@ -107,6 +108,18 @@ def test_the_tutorials_example_has_no_single_size() -> None:
         "a static maximum was not found for PwAff '[n] -> { [(1)] : n <= 1; [(n)] : n >= 2 }'\n"
     )
     assert shape(kernel("{ [i]: 0<=i<n }", text, assumptions="n>=1"), "out") == "(n)"
+
+
+@pytest.mark.parametrize("text", ["out[i] = 1", "<> t[i] = 1", "out[i, 2*i] = 1"])
+def test_an_endless_loop_is_named(text: str) -> None:
+    with pytest.raises(KgenError, match="iname 'i' has no last value"):
+        kernel("{ [i]: 0 <= i }", text)
+
+
+def test_an_endless_loop_has_no_chunks() -> None:
+    endless = make_kernel("{ [i]: 0 <= i }", "out[0] = 1.0 {inames=i}")
+    with pytest.raises(StaticValueFindingError, match="iname 'i' has no last value"):
+        chunk_iname(endless, "i", 3)
 
 
 def test_two_sizes_without_a_larger_one() -> None:
