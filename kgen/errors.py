@@ -200,6 +200,12 @@ class MissingBarrierError(ScheduleError):
     kgen.errors.MissingBarrierError: kgen_kernel: Dependency 'read depends on write' (for...
     """
 
+    def __init__(self, text: str, *, pair: tuple[str, str] = ("", ""), loop: str = "") -> None:
+        """*pair*: what a barrier has to keep apart, *loop*: in iterations of which, if it is."""
+        super().__init__(text)
+        self.pair = pair
+        self.loop = loop
+
 
 class MissingDefinitionError(ScheduleError):
     """A variable that is read where no value can have reached it.

@@ -27,7 +27,8 @@ class Options:
     * ``guard_accesses``: look at subscripts that cannot be proved while the kernel runs; a call
       with a stray one raises ``KgenIndexError``
     * ``insert_gbarriers``: put in missing global barriers instead of refusing
-    * ``allow_fp_reordering``: transformations may reorder floating-point sums
+    * ``disable_global_barriers``, ``allow_fp_reordering``: for programs that pass them. A
+      ``... gbarrier`` always ends a launch, and sums are reordered by transformations alone
     * ``restrict``: promise the compiler that array arguments do not overlap
     * ``allow_terminal_colors``: colour printed kernels
 

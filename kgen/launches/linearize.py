@@ -19,11 +19,10 @@ from kgen.ir.linearization import (
     ScheduleItem,
 )
 from kgen.ir.unit import TranslationUnit
-from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Barrier as BarrierNode
 from kgen.schedule.tree import Bind, HostLoop, Loop, Node, Run, Sequence, Step
 from kgen.targets.base import Target
-from kgen.targets.generate import prepare
+from kgen.targets.generate import prepare, schedule_prepared
 
 __all__ = [
     "find_most_recent_global_barrier",
@@ -79,7 +78,7 @@ def get_one_linearized_kernel(
     ---...
     """
     kernel = prepare(kernel)
-    schedule = schedule_kernel(kernel, sequential_axes=not has_hardware_axes(kernel))
+    kernel, schedule = schedule_prepared(kernel, has_axes=has_hardware_axes(kernel))
     return kernel.copy(linearization=tuple(_items(schedule.steps)))
 
 

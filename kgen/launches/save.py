@@ -30,9 +30,8 @@ from kgen.schedule.liveness import (
     element_name,
     launch_axes,
 )
-from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Schedule, insn_ids
-from kgen.targets.generate import prepare
+from kgen.targets.generate import prepare, schedule_prepared
 from kgen.transforms.privatize import subscript
 from kgen.transforms.select import transform
 
@@ -84,7 +83,7 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
     """
     prepared = prepare(kernel)
     sequential = not has_hardware_axes(prepared)
-    schedule = schedule_kernel(prepared, sequential_axes=sequential)
+    prepared, schedule = schedule_prepared(prepared, has_axes=not sequential)
     if len(schedule.launches) < 2:
         return kernel
     saver = _Saver(prepared, schedule, sequential)

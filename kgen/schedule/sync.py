@@ -154,7 +154,9 @@ class _Inserter:
                 "barrier (add a 'no_sync_with' instruction option to state that no "
                 "synchronization is needed)\n"
                 f"  at: {conflict.point}\n"
-                f"  hint: put '... gbarrier {{dep={first.insn_id}}}' before '{second.insn_id}'"
+                f"  hint: put '... gbarrier {{dep={first.insn_id}}}' before '{second.insn_id}'",
+                pair=(first.insn_id, second.insn_id),
+                loop=loop or "",
             )
         memory = self._memory(first.array)
         reason = f"for {first.array} ({second.insn_id} depends on {first.insn_id})"

@@ -17,9 +17,10 @@ from kgen.ast.build import build_code
 from kgen.ast.host import build_host
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError, MissingBarrierError, message
 from kgen.ir.declare import refuse_undeclared_sizes
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.definition import refuse_reads_before_writes
 from kgen.schedule.host import on_device
@@ -37,6 +38,7 @@ from kgen.transforms.privatize import privatize_for_ilp
 from kgen.transforms.reduction import realize_reduction
 from kgen.transforms.rules import expand_subst
 from kgen.transforms.strides import name_open_strides
+from kgen.transforms.sync import add_barrier
 
 #: Called with the name of a stage and its product, as text.
 Observer: TypeAlias = Callable[[str, str], None]
@@ -103,6 +105,27 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     return prepare(unit)
 
 
+def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel, Schedule]:
+    """Schedule a prepared kernel, with missing global barriers put in where options say so."""
+    seen: set[tuple[tuple[str, str], str]] = set()
+    while True:
+        try:
+            return kernel, schedule_kernel(kernel, sequential_axes=not has_axes)
+        except MissingBarrierError as err:
+            key = (err.pair, err.loop)
+            if not kernel.options.insert_gbarriers or not all(err.pair) or key in seen:
+                raise
+            seen.add(key)
+            first, second = (kernel.id_to_insn[name] for name in err.pair)
+            shared = first.within_inames & second.within_inames
+            kernel = add_barrier(
+                kernel,
+                f"id:{first.id}",
+                "" if err.loop else f"id:{second.id}",
+                within_inames=[n for n in shared if not kernel.has_tag(n, ConcurrentTag)],
+            )
+
+
 def lower(
     kernel: LoopKernel,
     dtypes: Mapping[str, Any] | None = None,
@@ -114,7 +137,7 @@ def lower(
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = _prepare(kernel, dtypes, observe)
     refuse_unordered(kernel)
-    schedule = schedule_kernel(kernel, sequential_axes=not target.has_hardware_axes)
+    kernel, schedule = schedule_prepared(kernel, has_axes=target.has_hardware_axes)
     if observe is not None:
         observe("schedule", str(schedule))
     host = build_host(kernel, schedule)

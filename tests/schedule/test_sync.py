@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -266,3 +268,29 @@ def test_a_product_of_loop_variables_is_not_taken_for_a_conflict() -> None:
     )
     knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
     assert "barrier" not in lp.generate_code_v2(knl).device_code()
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_missing_global_barriers_are_put_in_where_options_say_so(
+    opencl_queue: Any, steps: int
+) -> None:
+    text = """
+        for t
+            v[i] = u[(i + 1) % 64] {id=there}
+            u[j] = 2*v[(j + 1) % 64] {id=back, dep=there}
+        end
+        """
+    knl = lp.make_kernel(
+        "{ [t, i, j]: 0 <= t < nt and 0 <= i, j < 64 }",
+        text,
+        [lp.GlobalArg("u, v", np.float64, shape=64), "..."],
+        seq_dependencies=True,
+    )
+    for iname in "ij":
+        knl = lp.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
+    with pytest.raises(lp.MissingBarrierError):
+        lp.generate_code_v2(lp.add_dtypes(knl, {"nt": np.int32}))
+    knl = lp.set_options(knl, insert_gbarriers=True)
+    u = np.arange(64.0)
+    knl(opencl_queue, u=u, v=np.zeros(64), nt=steps)
+    np.testing.assert_array_equal(u, np.roll(np.arange(64.0), -2 * steps) * 2**steps)
