@@ -339,11 +339,7 @@ class FDMapper(IdentityMapper[[]]):
     def map_laplacian(self, expr: Laplacian) -> Any:
         var = expr.child
         return (
-            -4 * var[ii, jj]
-            + var[ii + 1, jj]
-            + var[ii - 1, jj]
-            + var[ii, jj + 1]
-            + var[ii, jj - 1]
+            -4 * var[ii, jj] + var[ii + 1, jj] + var[ii - 1, jj] + var[ii, jj + 1] + var[ii, jj - 1]
         )
 
 
@@ -375,7 +371,25 @@ def in_blocks(knl: TUnit) -> TUnit:
     return lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
 
 
-@pytest.mark.parametrize("transform", [sequential, on_groups, in_blocks])
+def fetched(knl: TUnit) -> TUnit:
+    return lp.add_prefetch(in_blocks(knl), "u", ["i_inner", "j_inner"], fetch_bounding_box=True)
+
+
+def test_pde_kernel_on_the_host() -> None:
+    u = np.random.default_rng(0).random((102, 102), np.float32)
+    plain = make_pde_kernel().copy(target=lp.ExecutableCTarget())
+    knl = lp.split_iname(lp.split_iname(plain, "i", 16), "j", 16)
+    knl = lp.add_prefetch(
+        knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True, default_tag=None
+    )
+    knl = lp.prioritize_loops(knl, "i_outer,j_outer,i_inner,j_inner")
+    assert "u_fetch[324]" in lp.generate_code_v2(lp.add_dtypes(knl, {"u": u.dtype})).device_code()
+    _, (expected,) = plain(u=u, n=100)
+    _, (result,) = knl(u=u, n=100)
+    np.testing.assert_array_equal(result[1:, 1:], expected[1:, 1:])
+
+
+@pytest.mark.parametrize("transform", [sequential, on_groups, in_blocks, fetched])
 def test_pde_kernel(transform: Any, opencl_queue: Any, capsys: pytest.CaptureFixture[str]) -> None:
     clrandom = pytest.importorskip("pyopencl.clrandom")
     n = 100
@@ -386,6 +400,4 @@ def test_pde_kernel(transform: Any, opencl_queue: Any, capsys: pytest.CaptureFix
     v = u.get()
     inner = v[1:-1, 1:-1]
     around = v[2:, 1:-1] + v[:-2, 1:-1] + v[1:-1, 2:] + v[1:-1, :-2]
-    np.testing.assert_allclose(
-        result.get()[1:, 1:], inner**2 - 1 - 4 * inner + around, atol=1e-5
-    )
+    np.testing.assert_allclose(result.get()[1:, 1:], inner**2 - 1 - 4 * inner + around, atol=1e-5)

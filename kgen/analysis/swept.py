@@ -35,6 +35,9 @@ __all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint"]
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
 
+#: what isl may do for a convex hull: about a fifth of a second
+_HULL_OPERATIONS = 300_000
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -49,7 +52,7 @@ class Box:
     """The elements to store, counted from the least one along each axis.
 
     ``domain`` has those axes as dimensions that are longer than 1, from 0 to less than their
-    extents; ``conditions`` say when there is anything to store, where no axis is left.
+    extents; ``conditions``, on these and on the loops around, hold for what is to be stored.
     """
 
     lower: tuple[Expr, ...]
@@ -122,17 +125,17 @@ def box_of(
 ) -> Box:
     """Return the storage that holds a footprint, and which elements to fill in.
 
-    These are the footprint itself, where it is a box or that of one access, or all of its
-    bounding box with *whole_box*. Raises :class:`StaticValueFindingError` for a box without
-    a constant size, and :class:`TransformError`, with an element of the box that is not
-    touched, where the footprint has no such form.
+    These are the footprint itself, where it is a box or that of one access; what conditions
+    leave of its bounding box, where it is convex; or all of that box with *whole_box*. Raises
+    :class:`StaticValueFindingError` for a box without a constant size, and
+    :class:`TransformError`, with an element that is not touched, where there is a hole.
     """
     around = kernel.domain_of(tuple(sorted(outer)))
     context = to_named(around).params().intersect(kernel.assumptions)
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
         raise TransformError(message(f"{what} touch nothing", kernel=kernel.name))
-    elements = _as_loops(kernel, footprint, whole_box=whole_box, what=what)
+    elements, touched = _as_loops(kernel, footprint, whole_box=whole_box, what=what)
     stored = isl.Set.from_basic_set(elements)
     lower: list[Expr] = []
     extents: list[int] = []
@@ -141,16 +144,18 @@ def box_of(
         lower.append(least)
         extents.append(extent)
     moves = dict(zip(dim_names(footprint), lower, strict=True))
-    elements = _from_zero(elements, moves)
+    elements, touched = _from_zero(elements, moves), _from_zero(touched, moves)
     for k in reversed(range(len(extents))):
         if extents[k] == 1:
-            elements = elements.project_out(_SET, k, 1)
+            elements, touched = (each.project_out(_SET, k, 1) for each in (elements, touched))
     kept = elements.dim(_SET)
     within = isl.Set.from_basic_set(elements).gist_params(context).coalesce()
     if not kept:
         return Box(tuple(lower), tuple(extents), None, conditions_of(within.params()))
     (piece,) = within.get_basic_sets()
-    return Box(tuple(lower), tuple(extents), _without_unused_params(piece), ())
+    known = isl.Set.from_basic_set(elements).intersect_params(context)
+    conditions = conditions_of(isl.Set.from_basic_set(touched).gist(known))
+    return Box(tuple(lower), tuple(extents), _without_unused_params(piece), conditions)
 
 
 def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | None:
@@ -199,33 +204,52 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
     return "; or ".join(ways)
 
 
-def _as_loops(kernel: LoopKernel, footprint: Set, *, whole_box: bool, what: str) -> BasicSet:
-    """Return a footprint, or its bounding box, as one set of affine bounds.
+def _as_loops(
+    kernel: LoopKernel, footprint: Set, *, whole_box: bool, what: str
+) -> tuple[BasicSet, BasicSet]:
+    """Return loops that hold a footprint, and what is to be stored in them.
 
-    Several accesses together make a box, or none; one alone may have any convex footprint.
+    One access may have any convex footprint; several together are stored in a box.
     """
     pieces = footprint.get_basic_sets()
     if len(pieces) == 1 and not whole_box:
-        return pieces[0]
+        return pieces[0], pieces[0]
     box = _bounding_box(footprint)
-    if whole_box:
-        return box
-    missing = isl.Set.from_basic_set(box).subtract(footprint)
-    if missing.is_empty():
-        return box
+    if whole_box or isl.Set.from_basic_set(box).is_subset(footprint):
+        return box, box
+    hull = _hull(footprint)
+    missing = isl.Set.from_basic_set(box if hull is None else hull).subtract(footprint)
+    if hull is not None and missing.is_empty():
+        return box, hull
     point = sample_point(missing)
     assert point is not None
     element = ", ".join(str(point[name]) for name in dim_names(footprint))
     where = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in dim_names(footprint))
     raise TransformError(
         message(
-            f"what {what} touch is no box",
+            f"what {what} touch has holes"
+            if hull is not None
+            else f"what {what} touch is no box, and too complex to be told by conditions",
             kernel=kernel.name,
             because=f"element [{element}] is amidst what is touched, but is not"
             + (f", for {where}" if where else ""),
             hint="pass fetch_bounding_box=True to store the whole box around it",
         )
     )
+
+
+def _hull(footprint: Set) -> BasicSet | None:
+    """Return the convex hull, unless isl needs too long for it (in many dimensions)."""
+    context = footprint.get_ctx()
+    context.reset_operations()
+    context.set_max_operations(_HULL_OPERATIONS)
+    try:
+        return footprint.convex_hull()
+    except isl.Error:
+        return None
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
 
 
 def _bounding_box(footprint: Set) -> BasicSet:

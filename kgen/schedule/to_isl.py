@@ -38,7 +38,7 @@ class Statement:
     """One isl statement: a block of instructions, or a barrier.
 
     ``dims`` are the inames of its dimensions: loops from the outside in, then inames bound
-    below a barrier. ``conditions`` are predicates that are not affine. ``guard`` says, in
+    below a barrier. ``conditions`` are predicates that bound no loop. ``guard`` says, in
     canonical names, which points of *domain* are meant, where it is wider than that.
     """
 
@@ -167,8 +167,13 @@ class _NestMaker:
         dims = (*loops, *(name for name in bound if name in insn.within_inames))
         outer = [name for name in self.axes if name in insn.within_inames]
         domain = kernel.domain_of((*dims, *outer))
+        predicates = insn.sorted_predicates
+        strided = _strided(domain) if predicates else frozenset()
         conditions: list[Expr] = []
-        for condition in insn.sorted_predicates:
+        for condition in predicates:
+            if _links(condition, strided, dims):
+                conditions.append(condition)
+                continue
             try:
                 domain = domain.intersect(_where(kernel, domain, condition))
             except ExpressionToAffineConversionError:
@@ -191,6 +196,24 @@ class _NestMaker:
             named = _equate(named, iname, value)
             named = project_out_named(named, [iname])
         return from_named(named, dims)
+
+
+def _strided(domain: Set) -> frozenset[str]:
+    """Return the dimensions whose values are apart by more than 1."""
+    names = dim_names(domain)
+    return frozenset(name for at, name in enumerate(names) if not domain.get_stride(at).is_one())
+
+
+def _links(condition: Expr, strided: frozenset[str], dims: tuple[str, ...]) -> bool:
+    """Tell whether a condition is about a strided loop and another one.
+
+    Such a condition is no bound: of all values that keep it, the first that the strides meet is
+    a remainder.
+    """
+    if not strided:
+        return False
+    names = set(variable_names(condition))
+    return not strided.isdisjoint(names) and len(names.intersection(dims)) > 1
 
 
 def _where(kernel: LoopKernel, domain: Set, condition: Expr) -> Set:

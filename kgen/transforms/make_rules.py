@@ -193,18 +193,21 @@ class _RuleUser(IdentityMapper):
         return self.tags <= (expr.tags if isinstance(expr, TaggedVariable) else frozenset())
 
     def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        return self._use(()) if self._is_meant(expr) else expr
+        return self._use(expr, ()) if self._is_meant(expr) else expr
 
     map_tagged_variable = map_variable
 
     def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
         if self._is_meant(expr.aggregate):
-            return self._use(tuple(self.rec(part) for part in expr.index_tuple))
+            return self._use(expr.aggregate, tuple(self.rec(part) for part in expr.index_tuple))
         index = tuple(self.rec(part) for part in expr.index_tuple)
         return p.Subscript(expr.aggregate, index)
 
-    def _use(self, index: tuple[Expr, ...]) -> Expr:
+    def _use(self, read: Expr, index: tuple[Expr, ...]) -> Expr:
+        """Return a use of the rule, with the tags of what is read."""
         name = p.Variable(self.rule.name)
+        if isinstance(read, TaggedVariable):
+            name = TaggedVariable(self.rule.name, read.tags)
         operands = (*index, *map(p.Variable, self.rule.arguments[len(index) :]))
         return p.Call(name, operands) if operands else name
 

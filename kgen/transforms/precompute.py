@@ -23,7 +23,7 @@ from kgen.transforms.rules import expand_callers, expand_expression
 from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
 from kgen.transforms.stored_names import Names, check_covered, new_domains, tag_of
 from kgen.transforms.stored_order import Order, mentioned_inames, outer_inames
-from kgen.transforms.stored_uses import StoredReader, given_access, mark_uses
+from kgen.transforms.stored_uses import StoredReader, given_access, leave_uncovered, mark_uses
 from kgen.transforms.storing import Storage, Uses, check_left_out, free_names, ordered_axes
 from kgen.transforms.tag import give_tags
 from kgen.transforms.uses import called_rules
@@ -55,7 +55,8 @@ def precompute(
     instruction of its own, in loops of its own, which the uses wait for.
 
     :arg subst_use: the name of the rule, ``"name$tag"`` for tagged uses of it; or one or
-        several uses such as ``"f(i, 0)"``, which then say what to store
+        several uses such as ``"f(i, 0)"``, which then say what to store: only uses that need
+        nothing else are replaced
     :arg within: a stack match: which uses are replaced
     :arg storage_axes: the order of the axes: names (or numbers) of arguments, and swept
         inames that the rule itself mentions. By default those inames, then the arguments.
@@ -151,15 +152,18 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
     free = free_names(value, rule)
     axes = ordered_axes(kernel, rule, storage, free)
     marked = mark_uses(kernel, rule, uses, axes)
+    needs = tuple(given_access(kernel, rule, axes, operands) for operands in uses.given)
+    if needs:
+        around = storage.outer or mentioned_inames(kernel, rule, needs, free, storage.sweep)
+        marked = leave_uncovered(kernel, rule, uses, axes, marked, needs, around)
     accesses = Footprints.of(marked.kernel).accesses[marked.name]
-    needs = accesses
-    if uses.given:
-        needs = tuple(given_access(kernel, rule, axes, operands) for operands in uses.given)
+    needs = needs or accesses
     order = Order(kernel, rule, value, marked.users, storage.sweep)
     mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)
     outer = outer_inames(kernel, storage, mentioned | order.around, accesses)
 
-    names = Names(kernel, rule, storage, rule_stays=marked.rule_stays)
+    rule_stays = marked.rule_stays and not uses.is_passing
+    names = Names(kernel, rule, storage, rule_stays=rule_stays)
     dims = [
         Axis(name, uses.valid_along(a, name)) for name, a in zip(names.of(axes), axes, strict=True)
     ]

@@ -12,7 +12,7 @@ from pytools.tag import Tag
 from kgen.analysis.footprints import Footprints
 from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayBase, SubstitutionRule
-from kgen.ir.expr import Expr, TaggedVariable, to_text
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike
@@ -60,7 +60,7 @@ def add_prefetch(
 
     :arg var_name: the array; ``"a$tag"`` for tagged reads of it; or subscripted, such as
         ``"a[:, j]"``, which then says what to fetch, in the inames of now or of before they
-        were split
+        were split; only reads of that are replaced
     :arg dim_arg_names: the loops that fetch, one for each axis; ``<array>_dim_<k>`` by default
     :arg default_tag: how these run. By default the work-items share them, in strides where
         there are more elements than work-items; ``None`` makes them plain loops.
@@ -68,7 +68,8 @@ def add_prefetch(
     :arg temporary_name: ``<array>_fetch`` by default
     :arg footprint_subscripts: tuples of subscripts that say what to fetch
     :arg fetch_bounding_box: fetch all of the box around what is touched, where several
-        reads together touch less, as those of a stencil without corners
+        reads together touch less: without it conditions leave out the corners of a stencil,
+        and holes are refused
     :arg fetch_outer_inames: the loops around the fetch; by default those on which the
         subscripts depend and which are not swept
     :arg within: the instructions whose reads are replaced
@@ -103,7 +104,7 @@ def add_prefetch(
     kernel = expand_callers(kernel, (name,))
     rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given)
     kernel = _with_rule(kernel, rule, name, tags, within)
-    uses = Uses(rule=rule.name, given=given, valid=_valid(array, rule))
+    uses = Uses(rule=rule.name, given=given, valid=_valid(array, rule), is_passing=True)
     names = UniqueNameGenerator(set(taken_names(kernel)))
     outer = fetch_outer_inames
     storage = Storage(
@@ -116,7 +117,7 @@ def add_prefetch(
         address_space=temporary_address_space,
         insn_id=prefetch_insn_id,
     )
-    return store_rule(kernel, uses, storage)
+    return _without_rule(store_rule(kernel, uses, storage), rule, name)
 
 
 def _read_variable(
@@ -202,6 +203,42 @@ def _with_rule(
             )
         )
     return kernel.copy(instructions=instructions, substitutions=rules)
+
+
+def _without_rule(kernel: LoopKernel, rule: SubstitutionRule, name: str) -> LoopKernel:
+    """Let the reads that are not fetched read the array again."""
+    if rule.name not in kernel.substitutions:
+        return kernel
+    reader = _ArrayReader(rule.name, name)
+    return kernel.copy(
+        instructions=tuple(
+            insn.with_transformed_expressions(reader.rec) for insn in kernel.instructions
+        ),
+        substitutions={n: r for n, r in kernel.substitutions.items() if n != rule.name},
+    )
+
+
+class _ArrayReader(IdentityMapper):
+    """Replaces the uses of a rule by the elements of an array that they stand for."""
+
+    def __init__(self, rule: str, array: str) -> None:
+        super().__init__()
+        self.rule = rule
+        self.array = array
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        if expr.name != self.rule:
+            return expr
+        tags = expr.tags if isinstance(expr, TaggedVariable) else frozenset()
+        return TaggedVariable(self.array, tags) if tags else p.Variable(self.array)
+
+    map_tagged_variable = map_variable
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
+        function = self.rec(expr.function, *args)
+        is_element = function != expr.function
+        return subscript(function, operands) if is_element else p.Call(function, operands)
 
 
 def _valid(array: ArrayBase, rule: SubstitutionRule) -> dict[str, tuple[Expr, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.access import Access, Place
+from kgen.analysis.footprints import Footprints
+from kgen.analysis.swept import Axis, first_outside, swept_footprint
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
@@ -23,6 +25,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import ConcreteMatchable, parse_stack_match
 from kgen.transforms.privatize import subscript
+from kgen.transforms.rules import expand_expression
 from kgen.transforms.select import (
     NothingSelectedError,
     taken_names,
@@ -34,8 +37,12 @@ __all__ = [
     "Marked",
     "StoredReader",
     "given_access",
+    "leave_uncovered",
     "mark_uses",
 ]
+
+#: an instruction, and where in the storage it uses the rule
+_Use = tuple[str, tuple[Expr, ...]]
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,18 @@ class Marked:
 
 
 def mark_uses(
-    kernel: LoopKernel, rule: SubstitutionRule, uses: Uses, axes: Sequence[str]
+    kernel: LoopKernel,
+    rule: SubstitutionRule,
+    uses: Uses,
+    axes: Sequence[str],
+    left: Collection[_Use] = (),
 ) -> Marked:
-    """Replace uses of a rule by elements of a new array, one axis for each of *axes*."""
+    """Replace uses of a rule by elements of a new array, one axis for each of *axes*.
+
+    Those in *left* stay as they are.
+    """
     name = UniqueNameGenerator(set(taken_names(kernel)))(f"{rule.name}_uses")
-    marker = _UseMarker(kernel, rule, uses, axes, name)
+    marker = _UseMarker(kernel, rule, uses, axes, name, left)
     instructions = tuple(marker.mark(insn) for insn in kernel.instructions)
     if not marker.users:
         raise NothingSelectedError(
@@ -64,12 +78,52 @@ def mark_uses(
             )
         )
     array = TemporaryVariable(name)
-    left = called_rules(kernel.substitutions, [e for i in instructions for e in i.expressions()])
+    rules = called_rules(kernel.substitutions, [e for i in instructions for e in i.expressions()])
     changed = kernel.copy(
         instructions=instructions,
         temporary_variables={**kernel.temporary_variables, name: array},
     )
-    return Marked(changed, name, tuple(marker.users), rule.name in left)
+    return Marked(changed, name, tuple(marker.users), rule.name in rules)
+
+
+def leave_uncovered(
+    kernel: LoopKernel,
+    rule: SubstitutionRule,
+    uses: Uses,
+    axes: Sequence[str],
+    marked: Marked,
+    stored: Sequence[Access],
+    outer: Collection[str],
+) -> Marked:
+    """Mark only the uses that *stored* covers in each iteration of the loops in *outer*.
+
+    Where it covers none, all stay marked, for whoever asks for more than one of them.
+    """
+    dims = [Axis(f"{axis}'", uses.valid_along(axis, f"{axis}'")) for axis in axes]
+    given = swept_footprint(marked.kernel, stored, outer, dims)
+    plain = [Axis(dim.name) for dim in dims]
+
+    def is_covered(access: Access) -> bool:
+        if not set(outer) <= set(access.place.inames):
+            return False
+        try:
+            used = swept_footprint(kernel, [access], outer, plain)
+        except TransformError:  # a subscript that is not affine
+            return False
+        return first_outside(kernel, used, given) is None
+
+    left: set[_Use] = set()
+    some = marked
+    while True:
+        accesses = Footprints.of(some.kernel).accesses[some.name]
+        uncovered = [access for access in accesses if not is_covered(access)]
+        if not uncovered:
+            return some
+        more = {(a.insn_id, a.index) for a in uncovered if a.index is not None} - left
+        if len(uncovered) == len(accesses) or not more:
+            return marked
+        left |= more
+        some = mark_uses(kernel, rule, uses, axes, left)  # around those left, others have changed
 
 
 class _UseMarker(IdentityMapper):
@@ -82,8 +136,10 @@ class _UseMarker(IdentityMapper):
         uses: Uses,
         axes: Sequence[str],
         name: str,
+        left: Collection[_Use],
     ) -> None:
         super().__init__()
+        self.left = left
         self.kernel = kernel
         self.rule = rule
         self.tags = uses.tags
@@ -117,11 +173,14 @@ class _UseMarker(IdentityMapper):
         stack = (ConcreteMatchable(self.rule.name, tags),)
         if not self.tags <= tags or not self.test(self.kernel, self.insn, stack):
             return use
+        index = index_along(self.kernel, self.rule, self.axes, operands)
+        if self.left:
+            place = tuple(expand_expression(self.kernel, part) for part in index)
+            if (self.insn.id, place) in self.left:
+                return use
         if not self.users or self.users[-1] is not self.insn:
             self.users.append(self.insn)
-        return subscript(
-            p.Variable(self.name), index_along(self.kernel, self.rule, self.axes, operands)
-        )
+        return subscript(p.Variable(self.name), index)
 
 
 def index_along(

@@ -36,7 +36,8 @@ __all__ = [
 class Uses:
     """Which uses of a rule are meant; *given* ones say what to store in place of those.
 
-    ``None`` in a given use is all that is *valid*: conditions by argument.
+    ``None`` in a given use is all that is *valid*: conditions by argument. *is_passing* says
+    that the rule will be gone where it is still used.
     """
 
     rule: str
@@ -44,6 +45,7 @@ class Uses:
     within: Any = None
     given: tuple[tuple[Expr, ...], ...] = ()
     valid: Mapping[str, tuple[Expr, ...]] = constantdict()
+    is_passing: bool = False
 
     def valid_along(self, argument: str, name: str) -> tuple[Expr, ...]:
         """Return the conditions on an argument, which is called *name* there."""

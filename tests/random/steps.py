@@ -250,11 +250,11 @@ def device_programs(draw: Draw) -> Program:
         kind = draw(st.sampled_from((*kinds, "split", "split", "split")))
         attempts.make(_on_axis(draw, loop.name, kind, axis))
     used = len(attempts.accepted)
-    for loop in drawn.reductions:  # an axis that a statement does not use is refused
+    for loop in drawn.reductions:  # one that each statement uses once: all else is refused
         if (
             used < 3
             and draw(st.booleans())
-            and all(f"({loop.name}," in s.text for s in drawn.statements)
+            and all(s.text.count(f"({loop.name},") == 1 for s in drawn.statements)
         ):
             kind = draw(st.sampled_from(("split", "s", *(("g", "l") if loop.is_constant else ()))))
             attempts.make(_on_axis(draw, loop.name, kind, used))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,11 +78,68 @@ def test_a_given_use_says_what_to_store() -> None:
     assert_same_results(knl, more, {"a": np.arange(8.0)})
 
 
-def test_a_given_use_must_cover_the_others() -> None:
-    text = ["f(x) := a[x]**2", "out[i] = f(i) + f(i + 1)"]
+def test_uses_that_a_given_one_does_not_cover_stay() -> None:
+    text = ["f(x) := a[x]**2", "out[i] = f(i) + f(i + 1) + f(2)"]
     knl = lp.make_kernel("{[i]: 0 <= i < 4}", text)
+    stored = lp.precompute(knl, "f(i)", "i")
+    assert instructions(stored)[1] == "i: out[i] = f_0[i] + f(i + 1) + f_0[2]"
+    assert_same_results(knl, stored, {"a": np.arange(5.0)})
+
+
+def test_a_use_around_one_that_stays_is_looked_at_again() -> None:
+    text = ["f(x) := a[x]", "out[i] = f(f(i + 1)) + f(i)"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", text, [lp.GlobalArg("a", np.int32, shape=9), ...])
+    stored = lp.precompute(knl, "f(i)", "i")
+    assert instructions(stored)[1] == "i: out[i] = f(f(i + 1)) + f_0[i]"
+
+
+def test_a_given_use_must_cover_another() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", ["f(x) := a[x]**2", "out[i] = f(i + 1)"])
     with pytest.raises(lp.KgenError, match=r"element \[4\] is not in it"):
         lp.precompute(knl, "f(i)", "i")
+
+
+SQUARES = """\
+  for (int ii = lid(1); ii < 17; ii += 16)
+    for (int jj = lid(0); jj < 17; jj += 16)
+      if (ii + jj < 32 && ii + jj >= 1)
+        u2_0[17 * ii + jj] = \
+u[((long) n + 1) * (16 * gid(0) + ii) + 16 * gid(1) + jj] * \
+u[((long) n + 1) * (16 * gid(0) + ii) + 16 * gid(1) + jj];
+"""
+
+
+def blocks(text: list[str], rule: str, assumptions: str = "n >= 1") -> lp.TranslationUnit:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", text, assumptions=assumptions)
+    if rule == "u_acc":
+        knl = lp.extract_subst(knl, rule, "u[x, y]", parameters="x, y")
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.1", inner_tag="l.0")
+    names = ["ii", "jj"]
+    return lp.precompute(
+        knl, rule, ["i_inner", "j_inner"], precompute_inames=names, default_tag="l.auto"
+    )
+
+
+def test_just_what_is_touched_of_a_box_is_computed(opencl_queue: Any) -> None:
+    text = ["u2(is, js) := u[is, js]**2", "result[i, j] = u2(i + 1, j) + u2(i, j + 1)"]
+    knl = blocks(text, "u2", "n >= 1 and n mod 16 = 0")
+    code = lp.generate_body(lp.add_dtypes(knl, {"u": np.float32}))
+    assert SQUARES in code
+    u = np.random.default_rng(1).random((33, 33))
+    _, (result,) = knl(opencl_queue, u=u)
+    np.testing.assert_allclose(result, u[1:, :-1] ** 2 + u[:-1, 1:] ** 2)
+
+
+@pytest.mark.parametrize("n", [1, 15, 17, 33])
+def test_a_stencil_is_read_without_its_corners(opencl_queue: Any, n: int) -> None:
+    text = "out[i, j] = u[i, j + 1] + u[i + 1, j] + u[i + 1, j + 1] + u[i + 2, j + 1]"
+    knl = blocks([f"{text} + u[i + 1, j + 2]"], "u_acc")
+    u = np.random.default_rng(n).random((n + 2, n + 2))
+    u[[0, 0, -1, -1], [0, -1, 0, -1]] = np.nan
+    _, (out,) = knl(opencl_queue, u=u)
+    expected = u[1:-1, 1:-1] + u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
+    np.testing.assert_allclose(out, expected)
 
 
 def test_rules_that_use_the_rule_are_expanded() -> None:

@@ -125,10 +125,67 @@ def test_code_trees_run_each_instance_once(make: Any, n: int) -> None:
     Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
 
 
-def test_what_several_reads_touch_must_be_a_box() -> None:
-    with pytest.raises(lp.KgenError, match=r"element \[0, 0\] is amidst what is touched") as err:
-        laplacian()
+def test_corners_that_nothing_reads_are_not_fetched(opencl_queue: Any) -> None:
+    text = body(lp.assume(laplacian(), "n mod 16 = 0"), "u")
+    assert "for (int u_dim_1 = lid(0); u_dim_1 < 18; u_dim_1 += 16)\n      if (" in text
+    assert "u_dim_0 + u_dim_1 < 34 && u_dim_0 + u_dim_1 >= 1" in text
+    u = np.random.default_rng(1).random((35, 35))
+    _, (expected,) = stencil()(opencl_queue, u=u)
+    _, (out,) = laplacian()(opencl_queue, u=u)
+    np.testing.assert_array_equal(out[1:, 1:], expected[1:, 1:])
+
+
+def test_what_several_reads_touch_has_no_holes() -> None:
+    knl = tiled(lp.make_kernel("{[i, j]: 0 <= i, j < n}", "out[i, j] = u[i + 40, j] + u[i, j]"))
+    with pytest.raises(lp.KgenError, match=r"has holes[\s\S]* is amidst what is touched") as err:
+        lp.add_prefetch(knl, "u", ["i_inner", "j_inner"])
     assert "fetch_bounding_box=True" in str(err.value)
+
+
+def test_reads_besides_the_given_footprint_stay() -> None:
+    text = "out[i, j] = x[i] - x[j] + x$far[9]"
+    knl = lp.make_kernel("{[i, j]: 0 <= i < 9 and 0 <= j < 8}", text)
+    fetched = lp.add_prefetch(knl, "x[j]", "j", default_tag=None)
+    assert instructions(fetched)[1] == "i,j: out[i, j] = x[i] - x_fetch[j] + x$far[9]"
+
+
+def bodies() -> tuple[lp.TranslationUnit, lp.TranslationUnit]:
+    """The potential of bodies, and that with one part of them at a time in local memory."""
+    seq = lp.make_kernel(
+        "[N] -> {[i, j, k]: 0 <= i, j < N and 0 <= k < 3}",
+        [
+            "axdist(k) := x[i, k] - x[j, k]",
+            "invdist := rsqrt(sum(k, axdist(k)**2))",
+            "pot[i] = sum(j, if(i != j, invdist, 0))",
+        ],
+        [
+            lp.GlobalArg("x", np.float32, shape="N, 3", order="C"),
+            lp.GlobalArg("pot", np.float32, shape="N"),
+            lp.ValueArg("N", np.int32),
+        ],
+        name="nbody",
+        assumptions="N >= 1",
+    )
+    knl = lp.split_iname(seq, "i", 256, outer_tag="g.0", inner_tag="l.0", slabs=(0, 1))
+    knl = lp.split_iname(knl, "j", 256, slabs=(0, 1))
+    knl = lp.add_prefetch(knl, "x[i, k]", ["k"], default_tag=None)
+    names = ["x_fetch_j", "x_fetch_k"]
+    knl = lp.add_prefetch(knl, "x[j, k]", ["j_inner", "k"], names, default_tag=None)
+    knl = lp.tag_inames(knl, {"x_fetch_k": "unr", "x_fetch_j": "l.0"})
+    knl = lp.add_inames_for_unused_hw_axes(knl)
+    return seq, lp.prioritize_loops(knl, ["j_outer", "j_inner"])
+
+
+@pytest.mark.parametrize("n", [1, 700, 1024])
+def test_bodies_in_local_memory(opencl_queue: Any, n: int) -> None:
+    knl = bodies()[1]
+    code = body(knl)
+    assert "(x_fetch[k] - x_fetch_0[3 * j_inner + k])" in code
+    assert "x_fetch_0[3 * lid(0) + 2] = x[768 * (long) j_outer + 3 * lid(0) + 2];" in code
+    x = np.random.default_rng(n).random((n, 3), np.float32)
+    _, (pot,) = knl(opencl_queue, x=x)
+    distance = np.linalg.norm(x[:, None] - x[None], axis=2) + np.diag(np.full(n, np.inf))
+    np.testing.assert_allclose(pot, (1 / distance).sum(1), rtol=1e-3)
 
 
 def test_a_single_element_needs_no_array(opencl_queue: Any) -> None:
