@@ -168,7 +168,9 @@ class _NestMaker:
         outer = [name for name in self.axes if name in insn.within_inames]
         domain = kernel.domain_of((*dims, *outer))
         predicates = insn.sorted_predicates
-        strided = _strided(domain) if predicates else frozenset()
+        strided: frozenset[str] = frozenset()
+        if predicates and outer:  # in strides of work-items, not by the loops themselves
+            strided = _strided(domain) - _strided(kernel.domain_of(dims))
         conditions: list[Expr] = []
         for condition in predicates:
             if _links(condition, strided, dims):
