@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from kgen.ast.expr import conjunction
 from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
 from kgen.errors import ExpressionToAffineConversionError, ScheduleError, message
-from kgen.ir.affine import move_to_sides, simplify
+from kgen.ir.affine import linear_form, move_to_sides, simplify
 from kgen.ir.domain import Set, constant_bounds
 from kgen.ir.expr import (
     Expr,
@@ -231,9 +231,37 @@ class _Expander:
         rest = [] if is_step else [p.Comparison(TruncRemainder(from_first, loop.step), "==", 0)]
         return [
             *rest,
-            *(move_to_sides(value, ">=", bottom) for bottom in bottoms),
-            *(move_to_sides(value, "<", top) for top in tops),
+            *(_compare(value, ">=", bottom) for bottom in bottoms),
+            *(_compare(value, "<", top) for top in tops),
         ]
+
+
+def _compare(value: Expr, op: str, bound: Expr) -> Expr:
+    """Compare with a loop's bound, without its division where it has one.
+
+    ``4*io + 1 < (n - l + 31) // 32`` becomes ``128*io + 32 + l < n``. C's division in a bound
+    stands for the floor (see :func:`kgen.ast.expr.successor`).
+    """
+    form = linear_form(p.Sum((value, p.Product((-1, bound)))))
+    quotients = [
+        atom
+        for coefficient, atom in form.terms
+        if coefficient == -1 and isinstance(atom, p.FloorDiv | TruncQuotient)
+    ]
+    if len(quotients) == 1 and _is_positive(quotients[0].denominator):
+        (quotient,) = quotients
+        # rest < numerator // denominator is denominator * (rest + 1) <= numerator
+        rest = p.Sum((value, p.Product((-1, bound)), quotient))
+        above = rest if op == ">=" else p.Sum((rest, 1))
+        least = p.Product((quotient.denominator, above))
+        if op == "<":
+            return move_to_sides(least, "<=", quotient.numerator)
+        return move_to_sides(p.Sum((least, quotient.denominator)), ">", quotient.numerator)
+    return move_to_sides(value, op, bound)
+
+
+def _is_positive(number: Expr) -> bool:
+    return isinstance(number, int) and number > 0
 
 
 def _guarded(copies: list[tuple[Expr, Node]]) -> Node:

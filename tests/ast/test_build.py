@@ -52,6 +52,26 @@ def test_a_divisibility_assumption_removes_the_minimum() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("domain", "guard"),
+    [
+        ("0 <= i < n", "if 9*gid(0) + lid(0) + 6 < n"),
+        ("m <= i < n", "9*gid(0) + 9*m // 9 + lid(0) + 6 < n"),
+    ],
+)
+def test_guards_of_copies_that_are_blocks_apart_are_those_of_the_elements(
+    domain: str, guard: str
+) -> None:
+    args = [lp.GlobalArg("a", shape="n"), lp.ValueArg("m, n"), ...]
+    knl = lp.make_kernel(f"{{[i]: {domain}}}", "a[i] = i", args, assumptions="m >= 0 and n >= 1")
+    knl = lp.split_iname(knl, "i", 9, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 3, outer_tag="unr", inner_tag="l.0")
+    assert guard in code(knl)
+    lowered = lower(knl.default_entrypoint, {"a": "float32"})
+    for n in range(1, 21):
+        Oracle(lowered.kernel, {"m": n // 3, "n": n}).check(lowered.functions)
+
+
 def test_unrolled_copies_have_flat_guards_and_the_first_none() -> None:
     expect(
         lp.split_iname(fill(assumptions="n >= 0"), "i", 4, inner_tag="unr"),
