@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import islpy as isl
@@ -169,25 +170,67 @@ def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
 
 
 def aff_to_expr(aff: isl.Aff) -> Expr:
-    """Convert an isl quasi-affine expression back."""
-    denominator = aff.get_denominator_val().to_python()
-    scaled = aff.scale_val(aff.get_denominator_val())
-    terms: list[Expr] = []
+    """Convert an isl quasi-affine expression back.
+
+    isl may write ``m // 9`` as ``m - (8*m + 8) // 9``, which overflows earlier than ``m``: whole
+    multiples of a divisor go out of the division.
+    """
+    terms, constant, denominator = _linear_parts(aff)
+    total = _to_sum(terms, constant)
+    return total if denominator == 1 else p.FloorDiv(total, denominator)
+
+
+def _linear_parts(aff: isl.Aff) -> tuple[dict[Expr, int], int, int]:
+    """Return coefficients by variable or quotient, a constant, and what divides all of it."""
+    denominator = aff.get_denominator_val()
+    scaled = aff.scale_val(denominator)
+    terms: dict[Expr, int] = {}
     for kind in (isl.dim_type.in_, _PARAM):
         for k in range(aff.dim(kind)):
-            coefficient = scaled.get_coefficient_val(kind, k).to_python()
+            coefficient = int(scaled.get_coefficient_val(kind, k).to_python())
             if coefficient:
-                terms.append(_times(coefficient, p.Variable(str(aff.get_dim_name(kind, k)))))
+                _add_term(terms, p.Variable(str(aff.get_dim_name(kind, k))), coefficient)
+    constant = int(scaled.get_constant_val().to_python())
     for k in range(aff.dim(_DIV)):
-        coefficient = scaled.get_coefficient_val(_DIV, k).to_python()
+        coefficient = int(scaled.get_coefficient_val(_DIV, k).to_python())
         if coefficient:
-            terms.append(_times(coefficient, aff_to_expr(aff.get_div(k))))
-    constant = scaled.get_constant_val().to_python()
-    terms.sort(key=_is_negative)
-    if constant or not terms:
-        terms.append(constant)
-    total = terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
-    return total if denominator == 1 else p.FloorDiv(total, denominator)
+            constant += coefficient * _add_quotient(terms, aff.get_div(k), coefficient)
+    return terms, constant, int(denominator.to_python())
+
+
+def _add_term(terms: dict[Expr, int], atom: Expr, coefficient: int) -> None:
+    terms[atom] = terms.get(atom, 0) + coefficient
+    if not terms[atom]:
+        del terms[atom]
+
+
+def _add_quotient(terms: dict[Expr, int], quotient: isl.Aff, factor: int) -> int:
+    """Add *factor* times a division that rounds down; return the whole number it brings."""
+    inside, constant, divisor = _linear_parts(quotient)
+    whole, rest = divmod(constant, divisor)
+    left: dict[Expr, int] = {}
+    for atom, coefficient in inside.items():
+        times = -((divisor - 2 * coefficient) // (2 * divisor))  # rounds half of it down
+        if times:
+            _add_term(terms, atom, factor * times)
+        if coefficient != times * divisor:
+            left[atom] = coefficient - times * divisor
+    if not left:
+        return whole
+    if next(iter(left.values())) < 0:  # floor(-x/d) = -floor((x + d - 1)/d)
+        left = {atom: -coefficient for atom, coefficient in left.items()}
+        rest, factor = divisor - 1 - rest, -factor
+    _add_term(terms, p.FloorDiv(_to_sum(left, rest), divisor), factor)
+    return whole
+
+
+def _to_sum(terms: Mapping[Expr, int], constant: int) -> Expr:
+    """Write a linear form, positive terms first."""
+    parts = [_times(coefficient, atom) for atom, coefficient in terms.items()]
+    parts.sort(key=_is_negative)
+    if constant or not parts:
+        parts.append(constant)
+    return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
 
 
 def _is_negative(term: Expr) -> bool:
