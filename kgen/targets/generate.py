@@ -141,9 +141,9 @@ def lower(
     if observe is not None:
         observe("schedule", str(schedule))
     host = build_host(kernel, schedule)
-    kernel = on_device(kernel, schedule.host_inames)
+    whole, kernel = kernel, on_device(kernel, schedule.host_inames)
     refuse_undefined(kernel, schedule)
-    refuse_reads_before_writes(kernel, schedule, has_axes=target.has_hardware_axes)
+    refuse_reads_before_writes(whole, schedule, has_axes=target.has_hardware_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     refuse_excesses(kernel, functions, target.limits())
     if observe is not None:

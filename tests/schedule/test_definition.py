@@ -105,3 +105,30 @@ def test_a_halo_that_nothing_ever_writes_is_warned_of() -> None:
     knl = lp.tag_inames(knl, {"i": "l.0"})
     with pytest.warns(lp.KgenWarning, match="'c' .*leaves that element out"):
         lp.generate_code_v2(knl)
+
+
+@pytest.mark.parametrize(("at", "is_written"), [("t - 1", True), ("t", True), ("t + 1", False)])
+def test_iterations_of_a_host_loop_leave_values_to_later_ones(at: str, is_written: bool) -> None:
+    knl = lp.make_kernel(
+        "{ [t, i, j]: 0 <= t < 4 and 0 <= i, j < 16 }",
+        f"""
+        for t
+            g[t, i] = a[i] + t
+            ... gbarrier
+            out[t, j] = g[{at}, 15 - j] {{if=t >= 1 and t < 3}}
+        end
+        """,
+        [
+            lp.GlobalArg("a", np.float32, shape="16"),
+            lp.TemporaryVariable("g", shape="4, 16", address_space=lp.AddressSpace.GLOBAL),
+            ...,
+        ],
+        seq_dependencies=True,
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.tag_inames(knl, "i:g.0, j:g.0")
+    if is_written:
+        assert "barrier" not in lp.generate_code_v2(knl).device_code()
+    else:
+        with pytest.raises(lp.MissingDefinitionError, match=r"t = \d, reads g\[\d"):
+            lp.generate_code_v2(knl)
