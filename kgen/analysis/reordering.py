@@ -21,7 +21,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag
 
-__all__ = ["Reordering", "Swapped"]
+__all__ = ["Nesting", "Reordering", "Swapped"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,14 @@ class Swapped:
     then: Access
     point: str
     is_certain: bool
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """An order of loops that keeps dependences, and which of them need be around which."""
+
+    order: tuple[str, ...]
+    chains: tuple[tuple[str, str], ...]
 
 
 class Reordering:
@@ -66,7 +74,7 @@ class Reordering:
                 uncertain = uncertain or found
         return uncertain
 
-    def needed_order(self, new: Sequence[str]) -> tuple[tuple[str, ...], ...] | None:
+    def needed_nesting(self, new: Sequence[str]) -> Nesting | None:
         """Return which of the *new* loops have to be around which, or ``None`` if none can.
 
         A loop in which something would come too early has to be inside of those that put it
@@ -74,7 +82,7 @@ class Reordering:
         """
         left = self._undecided
         placed: list[str] = []
-        chains: list[tuple[str, ...]] = []
+        chains: list[tuple[str, str]] = []
         waiting = list(new)
         while waiting:
             name = next((n for n in waiting if not any(_turned(s, n) for s in left)), None)
@@ -84,7 +92,7 @@ class Reordering:
             left = [relate(pairs, f"{name}_a", f"{name}_b", "eq_set") for pairs in left]
             waiting.remove(name)
             placed.append(name)
-        return tuple(chains)
+        return Nesting(tuple(placed), tuple(chains))
 
     def _needs(self, outer: str, inner: str) -> bool:
         """Tell whether *outer* decides the order of something that *inner* would turn around."""

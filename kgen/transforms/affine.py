@@ -156,15 +156,15 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
     """Nest the new loops such that what iterations need of each other still comes first."""
     declared, *others = _orders(before, tuple(inverse.values))
     reordering = Reordering(before, inverse, declared)
-    chains = reordering.needed_order(inverse.new)
-    if chains is None:
+    nesting = reordering.needed_nesting(inverse.new)
+    if nesting is None:
         first = reordering.find_swapped(inverse.new)
         assert first is not None
         for order in others:
-            chains = Reordering(before, inverse, order).needed_order(inverse.new)
-            if chains is not None:
+            nesting = Reordering(before, inverse, order).needed_nesting(inverse.new)
+            if nesting is not None:
                 _warn_of_order(before, first, order)
-                return _nested(after, inverse.new, chains)
+                return _nested(after, inverse.new, nesting.chains)
         raise TransformError(
             message(
                 f"iterations that depend on each other change places: {first.point}",
@@ -172,15 +172,15 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
                 hint="a map that keeps their order has another one",
             )
         )
-    found = reordering.find_swapped(inverse.new) if not chains else None
-    if found is not None and not found.is_certain:
+    found = reordering.find_swapped(nesting.order)
+    if found is not None:
         _warn(
             before,
             found,
             f"iterations may change places that depend on each other: {found.point}",
             "a map that keeps their order has another one",
         )
-    return _nested(after, inverse.new, chains) if chains else after
+    return _nested(after, inverse.new, nesting.chains) if nesting.chains else after
 
 
 def _nested(

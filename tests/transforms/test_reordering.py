@@ -167,6 +167,17 @@ def test_what_cannot_be_told_is_a_warning() -> None:
         lp.map_domain(silent, "{ [i] -> [r]: r = -i }")
 
 
+def test_what_cannot_be_told_is_a_warning_where_the_rest_needs_a_nesting_too() -> None:
+    text = "u[i,j] = u[i-1,j+1] + 1\na[at[i]] = i + j"
+    free = [lp.GlobalArg("a", np.float64, shape=8), lp.GlobalArg("at", np.int32, shape=8)]
+    u = lp.GlobalArg("u", np.float64, shape=(8, 8))
+    knl = lp.make_kernel("{ [i,j]: 1<=i,j<6 }", text, [u, *free, ...])
+    knl = lp.prioritize_loops(knl, "i, j")
+    with pytest.warns(lp.KgenWarning, match=r"reordered_access\(a\)"):
+        after = lp.map_domain(knl, "{ [i,j] -> [p,q]: p = j and q = 2*i + j }")
+    assert kernel_of(after).loop_priority == (("q", "p"),)
+
+
 def test_every_order_of_three_loops_is_accepted_and_nests_as_it_has_to() -> None:
     text = "v[i,j,k] = v[i-1,j,k] + v[i,j-1,k+1]"
     v = lp.GlobalArg("v", np.float64, shape=(5, 5, 5))
