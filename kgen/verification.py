@@ -30,13 +30,13 @@ from kgen.ir.unit import TranslationUnit
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.definition import find_undefined, undefined_error
 from kgen.schedule.host import on_device
-from kgen.schedule.place import schedule_kernel
 from kgen.schedule.races import RaceKind, find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
-from kgen.targets.generate import prepare
+from kgen.targets.generate import prepare, schedule_prepared
 from kgen.targets.limits import find_excesses
+from kgen.transforms.inline import without_calls
 
 __all__ = ["Finding", "Report", "Status", "verify"]
 
@@ -149,7 +149,7 @@ def verify(
     True
     """
     if isinstance(program, TranslationUnit):
-        kernel = program[entrypoint] if entrypoint is not None else program.default_entrypoint
+        kernel = without_calls(program, entrypoint or program.default_entrypoint.name)
     else:
         kernel = program
     return Report(kernel.name, tuple(_Verifier(kernel, dtypes).run()))
@@ -262,7 +262,7 @@ class _Verifier:
         silenced = [f"write_race({insn_id})" for insn_id in self.kernel.id_to_insn]
         kernel = self.kernel.copy(silenced_warnings=(*self.kernel.silenced_warnings, *silenced))
         try:
-            self.schedule = schedule_kernel(kernel, sequential_axes=not self.has_axes)
+            self.kernel, self.schedule = schedule_prepared(kernel, has_axes=self.has_axes)
         except MissingBarrierError as err:
             yield _violation("barriers", err)
         except (DependencyCycleFound, ScheduleError, StaticValueFindingError) as err:

@@ -10,13 +10,13 @@ import islpy as isl
 from kgen.analysis.access import Place
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
-from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
 from kgen.statistics.countmap import ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
 from kgen.statistics.interval import Interval, sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Count, Runs, SubgroupSize
+from kgen.targets.generate import schedule_prepared
 
 __all__ = ["get_synchronization_map"]
 
@@ -37,7 +37,7 @@ def get_synchronization_map(
     """
     kernel = prepared_kernel(program, entrypoint)
     has_axes = bool(getattr(kernel.target, "has_hardware_axes", True))
-    schedule = schedule_kernel(kernel, sequential_axes=not has_axes)
+    kernel, schedule = schedule_prepared(kernel, has_axes=has_axes)
     counter = _SyncCounter(kernel)
     counter.look_into_steps(schedule.steps, ())
     ordered = {key: counter.found[key] for key in sorted(counter.found, key=str)}
