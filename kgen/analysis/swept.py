@@ -173,12 +173,12 @@ def _bounds(
     """
     shown = f"the least element of axis '{name}' that {what} touch"
     lower, upper = dim_min(footprint, name), dim_max(footprint, name)
-    first = static_value(lower, context, largest=False, what=shown)
     for least in static_bounds(lower, context, largest=False):
         most = upper.sub(isl.PwAff.from_aff(least))
         extent = most.intersect_params(context).max_val()
         if extent.is_int():
             return aff_to_expr(least), int(extent.to_python()) + 1
+    first = static_value(lower, context, largest=False, what=shown)
     most = upper.sub(isl.PwAff.from_aff(first))
     raise StaticValueFindingError(
         message(
