@@ -10,6 +10,7 @@ from kgen import (
     target,
     translation_unit,
     types,
+    version,
 )
 from kgen.analysis.infer import (
     add_and_infer_dtypes,
@@ -116,6 +117,7 @@ from kgen.ir.types import (
     AddressSpace,
     KgenType,
     NumpyType,
+    Optional,
     auto,
     to_kgen_type,
 )
@@ -356,6 +358,10 @@ from kgen.verification import (
     Report,
     verify,
 )
+from kgen.version import (
+    MOST_RECENT_LANGUAGE_VERSION,
+    VERSION,
+)
 
 __all__ = [
     "AddressSpace",
@@ -405,6 +411,7 @@ __all__ = [
     "LinearSubscript",
     "LoopKernel",
     "LoopyIndexError",
+    "MOST_RECENT_LANGUAGE_VERSION",
     "MemAccess",
     "MemoryOrdering",
     "MemoryScope",
@@ -415,6 +422,7 @@ __all__ = [
     "NumpyType",
     "Op",
     "OpenCLTarget",
+    "Optional",
     "Options",
     "OrderedAtomic",
     "PreambleInfo",
@@ -443,6 +451,7 @@ __all__ = [
     "UniqueName",
     "UnscheduledInstructionError",
     "UseStreamingStoreTag",
+    "VERSION",
     "ValueArg",
     "VarAtomicity",
     "VariableAccessNotOrdered",
@@ -576,4 +585,5 @@ __all__ = [
     "untag_inames",
     "verify",
     "verify_equivalent",
+    "version",
 ]

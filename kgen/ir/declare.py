@@ -122,7 +122,7 @@ def declare_temporaries(
         if not isinstance(insn, Assignment | CallInstruction):
             continue
         for lhs, kind in zip(insn.assignees, insn.temp_var_types, strict=True):
-            if kind is None:
+            if not kind.has_value:
                 continue
             name = assignee_name(lhs)
             if name in makers or name in declared.temporaries or name in arguments:
@@ -146,7 +146,7 @@ def declare_temporaries(
             is_array = isinstance(lhs, p.Subscript | LinearSubscript)
             found[name] = TemporaryVariable(
                 name,
-                None if kind is auto else kind,
+                kind.value,
                 auto if is_array else (),
                 order=order if is_array and order is not auto else None,
             )

@@ -24,7 +24,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.parse import parse
 from kgen.ir.tags import Taggable, to_tags
-from kgen.ir.types import auto, to_kgen_type
+from kgen.ir.types import Optional, to_kgen_type
 
 __all__ = [
     "Assignment",
@@ -270,6 +270,10 @@ class InstructionBase(Taggable):
         return f"{self._body_text()}  {{{', '.join(self.get_str_options())}}}"
 
 
+#: What instructions say whose assignees are declared elsewhere.
+_CREATES_NOTHING = Optional()
+
+
 class MultiAssignmentBase(InstructionBase):
     """An instruction of the form ``assignees = expression``.
 
@@ -288,8 +292,9 @@ class MultiAssignmentBase(InstructionBase):
 class Assignment(MultiAssignmentBase):
     """``assignee = expression``, for one place.
 
-    ``temp_var_type``: ``None`` when the assignee is declared elsewhere, ``auto`` or a type
-    when this instruction creates it as a temporary.
+    ``temp_var_type``: an :class:`Optional`, empty when the assignee is declared elsewhere;
+    with a type, or ``None`` to have it inferred, when this instruction creates it as a
+    temporary. ``None``, ``auto`` and types by themselves say the same.
 
     >>> print(Assignment("out[i, j]", "2*a[j, i]", id="swap", tags="setup"))
     out[i, j] = 2*a[j, i]  {id=swap, tags=setup}
@@ -297,7 +302,7 @@ class Assignment(MultiAssignmentBase):
 
     assignee: Expr
     expression: Expr
-    temp_var_type: Any = None
+    temp_var_type: Optional = _CREATES_NOTHING
     atomicity: tuple[VarAtomicity, ...] = ()
 
     def __init__(self, assignee: Expr, expression: Expr, **options: Any) -> None:
@@ -320,7 +325,7 @@ class Assignment(MultiAssignmentBase):
         return (self.assignee,)
 
     @property
-    def temp_var_types(self) -> tuple[Any, ...]:
+    def temp_var_types(self) -> tuple[Optional, ...]:
         """``temp_var_type`` as a tuple, as for calls."""
         return (self.temp_var_type,)
 
@@ -356,7 +361,7 @@ class CallInstruction(MultiAssignmentBase):
 
     assignees: tuple[Expr, ...] = ()
     expression: Expr = None
-    temp_var_types: tuple[Any, ...] = ()
+    temp_var_types: tuple[Optional, ...] = ()
     atomicity: tuple[VarAtomicity, ...] = ()
 
     def __init__(self, assignees: Iterable[Expr], expression: Expr, **options: Any) -> None:
@@ -557,10 +562,12 @@ def _fields_of(insn: InstructionBase) -> dict[str, Any]:
     return {field.name: getattr(insn, field.name) for field in dataclasses.fields(insn)}
 
 
-def _temp_type(value: Any) -> Any:
-    if value is None or value is auto:
-        return value
-    return to_kgen_type(value)
+def _temp_type(value: Any) -> Optional:
+    if value is None:
+        return _CREATES_NOTHING
+    if not isinstance(value, Optional):
+        return Optional(to_kgen_type(value))
+    return Optional(to_kgen_type(value.value)) if value.has_value else value
 
 
 #: How the fields that do not touch expressions are read.
@@ -568,10 +575,10 @@ _BOOKKEEPING = {name: _READERS.get(name) for name in _DEFAULTS if name != "predi
 _BOOKKEEPING["temp_var_type"] = _temp_type
 
 
-def _declaration(kind: Any) -> str:
-    if kind is None:
+def _declaration(kind: Optional) -> str:
+    if not kind.has_value:
         return ""
-    return "<> " if kind is auto else f"<{kind}> "
+    return "<> " if kind.value is None else f"<{kind.value}> "
 
 
 def make_assignment(

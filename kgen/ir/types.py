@@ -34,6 +34,41 @@ auto: Final = _Auto.AUTO
 AutoType: TypeAlias = Literal[_Auto.AUTO]
 
 
+class _Absent(Enum):
+    """What an empty :class:`Optional` has instead of a value."""
+
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, repr=False)
+class Optional:
+    """A value that may be missing, where ``None`` is a value too.
+
+    ``temp_var_type`` of instructions is one: ``Optional()`` creates no temporary,
+    ``Optional(None)`` one whose type is inferred, ``Optional(np.float32)`` one of that type.
+
+    >>> Optional(), Optional(None), Optional(3).value, Optional().has_value
+    (Optional(), Optional(None), 3, False)
+    """
+
+    content: Any = _Absent.ABSENT
+
+    @property
+    def has_value(self) -> bool:
+        """Whether there is a value."""
+        return self.content is not _Absent.ABSENT
+
+    @property
+    def value(self) -> Any:
+        """The value; an empty one raises :class:`KgenError`."""
+        if not self.has_value:
+            raise KgenError("Optional() has no value\n  hint: ask has_value first")
+        return self.content
+
+    def __repr__(self) -> str:
+        return f"Optional({self.content!r})" if self.has_value else "Optional()"
+
+
 class AddressSpace(IntEnum):
     """Where an array lives: one work-item, one work-group, or the device.
 

@@ -30,7 +30,7 @@ from kgen.ir.make import make_loop_kernel
 from kgen.ir.options import Options
 from kgen.ir.tags import StringTag
 from kgen.ir.target import TargetBase
-from kgen.ir.types import AddressSpace, auto, to_kgen_type
+from kgen.ir.types import AddressSpace, Optional, auto, to_kgen_type
 
 CUBE = "{ [i, j, k]: 0 <= i, j, k < 16 }"
 
@@ -358,7 +358,7 @@ def test_temporaries_are_created_once() -> None:
     assert (found["u"].dtype, found["u"].shape) == (to_kgen_type("float32"), auto)
     assert found["v"].address_space == AddressSpace.LOCAL
     assert list(kernel.arg_dict) == ["a"]
-    assert all(insn.temp_var_type is None for insn in kernel.instructions)  # type: ignore[attr-defined]
+    assert all(insn.temp_var_type == Optional() for insn in kernel.instructions)  # type: ignore[attr-defined]
 
 
 def test_temporaries_and_rules_may_come_by_keyword() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kgen as lp
+
+ROOT = Path(__file__).parents[2]
 
 
 def reader() -> lp.TranslationUnit:
@@ -32,6 +36,42 @@ def test_what_an_instruction_happens_after() -> None:
     assert last.happens_after == {"load": lp.HappensAfter(), "store": lp.HappensAfter(None, None)}
     other = lp.NoOpInstruction("other").copy(depends_on=last.happens_after)
     assert other.depends_on == last.depends_on
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (lp.Optional(None), None),
+        (lp.auto, None),
+        (lp.Optional(np.int8), lp.to_kgen_type("int8")),
+        ("int8", lp.to_kgen_type("int8")),
+    ],
+)
+def test_an_assignment_that_creates_a_temporary(kind: object, dtype: object) -> None:
+    insn = lp.Assignment("t", "a[i]", temp_var_type=kind)
+    assert insn.temp_var_type == lp.Optional(dtype)
+    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", [insn, "b[i] = t"])
+    knl = unit["kgen_kernel"]
+    assert knl.temporary_variables["t"].dtype == dtype
+    (made, _) = knl.instructions
+    assert isinstance(made, lp.Assignment)
+    assert made.temp_var_type == lp.Optional()
+
+
+def test_an_empty_optional_has_no_value() -> None:
+    assert lp.Assignment("t", 1, temp_var_type=lp.Optional()).temp_var_type == lp.Optional()
+    with pytest.raises(lp.KgenError, match="has no value"):
+        lp.Optional().value  # noqa: B018
+
+
+def test_the_version_is_the_one_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == lp.version.VERSION_TEXT == str(lp.VERSION)
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "a[i] = 1")
+    again = lp.make_kernel(
+        "{ [i]: 0 <= i < n }", "a[i] = 1", lang_version=lp.MOST_RECENT_LANGUAGE_VERSION
+    )
+    assert again == knl
 
 
 def test_kinds_of_atomicity() -> None:

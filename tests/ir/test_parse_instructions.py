@@ -24,7 +24,7 @@ from kgen.ir.instruction import (
 from kgen.ir.match import Id
 from kgen.ir.parse_instructions import parse_instructions
 from kgen.ir.tags import StringTag
-from kgen.ir.types import auto, to_kgen_type
+from kgen.ir.types import Optional, to_kgen_type
 
 
 def instructions(given: Any) -> list[Any]:
@@ -77,16 +77,16 @@ def test_statements(text: str, meaning: str) -> None:
 @pytest.mark.parametrize(
     ("declaration", "kind"),
     [
-        ("<>", auto),
-        ("< >", auto),
-        ("<float32>", to_kgen_type("float32")),
-        ("<np.float32>", to_kgen_type("float32")),
-        ("<np:int8>", to_kgen_type("int8")),
-        ("<np:dtype('complex64')>", to_kgen_type("complex64")),
-        ("", None),
+        ("<>", Optional(None)),
+        ("< >", Optional(None)),
+        ("<float32>", Optional(to_kgen_type("float32"))),
+        ("<np.float32>", Optional(to_kgen_type("float32"))),
+        ("<np:int8>", Optional(to_kgen_type("int8"))),
+        ("<np:dtype('complex64')>", Optional(to_kgen_type("complex64"))),
+        ("", Optional()),
     ],
 )
-def test_declarations(declaration: str, kind: object) -> None:
+def test_declarations(declaration: str, kind: Optional) -> None:
     assert only(f"{declaration} tmp[i] = 0").temp_var_type == kind
 
 

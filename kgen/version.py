@@ -1,0 +1,40 @@
+"""The version of kgen, and that of its language, under the documented module name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "KGEN_USE_LANGUAGE_VERSION_2018_2",
+    "LOOPY_USE_LANGUAGE_VERSION_2018_2",
+    "MOST_RECENT_LANGUAGE_VERSION",
+    "VERSION",
+    "VERSION_TEXT",
+    "Version",
+]
+
+
+class Version(NamedTuple):
+    """A version: the year, and a number in it.
+
+    >>> Version(2018, 2) < Version(2026, 1) == (2026, 1)
+    True
+    >>> print(Version(2018, 2))
+    2018.2
+    """
+
+    year: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.year}.{self.number}"
+
+
+VERSION = Version(2026, 1)
+VERSION_TEXT = str(VERSION)
+
+# There is one language, that of the documentation; programs that name it in their imports, or
+# as lang_version= of make_kernel, find it here.
+MOST_RECENT_LANGUAGE_VERSION = Version(2018, 2)
+KGEN_USE_LANGUAGE_VERSION_2018_2 = MOST_RECENT_LANGUAGE_VERSION
+LOOPY_USE_LANGUAGE_VERSION_2018_2 = MOST_RECENT_LANGUAGE_VERSION
