@@ -24,6 +24,10 @@ class DuplicateInamesTag(Tag):
     inames: tuple[tuple[str, str | None], ...]
 
 
+class Exactly(frozenset[str]):
+    """The loops of ``{inames=i:j}``: these, whatever the blocks around it say."""
+
+
 #: Values of fields of an instruction, by field name.
 Fields = dict[str, Any]
 
@@ -56,10 +60,11 @@ def parse_options(text: str, at: int, end: int) -> Fields:
 
 
 def merge(fields: Fields, more: Mapping[str, Any]) -> None:
-    """Add *more* to *fields*: sets are united, other values replaced."""
+    """Add *more* to *fields*: sets are united, other values and exact sets replaced."""
     for name, value in more.items():
         old = fields.get(name)
-        fields[name] = old | value if isinstance(old, frozenset) else value
+        is_added = isinstance(old, frozenset) and not isinstance(value, Exactly)
+        fields[name] = old | value if is_added else value
 
 
 def _split(text: str, at: int, end: int, separator: str) -> Iterator[tuple[int, int]]:
@@ -140,7 +145,7 @@ def _priority(value: str, at: int) -> Fields:
 def _inames(value: str, at: int) -> Fields:
     if value.startswith("+"):
         return {"within_inames": _words(value[1:]), "within_inames_is_final": False}
-    return {"within_inames": _words(value), "within_inames_is_final": True}
+    return {"within_inames": Exactly(_words(value)), "within_inames_is_final": True}
 
 
 def _more_inames(value: str, at: int) -> Fields:

@@ -233,6 +233,19 @@ def test_with_adds_options() -> None:
     assert found[0].priority == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ("for i, j\na = 1 {inames=i}\nend", "i"),
+        ("for i, j\na = 1 {inames=+k}\nend", "ijk"),
+        ("for i, j\nwith {inames=i:k}\na = 1\nend\nend", "ik"),
+        ("with {inames=i}\nfor j\na = 1\nend\nend", "ij"),
+    ],
+)
+def test_inames_replaces_the_loops_of_blocks_around_it(text: str, loops: str) -> None:
+    assert only(text).within_inames == set(loops)
+
+
 def test_an_object_inside_of_a_block_belongs_to_it() -> None:
     given = ["for i", "if c", Assignment("a", 3, within_inames="j", id="x"), "end", "end"]
     (insn,) = instructions(given)
