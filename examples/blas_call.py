@@ -1,9 +1,9 @@
 """A library's function in the midst of generated loops: dense layers by cblas_dgemv.
 
-Each of n inputs goes through the same layer, tanh(W x + bias). The product is a call of BLAS, a
-snippet of C that says what it reads and writes; the loops around and behind it, and the temporary
-between the two, are kgen's. Where no CBLAS is installed, a function of the same interface
-stands in for it.
+Each of n inputs goes through the same layer, tanh(W x + bias). The product is a call of BLAS,
+described by a class that says what it takes and how it is called; the loops around and behind it,
+and the temporary between the two, are kgen's. Where no CBLAS is installed, a function of the same
+interface stands in for it.
 
     python examples/blas_call.py --n 200
 """
@@ -16,6 +16,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from pymbolic import var
 
 import kgen as lp
 
@@ -37,7 +38,30 @@ STAND_IN = """
     y[i * incy] = alpha * sum + (beta == 0 ? 0 : beta * y[i * incy]);
   }
 }"""
-CALL = f"cblas_dgemv(101, 111, {ROWS}, {COLUMNS}, 1.0, w, {COLUMNS}, input, 1, 0.0, product, 1);"
+
+
+class Gemv(lp.ScalarCallable):
+    """The product of a matrix, whose rows are contiguous, and a vector."""
+
+    def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+        real = lp.NumpyType(np.dtype(np.float64))
+        return self.copy(arg_id_to_dtype={0: real, 1: real, -1: real}), clbl_inf_ctx
+
+    def with_descrs(self, arg_id_to_descr: Any, clbl_inf_ctx: Any) -> Any:
+        matrix, vector, result = (arg_id_to_descr[k] for k in (0, 1, -1))
+        if matrix.dim_tags[1].stride != 1 or matrix.shape != (*result.shape, *vector.shape):
+            raise lp.KgenError(f"gemv cannot multiply {matrix} and {vector} to {result}")
+        return self.copy(arg_id_to_descr=arg_id_to_descr), clbl_inf_ctx
+
+    def emit_call_insn(self, insn: Any, target: Any, expression_to_code_mapper: Any) -> Any:
+        matrix, vector, result = (self.arg_id_to_descr[k] for k in (0, 1, -1))
+        strides = (descr.dim_tags[0].stride for descr in (matrix, vector, result))
+        code = expression_to_code_mapper
+        a, x = (code(part).expr for part in insn.expression.parameters)
+        (y,) = (code(place).expr for place in insn.assignees)
+        lda, incx, incy = strides
+        call = var("cblas_dgemv")(101, 111, *matrix.shape, 1.0, a, lda, x, incx, 0.0, y, incy)
+        return call, False
 
 
 def find_cblas() -> str | None:
@@ -56,15 +80,7 @@ def make_layers(library: str | None) -> lp.TranslationUnit:
         "{ [k, i, j]: 0 <= k < n and 0 <= i < rows and 0 <= j < columns }",
         [
             "input[j] = x[k, j]  {id=load}",
-            lp.CInstruction(
-                [],
-                CALL,
-                read_variables=["w", "input"],
-                assignees=[f"product[{i}]" for i in range(ROWS)],
-                id="multiply",
-                depends_on="load",
-                within_inames="k",
-            ),
+            "product[:] = gemv(w[:, :], input[:])  {id=multiply, dep=load, inames=k}",
             "y[k, i] = tanh(product[i] + bias[i])  {dep=multiply}",
         ],
         [
@@ -80,6 +96,7 @@ def make_layers(library: str | None) -> lp.TranslationUnit:
         target=lp.ExecutableCTarget(),
         preambles=[("cblas", f"static {INTERFACE}{STAND_IN}" if no_library else f"{INTERFACE};")],
     )
+    knl = lp.register_callable(knl, "gemv", Gemv("gemv"))
     knl = lp.fix_parameters(knl, rows=ROWS, columns=COLUMNS)
     if not no_library:
         knl = lp.set_options(knl, build_options=["-Wl,--no-as-needed", f"-l:{library}"])

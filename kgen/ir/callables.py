@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.errors import TypeInferenceFailure
+from kgen.ir.arg_descriptors import ArgDescriptor
+from kgen.ir.expr import Expr, SubArrayRef
 from kgen.ir.types import NumpyType, to_kgen_type
 
 __all__ = ["CallMangleInfo", "InKernelCallable", "ScalarCallable"]
@@ -27,7 +30,7 @@ class InKernelCallable:
 
 @dataclass(frozen=True)
 class ScalarCallable(InKernelCallable):
-    """A function on numbers; make a subclass that says its types, and register that.
+    """A function; make a subclass that says its types, and register that.
 
     :arg name: the name that calls use
     :arg arg_id_to_dtype: types by position: 0, 1... of arguments, -1, -2... of results
@@ -38,7 +41,10 @@ class ScalarCallable(InKernelCallable):
         y[i] = hypotenuse(a[i], b[i])   =>   y[i] = my_hypot(a[i], b[i]);
 
     A function with several results returns the first one and takes pointers to the others
-    after its arguments: ``s[i], c[i] = sincos(x[i])`` is ``s[i] = sincos(x[i], &c[i]);``.
+    after its arguments: ``s[i], c[i] = sincos(x[i])`` is ``s[i] = sincos(x[i], &c[i]);``. Parts of
+    arrays are passed as pointers to their first elements, results that are such after the
+    arguments: ``[j]: y[j] = scaled(2.0, [j]: x[j])`` is ``scaled(2.0, &x[0], &y[0]);``. Other calls
+    are up to ``emit_call`` and ``emit_call_insn``.
 
     >>> import numpy as np
     >>> from kgen.ir.types import NumpyType
@@ -54,8 +60,8 @@ class ScalarCallable(InKernelCallable):
     """
 
     name: str
-    arg_id_to_dtype: Mapping[int | str, Any] | None = None
-    arg_id_to_descr: Mapping[int | str, Any] | None = None
+    arg_id_to_dtype: Any = None
+    arg_id_to_descr: Any = None
     name_in_target: str | None = None
 
     def __post_init__(self) -> None:
@@ -83,10 +89,49 @@ class ScalarCallable(InKernelCallable):
         return self, clbl_inf_ctx
 
     def with_descrs(
-        self, arg_id_to_descr: Mapping[int | str, Any], clbl_inf_ctx: Any
+        self, arg_id_to_descr: Mapping[int | str, ArgDescriptor], clbl_inf_ctx: Any
     ) -> tuple[ScalarCallable, Any]:
-        """Return ``(this for the given shapes of arguments, clbl_inf_ctx)``: all are numbers."""
+        """Return ``(this for the given shapes of arguments, clbl_inf_ctx)``.
+
+        Numbers are a :class:`~kgen.kernel.function_interface.ValueArgDescriptor`, parts of arrays
+        an :class:`~kgen.kernel.function_interface.ArrayArgDescriptor`: shape and strides. This is
+        the place to refuse what the function cannot do.
+        """
         return self.copy(arg_id_to_descr=arg_id_to_descr), clbl_inf_ctx
+
+    def emit_call(self, expression_to_code_mapper: Any, expression: Any, target: Any) -> Expr:
+        """Return what stands for the call *expression* in the code of *target*.
+
+        What is returned is made of pymbolic nodes, whose names are those of the code:
+        ``var("fma")(x, y, 1)``. *expression_to_code_mapper* brings in the kernel's expressions:
+        ``rec(argument, None, dtype)`` is an argument converted to *dtype*.
+        """
+        rec = expression_to_code_mapper.rec
+        pairs = zip(expression.parameters, self.operand_types, strict=True)
+        arguments = tuple(rec(argument, None, dtype) for argument, dtype in pairs)
+        return p.Call(p.Variable(self.name_in_target or self.name), arguments)
+
+    def emit_call_insn(
+        self, insn: Any, target: Any, expression_to_code_mapper: Any
+    ) -> tuple[Any, bool]:
+        """Return ``(call, assignee_is_returned)`` for an instruction that is a call.
+
+        Where the first result is returned, the code is ``a = f(x, &b);``, else ``f(x, &a, &b);``:
+        all but that are among the arguments of *call*, which is made as in :meth:`emit_call`.
+        ``expression_to_code_mapper(place).expr`` is a place as code, for a part of an array the
+        address of its first element; ``var("&")(...)`` is the address of another place.
+        """
+        first, *others = insn.assignees
+        is_returned = not isinstance(first, SubArrayRef)
+        stored = tuple(others) if is_returned else insn.assignees
+        address = p.Variable("&")
+        pointers = tuple(p.Call(address, (expression_to_code_mapper(o).expr,)) for o in stored)
+        call: Any = self.emit_call(
+            expression_to_code_mapper=expression_to_code_mapper,
+            expression=insn.expression,
+            target=target,
+        )
+        return p.Call(call.function, (*call.parameters, *pointers)), is_returned
 
     def generate_preambles(self, target: Any) -> Iterable[tuple[str, str]]:
         """Yield pairs ``(key, code)`` that the code of *target* needs before it, each key once."""

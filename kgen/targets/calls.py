@@ -19,6 +19,7 @@ from kgen.ir.functions import (
     RegisteredFunction,
     VectorMaker,
 )
+from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import Literal, adapt, common, settle
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
@@ -27,8 +28,9 @@ from kgen.targets.complex import stem
 from kgen.targets.complex_functions import INVERSES, inverse_name, inverse_need
 from kgen.targets.conversions import is_narrow
 from kgen.targets.helpers import HELPERS, helper_name, helper_need
-from kgen.targets.preamble import Need, Rank, SeenFunction
+from kgen.targets.preamble import SeenFunction
 from kgen.targets.random123 import RandomWriter
+from kgen.targets.user_calls import UserCallWriter, assign_returned
 
 if TYPE_CHECKING:
     from kgen.targets.cexpr import ExpressionWriter
@@ -44,6 +46,7 @@ class CallWriter:
     def __init__(self, writer: ExpressionWriter) -> None:
         self.writer = writer
         self.target = writer.target
+        self.users = UserCallWriter(writer)
 
     def call(self, expr: p.Call, prec: int, beside: NumpyType) -> str:
         """Write a call of a known function, its arguments converted to what it takes."""
@@ -60,10 +63,9 @@ class CallWriter:
                 return plain
         if isinstance(function, VectorMaker):
             return self._vector(function.vector, expr, dtypes)
-        texts = self._converted(expr, dtypes)
         if isinstance(function, RegisteredFunction):
-            return self._registered(function.registered.specialized(dtypes), texts, dtypes)
-        return self.named(name, texts, dtypes[0], prec)
+            return self.users.inside(function, expr, dtypes, prec)
+        return self.named(name, self._converted(expr, dtypes), dtypes[0], prec)
 
     def _vector(self, made: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
         """Write a value of several numbers."""
@@ -77,51 +79,64 @@ class CallWriter:
             )
         return vector.value(self._converted(expr, dtypes))
 
-    def _registered(
-        self, called: ScalarCallable, texts: Sequence[str], dtypes: tuple[NumpyType, ...]
-    ) -> str:
-        """Write a call of a user's function, and ask for what that needs."""
-        preamble = self.writer.preamble
-        for key, text in called.generate_preambles(self.target):
-            preamble.add(Need(Rank.USER, str(key), text.strip("\n")))
-        spelled = called.name_in_target or called.name
-        if {spelled, spelled.removesuffix("f")} & self.target.functions.real.keys():
-            preamble.add(*self.target.math_needs)
-        preamble.seen_functions.add(SeenFunction(called.name, spelled, dtypes))
-        return f"{spelled}({', '.join(texts)})"
+    def instruction(
+        self, insn: Assignment | CallInstruction, places: Sequence[tuple[str, NumpyType]]
+    ) -> list[cgen.Generable] | None:
+        """Write a call whose results go to *places*; ``None`` for what has no such code.
 
-    def with_results(
-        self, expr: p.Call, places: Sequence[tuple[str, NumpyType]]
-    ) -> cgen.Generable | None:
-        """Write a call of a function with several results, to be stored in *places*.
-
-        The types of these must be those of the results. The first result of a function is its
-        value, and it gets pointers to where the others go. ``None`` for what has no such code.
+        The types of places must be those of the results where these are not assigned: the first
+        result of a function is its value, and it gets pointers to where the others go.
         """
+        expr = insn.expression
         name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
         function = self.writer.typer.find(self.writer.kernel, name)
         if function is None or not (name in SEVERAL or isinstance(function, _WITH_RESULTS)):
             return None
         dtypes = self._operand_types(function, expr, INT32)
-        for (place, dtype), result in zip(places, function.result(dtypes), strict=True):
+        results = function.result(dtypes)
+        if isinstance(function, RegisteredFunction):
+            text, is_returned = self.users.statement(function, insn, dtypes)
+            stored = slice(1, None) if is_returned else slice(None)
+            self._refuse_other_types(insn, places[stored], results[stored])
+            if not is_returned:
+                return [cgen.Statement(text)]
+            return [assign_returned(self.writer, *places[0], text, results[0])]
+        self._refuse_other_types(insn, places, results)
+        names = [place for place, _ in places]
+        if isinstance(function, RandomFunction):
+            writer = RandomWriter(self.writer)
+            return [writer.draw(function.generator, expr.parameters, names)]
+        texts = self._converted(expr, dtypes)
+        pointers = [f"&{place}" for place in names[1:]]
+        return [cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))]
+
+    def is_statement(self, expr: Expr) -> bool:
+        """Tell whether *expr* calls a user's function that makes its statements itself."""
+        if not isinstance(expr, p.Call) or not isinstance(expr.function, p.Variable):
+            return False
+        function = self.writer.typer.find(self.writer.kernel, expr.function.name)
+        return isinstance(function, RegisteredFunction) and (
+            type(function.registered).emit_call_insn is not ScalarCallable.emit_call_insn
+        )
+
+    def _refuse_other_types(
+        self,
+        insn: Assignment | CallInstruction,
+        places: Sequence[tuple[str, NumpyType]],
+        results: Sequence[NumpyType],
+    ) -> None:
+        """Refuse places of other types than the results that are stored there."""
+        for (place, dtype), result in zip(places, results, strict=True):
             if dtype != result:
                 raise CodegenError(
                     message(
-                        f"'{place}' is {dtype.dtype}, but '{name}' stores {result.dtype} there",
+                        f"'{place}' is {dtype.dtype}, but '{insn.expression.function}' stores "
+                        f"{result.dtype} there",
                         kernel=self.writer.kernel.name,
-                        where=to_text(expr),
+                        where=to_text(insn.expression),
                         hint="assign the results to temporaries first: <> a, <> b = ...",
                     )
                 )
-        names = [place for place, _ in places]
-        if isinstance(function, RandomFunction):
-            return RandomWriter(self.writer).draw(function.generator, expr.parameters, names)
-        texts = self._converted(expr, dtypes)
-        pointers = [f"&{place}" for place in names[1:]]
-        if not isinstance(function, RegisteredFunction):
-            return cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))
-        called = function.registered.specialized(dtypes)
-        return cgen.Assign(names[0], self._registered(called, [*texts, *pointers], dtypes))
 
     def _converted(self, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> list[str]:
         return [

@@ -10,7 +10,8 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.errors import CodegenError, message
-from kgen.ir.expr import Expr, LinearSubscript, is_constant
+from kgen.ir.assignee import assignee_name
+from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant
 from kgen.ir.instruction import (
     Assignment,
     CallInstruction,
@@ -40,7 +41,7 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
         case Assignment():
             if is_atomic(writer, insn):
                 return [*atomic_statements(writer, insn), *trace(writer, insn)]
-            return [_assign(writer, insn), *trace(writer, insn)]
+            return [*_assign(writer, insn), *trace(writer, insn)]
         case CInstruction():
             return [_snippet(writer, insn)]
         case NoOpInstruction():
@@ -48,7 +49,7 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
         case CallInstruction():
             called = _call(writer, insn)
             if called is not None:
-                return [called]
+                return called
     what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
     raise CodegenError(
         message(
@@ -67,35 +68,45 @@ def declare_and_assign(
     assert isinstance(insn, Assignment)
     dtype = writer.typer(insn.assignee)
     declaration: cgen.Declarator = cgen.Value(writer.type_name(dtype), name)
+    if writer.calls.is_statement(insn.expression):
+        return [declaration, *_assign(writer, insn), *trace(writer, insn)]
     if is_only:
         declaration = cgen.Const(declaration)
     value = writer.assigned(insn.expression, dtype)
     return [cgen.Initializer(declaration, value), *trace(writer, insn)]
 
 
-def _call(writer: ExpressionWriter, insn: CallInstruction) -> cgen.Generable | None:
-    """Write a call with several results; ``None`` for one that has no code."""
+def _call(
+    writer: ExpressionWriter, insn: Assignment | CallInstruction
+) -> list[cgen.Generable] | None:
+    """Write a call that makes a statement; ``None`` for one that has no code."""
     if not isinstance(insn.expression, p.Call):
         return None
-    dtypes = [writer.typer(place) for place in insn.assignees]
-    places = [
-        (writer.rec(place, PREC_NONE, dtype), dtype)
-        for place, dtype in zip(insn.assignees, dtypes, strict=True)
-    ]
-    return writer.calls.with_results(insn.expression, places)
+    places = [_place(writer, place) for place in insn.assignees]
+    return writer.calls.instruction(insn, places)
 
 
-def _assign(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
+def _place(writer: ExpressionWriter, expr: Expr) -> tuple[str, NumpyType]:
+    """Write where a result goes; of a part of an array, the name."""
+    dtype = writer.typer(expr)
+    if isinstance(expr, SubArrayRef):
+        return assignee_name(expr), dtype
+    return writer.rec(expr, PREC_NONE, dtype), dtype
+
+
+def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
+    if writer.calls.is_statement(insn.expression):
+        return _call(writer, insn) or []
     dtype = writer.typer(insn.assignee)
     place = writer.rec(insn.assignee, PREC_NONE, dtype)
     if _is_streamed(writer, insn, dtype):
         value = writer.assigned(insn.expression, dtype)
-        return cgen.Statement(f"{writer.target.streaming_store}(&{place}, {value})")
+        return [cgen.Statement(f"{writer.target.streaming_store}(&{place}, {value})")]
     update = _update(writer, insn, dtype)
     if update is not None:
         operator, operand = update
-        return cgen.Statement(f"{place} {operator}= {writer.rec(operand, PREC_NONE, dtype)}")
-    return cgen.Assign(place, writer.assigned(insn.expression, dtype))
+        return [cgen.Statement(f"{place} {operator}= {writer.rec(operand, PREC_NONE, dtype)}")]
+    return [cgen.Assign(place, writer.assigned(insn.expression, dtype))]
 
 
 def _update(

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import bounds_of
-from kgen.errors import StaticValueFindingError
-from kgen.ir.affine import simplify
-from kgen.ir.assignee import assignee_name
-from kgen.ir.data import ArrayArg, ArrayBase
-from kgen.ir.expr import Expr, SubArrayRef, substitute, variable_names
+from kgen.analysis.parts import extents_and_strides, strides_of
+from kgen.ir.data import ArrayArg
+from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
@@ -92,59 +89,8 @@ def _descriptors(
         return substitute(expr, inner)
 
     for array, place in passed.places.items():
-        shape, strides = _extents_and_strides(kernel, place)
+        shape, strides = extents_and_strides(kernel, place)
         yield array, _Descriptor(tuple(map(known, shape)), tuple(map(known, strides)))
-
-
-def _extents_and_strides(
-    kernel: LoopKernel, place: Expr
-) -> tuple[Sequence[Expr | None], Sequence[Expr | None]]:
-    """Return extents and strides of what is passed for an array, as the caller has them."""
-    if isinstance(place, p.Variable):
-        whole = kernel.array_vars[place.name]
-        shape = whole.shape if isinstance(whole.shape, tuple) else ()
-        return shape, _strides(whole) or (None,) * len(shape)
-    if not isinstance(place, SubArrayRef):
-        return (), ()
-    swept = [var.name for var in place.swept_inames]
-    strides = _strides(kernel.array_vars[assignee_name(place.subscript)])
-    if strides is None:
-        return [_extent(kernel, name) for name in swept], [None] * len(swept)
-    index = place.subscript.index_tuple
-    return (
-        [_extent(kernel, name) for name in swept],
-        [_stride(index, strides, name) for name in swept],
-    )
-
-
-def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr:
-    """Return by how much the position of an element grows with a variable."""
-    total: Expr = 0
-    for subscript, stride in zip(index, strides, strict=True):
-        moved = substitute(subscript, {name: p.Sum((p.Variable(name), 1))})
-        step = simplify(p.Sum((moved, p.Product((-1, subscript)))))
-        total = p.Sum((total, p.Product((step, stride))))
-    return simplify(total)
-
-
-def _extent(kernel: LoopKernel, iname: str) -> Expr | None:
-    try:
-        bounds = bounds_of(
-            kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
-        )
-    except StaticValueFindingError:  # each call passes another number of elements
-        return None
-    return simplify(bounds.extent)
-
-
-def _strides(array: ArrayBase) -> tuple[Expr, ...] | None:
-    tags = array.dim_tags
-    if not isinstance(tags, tuple) or not isinstance(array.shape, tuple) or auto in array.shape:
-        return None
-    if not all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags):
-        return None
-    strides = array.fixed_strides
-    return None if any(stride is auto for stride in strides) else strides
 
 
 def _described(callee: LoopKernel, found: Mapping[str, Sequence[_Descriptor]]) -> LoopKernel:
@@ -169,7 +115,7 @@ def _filled(arg: ArrayArg, descriptors: Sequence[_Descriptor]) -> ArrayArg:
         or (isinstance(tag, FixedStrideArrayDimTag) and tag.layout_nesting_level is not None)
         for tag in tags
     )
-    if not follows_from_shape or (isinstance(tags, tuple) and _strides(arg) == strides):
+    if not follows_from_shape or (isinstance(tags, tuple) and strides_of(arg) == strides):
         return arg
     return arg.copy(dim_tags=tuple(FixedStrideArrayDimTag(stride) for stride in strides))
 

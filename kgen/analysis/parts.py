@@ -1,0 +1,86 @@
+"""Parts of arrays that calls pass: how far they reach, and how far apart their elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pymbolic.primitives as p
+
+from kgen.analysis.domains import bounds_of
+from kgen.errors import StaticValueFindingError
+from kgen.ir.affine import simplify
+from kgen.ir.arg_descriptors import ArgDescriptor, ArrayArgDescriptor, ValueArgDescriptor
+from kgen.ir.assignee import assignee_name
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
+from kgen.ir.expr import Expr, SubArrayRef, substitute, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.types import auto
+
+__all__ = ["describe", "extents_and_strides", "strides_of"]
+
+
+def describe(kernel: LoopKernel, place: Expr) -> ArgDescriptor:
+    """Return what a called function is told of *place*, a part of an array or a number."""
+    if not isinstance(place, SubArrayRef):
+        return ValueArgDescriptor()
+    array = kernel.array_vars[assignee_name(place)]
+    assert isinstance(array, ArrayArg | TemporaryVariable)
+    shape, strides = extents_and_strides(kernel, place)
+    tags = [FixedStrideArrayDimTag(stride) for stride in strides if stride is not None]
+    return ArrayArgDescriptor(
+        tuple(shape), array.address_space, tuple(tags) if len(tags) == len(strides) else None
+    )
+
+
+def extents_and_strides(
+    kernel: LoopKernel, place: Expr
+) -> tuple[Sequence[Expr | None], Sequence[Expr | None]]:
+    """Return extents and strides of what is passed for an array, as the caller has them."""
+    if isinstance(place, p.Variable):
+        whole = kernel.array_vars[place.name]
+        shape = whole.shape if isinstance(whole.shape, tuple) else ()
+        return shape, strides_of(whole) or (None,) * len(shape)
+    if not isinstance(place, SubArrayRef):
+        return (), ()
+    swept = [var.name for var in place.swept_inames]
+    strides = strides_of(kernel.array_vars[assignee_name(place.subscript)])
+    if strides is None:
+        return [_extent(kernel, name) for name in swept], [None] * len(swept)
+    index = place.subscript.index_tuple
+    return (
+        [_extent(kernel, name) for name in swept],
+        [_stride(index, strides, name) for name in swept],
+    )
+
+
+def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr | None:
+    """Return by how much the position of an element grows with a variable, if that is the same."""
+    total: Expr = 0
+    for subscript, stride in zip(index, strides, strict=True):
+        moved = substitute(subscript, {name: p.Sum((p.Variable(name), 1))})
+        step = simplify(p.Sum((moved, p.Product((-1, subscript)))))
+        total = p.Sum((total, p.Product((step, stride))))
+    stride = simplify(total)
+    return None if name in variable_names(stride) else stride
+
+
+def _extent(kernel: LoopKernel, iname: str) -> Expr | None:
+    try:
+        bounds = bounds_of(
+            kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
+        )
+    except StaticValueFindingError:  # each call passes another number of elements
+        return None
+    return simplify(bounds.extent)
+
+
+def strides_of(array: ArrayBase) -> tuple[Expr, ...] | None:
+    """Return the strides of an array, ``None`` where they are open."""
+    tags = array.dim_tags
+    if not isinstance(tags, tuple) or not isinstance(array.shape, tuple) or auto in array.shape:
+        return None
+    if not all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags):
+        return None
+    strides = array.fixed_strides
+    return None if any(stride is auto for stride in strides) else strides
