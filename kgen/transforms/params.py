@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kgen.analysis.domains import fix_dims, fix_params
+from kgen.analysis.infer import size_names
 from kgen.errors import TransformError, message
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import sample_point
@@ -16,12 +17,14 @@ from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import NoSuchNameError, matcher, transform
 from kgen.transforms.variables import substitute_everywhere, substitute_in_instructions
 
-__all__ = ["assume", "fix_parameters"]
+__all__ = ["assume", "fix_parameters", "fixable_names"]
 
 
 @transform
 def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any) -> LoopKernel:
     """Replace parameters and value arguments by numbers; the arguments are gone then.
+
+    Names that a kernel does not use are left out, so that one set of values can be given to many.
 
     :arg within: replace in the expressions of matching instructions only; domains, shapes
         and the arguments stay
@@ -31,16 +34,23 @@ def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: A
         for i  {0<=i<n}           fix_parameters(kernel, n=4)        for i  {0<=i<4}
           a[i] = a[i] + n                     =>                       a[i] = a[i] + 4
 
-    Raises :class:`TransformError` for a name that is neither, a domain parameter that is no
-    integer, and a value that contradicts the assumptions.
+    Raises :class:`TransformError` when no name is a parameter or value argument, for a domain
+    parameter that is no integer, and for a value that contradicts the assumptions.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = fix_parameters(make_kernel("{ [i]: 0<=i<n }", "a[i] = n"), n=4)
     >>> print(knl.default_entrypoint.domains[0], [a.name for a in knl.default_entrypoint.args])
     { [i] : 0 <= i <= 3 } ['a']
     """
-    values = {name: _read_value(kernel, name, value) for name, value in value_dict.items()}
+    known = fixable_names(kernel)
+    values = {
+        name: _read_value(kernel, name, value)
+        for name, value in value_dict.items()
+        if name in known
+    }
     if not values:
+        if value_dict:
+            raise NoSuchNameError(kernel.name, "parameter", next(iter(value_dict)), known)
         return kernel
     if within is not None:
         return substitute_in_instructions(kernel, values, matcher(kernel, within))
@@ -64,6 +74,13 @@ def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: A
     )
 
 
+def fixable_names(kernel: LoopKernel) -> tuple[str, ...]:
+    """Return the value arguments, and the variables of loop bounds and layouts."""
+    numbers = (arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+    sizes = (name for name in size_names(kernel) if name not in kernel.array_vars)
+    return tuple(dict.fromkeys((*sizes, *numbers)))
+
+
 def _integers(values: dict[str, Expr]) -> dict[str, int]:
     return {name: value for name, value in values.items() if isinstance(value, int)}
 
@@ -72,9 +89,6 @@ def _read_value(kernel: LoopKernel, name: str, value: Any) -> Expr:
     """Return the number that stands for *name*, of the type that it was declared with."""
     declared = kernel.arg_dict.get(name)
     params = kernel.all_params()
-    if name not in params and not isinstance(declared, ValueArg):
-        known = (*params, *(arg.name for arg in kernel.args if isinstance(arg, ValueArg)))
-        raise NoSuchNameError(kernel.name, "parameter", name, known)
     if not is_constant(value):
         raise TransformError(
             message(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)

@@ -54,6 +54,17 @@ def test_rule_arguments_are_no_parameters() -> None:
     assert [str(rule) for rule in rules.values()] == ["f(n) := 2*n", "g(x) := 4*x"]
 
 
+def test_names_that_are_not_used_are_left_out() -> None:
+    data = [lp.GlobalArg("a", np.float32, shape="rows, 4")]
+    values = {"rows": 2, "unused": 7}
+    made = lp.make_kernel("{[i]: 0 <= i < 4}", "a[1, i] = 1", data, fixed_parameters=values)
+    later = lp.make_kernel("{[i]: 0 <= i < 4}", "a[1, i] = 1", data)
+    assert lp.fix_parameters(later, **values) == made
+    array = kernel_of(made).arg_dict["a"]
+    assert isinstance(array, lp.ArrayArg)
+    assert array.shape == (2, 4)
+
+
 @pytest.mark.parametrize(
     ("values", "what"),
     [
