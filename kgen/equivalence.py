@@ -98,9 +98,9 @@ def _same_relation(
         if difference.is_empty():
             continue
         point = example(difference)
-        element = [value for key, value in sorted(point.items()) if key.startswith("element")]
-        values = [value for key, value in point.items() if key.startswith("value")]
-        sizes = {key: v for key, v in point.items() if not key.startswith(("element", "value"))}
+        element = [value for key, value in sorted(point.items()) if key.startswith(".element")]
+        values = [value for key, value in point.items() if key.startswith(".value")]
+        sizes = {key: v for key, v in point.items() if not key.startswith((".element", ".value"))}
         shown = ", ".join(f"{key} = {value}" for key, value in sizes.items())
         where = f"{name}[{', '.join(map(str, element))}]"
         error: KgenError = KernelError(

@@ -9,7 +9,7 @@ from typing import Any
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.analysis.instances import bound
+from kgen.analysis.instances import bound, element_name
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.domain import Set, from_named, param_names, project_out_named, to_named
@@ -33,7 +33,7 @@ class Flow:
 
     ``text`` is the expression without subscripts; ``relation`` has the element written and,
     in the order of the text, all subscripts and other integers, as parameters
-    ``element0``, ``value0``, ... ``is_exact``: each instance has values of its own.
+    ``.element0``, ``.value0``, ... ``is_exact``: each instance has values of its own.
     """
 
     array: str
@@ -75,11 +75,11 @@ class _Tracer(IdentityMapper):
         self.named = to_named(kernel.domain_of(own).intersect_params(kernel.assumptions))
         self._hold(insn)
         for axis, index in enumerate(index_of(insn.assignee)):
-            self.named = self._bound(f"element{axis}", index)
+            self.named = self._bound(element_name(axis), index)
         text = to_text(self.rec(insn.expression))
         fresh = [name for name in self.inames if name not in own]
         named = project_out_named(self.named, sorted(fresh))
-        values = [n for n in param_names(named) if n.startswith(("element", "value"))]
+        values = [n for n in param_names(named) if n.startswith((".element", ".value"))]
         is_exact = _is_injective(named, list(own), values)
         array = assignee_name(insn.assignee)
         return Flow(array, text, project_out_named(named, own), is_exact)
@@ -103,7 +103,7 @@ class _Tracer(IdentityMapper):
             raise UndecidedError(str(err)) from None
 
     def _note(self, value: Expr) -> None:
-        self.named = self._bound(f"value{self.n_values}", value)
+        self.named = self._bound(f".value{self.n_values}", value)
         self.n_values += 1
 
     def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Any:

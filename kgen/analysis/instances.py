@@ -1,4 +1,8 @@
-"""Elements that instances of instructions touch, as named sets over loops, axes and elements."""
+"""Elements that instances of instructions touch, as named sets over loops, axes and elements.
+
+What stands beside loops and sizes in these sets has names with a dot, which no user can give:
+``.lid0``, ``.element1``, and ``i.a``, ``i.b`` for a loop of two instances.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +22,49 @@ from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
 
-__all__ = ["Instances", "axis_name", "bound", "relate", "with_params"]
+__all__ = [
+    "Instances",
+    "axis_name",
+    "bound",
+    "element_name",
+    "elements_of",
+    "relate",
+    "with_params",
+]
 
 _PARAM = isl.dim_type.param
 
 
 def axis_name(tag: AxisTag) -> str:
-    """Return the name of the index along a hardware axis: ``gid0``, ``lid1``."""
-    return f"{'gid' if isinstance(tag, GroupInameTag) else 'lid'}{tag.axis}"
+    """Return the name of the index along a hardware axis: ``.gid0``, ``.lid1``."""
+    return f".{'gid' if isinstance(tag, GroupInameTag) else 'lid'}{tag.axis}"
+
+
+def element_name(axis: int) -> str:
+    """Return the name of a subscript: ``.element0``."""
+    return f".element{axis}"
+
+
+def elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[Set, bool]:
+    """Return the iterations of an access and what it touches; whether it is exactly that.
+
+    A condition, a loop's end or a subscript that depends on data is left out: then it is more.
+    """
+    domain, is_exact = footprints.domain(access.place)
+    named = to_named(domain.intersect_params(kernel.assumptions))
+    for axis, index in enumerate(access.index or ()):
+        try:
+            named = bound(footprints.with_params(named, index), element_name(axis), index)
+        except ExpressionToAffineConversionError:
+            is_exact = False
+    return named, is_exact and access.index is not None
 
 
 class Instances:
     """What the instances of accesses touch.
 
     A set has the loop variables and hardware axes that were asked for, with a suffix that
-    tells two accesses apart, and the subscripts ``element0``, ``element1``, ... without.
+    tells two accesses apart, and the subscripts ``.element0``, ``.element1``, ... without.
     Where *has_axes* is false, hardware axes are loops as others are.
     """
 
@@ -69,15 +101,7 @@ class Instances:
         self, access: Access, loops: tuple[str, ...], suffix: str, axes: Mapping[str, Axis]
     ) -> tuple[Set, bool]:
         kernel = self.kernel
-        domain, is_exact = self.footprints.domain(access.place)
-        named = to_named(domain.intersect_params(kernel.assumptions))
-        if access.index is None:
-            is_exact = False
-        for number, index in enumerate(access.index or ()):
-            try:
-                named = bound(named, f"element{number}", index)
-            except ExpressionToAffineConversionError:
-                is_exact = False
+        named, is_exact = elements_of(kernel, self.footprints, access)
         for iname in access.place.inames:
             axis = axes.get(iname)
             at = named.find_dim_by_name(_PARAM, iname)

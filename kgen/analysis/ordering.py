@@ -174,21 +174,21 @@ def _meeting(instances: Instances, name: str, writer: str, other: str) -> Unorde
 
 
 def _meet(instances: Instances, write: Access, access: Access) -> Unordered | None:
-    first, is_exact = instances.touched(write, write.place.inames, "_a")
-    second, too = instances.touched(access, access.place.inames, "_b")
+    first, is_exact = instances.touched(write, write.place.inames, ".a")
+    second, too = instances.touched(access, access.place.inames, ".b")
     both = first.intersect(second)
     mine, theirs = (
         {axis_name(a.tag) for a in instances.owner_axes(x.array, x.place.inames).values()}
         for x in (write, access)
     )
     for axis in sorted(mine & theirs):
-        both = relate(both, f"{axis}_a", f"{axis}_b", "eq_set")
+        both = relate(both, f"{axis}.a", f"{axis}.b", "eq_set")
     if both.is_empty():
         return None
     at_once = both
     for iname in write.place.inames:  # a common iteration reads best
         if iname in access.place.inames:
-            at_once = relate(at_once, f"{iname}_a", f"{iname}_b", "eq_set")
+            at_once = relate(at_once, f"{iname}.a", f"{iname}.b", "eq_set")
     point = example(both if at_once.is_empty() else at_once)
     return Unordered(write, access, describe_pair(point), is_exact and too)
 

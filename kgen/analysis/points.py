@@ -19,21 +19,21 @@ def example(named: Set) -> dict[str, int]:
 def describe(point: Mapping[str, int]) -> str:
     """Write a point: sizes and loop variables, then the work-item.
 
-    >>> describe({"lid0": 3, "n": 8, "i": 2, "gid0": 1, "element0": 4})
+    >>> describe({".lid0": 3, "n": 8, "i": 2, ".gid0": 1, ".element0": 4})
     'n = 8, i = 2, in work-item gid0 = 1, lid0 = 3'
     """
     item = {name: value for name, value in point.items() if _is_axis(name)}
-    rest = {n: v for n, v in point.items() if n not in item and not n.startswith("element")}
+    rest = {n: v for n, v in point.items() if n not in item and not n.startswith(".element")}
     parts = [_values(rest)] if rest else []
     if item:
         parts.append(f"in work-item {_values(dict(sorted(item.items())))}")
     return ", ".join(parts)
 
 
-def describe_pair(point: Mapping[str, int], suffixes: tuple[str, str] = ("_a", "_b")) -> str:
+def describe_pair(point: Mapping[str, int], suffixes: tuple[str, str] = (".a", ".b")) -> str:
     """Write a point of two work-items: what they share, then each of them.
 
-    >>> describe_pair({"n": 8, "k_a": 1, "k_b": 1, "lid0_a": 0, "lid0_b": 5, "element0": 0})
+    >>> describe_pair({"n": 8, "k.a": 1, "k.b": 1, ".lid0.a": 0, ".lid0.b": 5, ".element0": 0})
     'n = 8, k = 1: work-item lid0 = 0 and work-item lid0 = 5, at element [0]'
     """
     sides: list[dict[str, int]] = []
@@ -43,8 +43,8 @@ def describe_pair(point: Mapping[str, int], suffixes: tuple[str, str] = ("_a", "
     one, other = sides
     both = {n: v for n, v in one.items() if not _is_axis(n) and other.get(n, v) == v}
     shared = {n: v for n, v in point.items() if not n.endswith(suffixes)}
-    element = [v for n, v in sorted(shared.items()) if n.startswith("element")]
-    head = _values({n: v for n, v in shared.items() if not n.startswith("element")} | both)
+    element = [v for n, v in sorted(shared.items()) if n.startswith(".element")]
+    head = _values({n: v for n, v in shared.items() if not n.startswith(".element")} | both)
     items = [_item({n: v for n, v in side.items() if n not in both}) for side in (one, other)]
     text = f"{items[0]} and {items[1]}"
     if element:
@@ -60,8 +60,8 @@ def _item(side: Mapping[str, int]) -> str:
 
 
 def _is_axis(name: str) -> bool:
-    return name[:3] in ("gid", "lid") and name[3:].rstrip("_ab").isdigit()
+    return name.startswith((".gid", ".lid"))
 
 
 def _values(point: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in point.items())
+    return ", ".join(f"{name.removeprefix('.')} = {value}" for name, value in point.items())

@@ -89,7 +89,7 @@ class Reordering:
             if name is None:
                 return None
             chains += [(outer, name) for outer in placed if self._needs(outer, name)]
-            left = [relate(pairs, f"{name}_a", f"{name}_b", "eq_set") for pairs in left]
+            left = [relate(pairs, f"{name}.a", f"{name}.b", "eq_set") for pairs in left]
             waiting.remove(name)
             placed.append(name)
         return Nesting(tuple(placed), tuple(chains))
@@ -97,7 +97,7 @@ class Reordering:
     def _needs(self, outer: str, inner: str) -> bool:
         """Tell whether *outer* decides the order of something that *inner* would turn around."""
         return any(
-            not relate(turned, f"{outer}_a", f"{outer}_b", "lt_set").is_empty()
+            not relate(turned, f"{outer}.a", f"{outer}.b", "lt_set").is_empty()
             for pairs in self._undecided
             if (turned := _turned(pairs, inner)) is not None
         )
@@ -110,7 +110,7 @@ class Reordering:
             for name in self._ordered(self._loops(first, then)):
                 if name in self.values:
                     break
-                pairs = relate(pairs, f"{name}_a", f"{name}_b", "eq_set")
+                pairs = relate(pairs, f"{name}.a", f"{name}.b", "eq_set")
             if is_exact and not pairs.is_empty():
                 found.append(pairs)
         return found
@@ -121,7 +121,7 @@ class Reordering:
     def _conflicts(self) -> tuple[tuple[Access, Access, Set, bool], ...]:
         """Pairs of accesses to one element, the iterations of which one comes first.
 
-        Sets over loops with the suffixes ``_a`` (first) and ``_b``, in old and new variables.
+        Sets over loops with the suffixes ``.a`` (first) and ``.b``, in old and new variables.
         """
         accesses: dict[str, list[Access]] = {}
         for access in collect_accesses(self.kernel, self.inside):
@@ -155,12 +155,12 @@ class Reordering:
 
     def _in_order(self, first: Access, then: Access) -> Iterator[tuple[Access, Access, Set, bool]]:
         loops = self._loops(first, then)
-        one, is_exact = self.instances.touched(first, loops, "_a")
-        other, too = self.instances.touched(then, loops, "_b")
+        one, is_exact = self.instances.touched(first, loops, ".a")
+        other, too = self.instances.touched(then, loops, ".b")
         both = one.intersect(other)
         if both.is_empty():
             return
-        for suffix in ("_a", "_b"):
+        for suffix in (".a", ".b"):
             for old, value in self.values.items():
                 names = variable_names(value)
                 renamed = {n: p.Variable(n + suffix) for n in names if self._is_new(n)}
@@ -168,7 +168,7 @@ class Reordering:
                 both = bound(both, old + suffix, substitute(value, renamed))
             new = {name: name + suffix for name in dim_names(self.valid)}
             both = both.intersect(to_named(rename_dims(self.valid, new)))
-        for earlier in _lexicographic(both, self._ordered(loops), "_a", "_b"):
+        for earlier in _lexicographic(both, self._ordered(loops), ".a", ".b"):
             if not earlier.is_empty():
                 yield first, then, earlier, is_exact and too
 
@@ -180,7 +180,7 @@ class Reordering:
             order.extend(() if name in self.values else (name,))
             if name in self.values and not set(new) & set(order):
                 order.extend(new)
-        for later in _lexicographic(pairs, order, "_b", "_a"):
+        for later in _lexicographic(pairs, order, ".b", ".a"):
             if not later.is_empty():
                 yield later
 
@@ -213,7 +213,7 @@ class Reordering:
             f"{name} = {point[name]}" for name in sorted(self.kernel.all_params() & set(point))
         ]
         sides = [f"for {', '.join(sizes)}: " if sizes else ""]
-        for access, suffix in ((first, "_a"), (then, "_b")):
+        for access, suffix in ((first, ".a"), (then, ".b")):
             verb = "writes" if access.is_write else "reads"
             at = [f"{n} = {point[n + suffix]}" for n in access.place.inames if n + suffix in point]
             sides.append(f"'{access.insn_id}' {verb} '{access}' at {', '.join(at)}")
@@ -261,7 +261,7 @@ class Reordering:
 
 def _turned(pairs: Set, name: str) -> Set | None:
     """Return the pairs of which a loop has the second side first, if there are any."""
-    turned = relate(pairs, f"{name}_b", f"{name}_a", "lt_set")
+    turned = relate(pairs, f"{name}.b", f"{name}.a", "lt_set")
     return None if turned.is_empty() else turned
 
 

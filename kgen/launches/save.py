@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
+from kgen.analysis.instances import axis_name, element_name
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
@@ -22,14 +23,7 @@ from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.launches.linearize import has_hardware_axes
 from kgen.schedule.host import on_device
-from kgen.schedule.liveness import (
-    Liveness,
-    axis_name,
-    box_over,
-    conditions_in,
-    element_name,
-    launch_axes,
-)
+from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axes
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.targets.generate import prepare, schedule_prepared
 from kgen.transforms.privatize import subscript

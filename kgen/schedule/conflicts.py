@@ -12,15 +12,14 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
+from kgen.analysis.instances import axis_name, bound, elements_of, relate
 from kgen.analysis.points import describe_pair, example
-from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.domain import Set, project_out_named, to_named
-from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.domain import Set, project_out_named
+from kgen.ir.expr import is_zero
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 
@@ -179,18 +178,18 @@ class Conflicts:
         around = Around(equal, ascending, is_local)
         both = self._touched(one, "a", around).intersect(self._touched(other, "b", around))
         if ascending is not None:
-            both = _relate(both, f"{ascending}_a", f"{ascending}_b", "lt_set")
+            both = relate(both, f"{ascending}.a", f"{ascending}.b", "lt_set")
         tags = [axis.tag for axis in self.kernel.axes.values()]
-        locals_ = sorted({f"lid{t.axis}" for t in tags if isinstance(t, LocalInameTag)})
+        locals_ = sorted({axis_name(tag) for tag in tags if isinstance(tag, LocalInameTag)})
         if is_local:
             apart = _some_differ(both, locals_)
             return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
-        groups = sorted({f"gid{t.axis}" for t in tags if isinstance(t, GroupInameTag)})
+        groups = sorted({axis_name(tag) for tag in tags if isinstance(tag, GroupInameTag)})
         far = _some_differ(both, groups)
         if far is not None:
             return Conflict(one, other, Reach.DEVICE, far)
         for name in groups:
-            both = _relate(both, f"{name}_a", f"{name}_b", "eq_set")
+            both = relate(both, f"{name}.a", f"{name}.b", "eq_set")
         apart = _some_differ(both, locals_)
         return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
 
@@ -208,31 +207,25 @@ class Conflicts:
     def _make_touched(self, access: Access, side: str, around: Around) -> Set:
         kernel = self.kernel
         inames = access.place.inames
-        domain, _ = self.footprints.domain(access.place)
-        named = to_named(domain.intersect_params(kernel.assumptions))
-        for axis, index in enumerate(access.index or ()):
-            try:
-                named = _bind_element(named, index, f"element{axis}")
-            except ExpressionToAffineConversionError:
-                continue
+        named, _ = elements_of(kernel, self.footprints, access)
         for iname in inames:
             at = named.find_dim_by_name(_PARAM, iname)
             if iname in around.equal:
                 continue
             if iname == around.ascending:
-                named = named.set_dim_name(_PARAM, at, f"{iname}_{side}")
+                named = named.set_dim_name(_PARAM, at, f"{iname}.{side}")
                 continue
             on = kernel.axes.get(iname)
             if on is not None:
                 is_group = isinstance(on.tag, GroupInameTag)
-                name = f"{'gid' if is_group else 'lid'}{on.tag.axis}"
+                name = axis_name(on.tag)
                 if not (is_group and around.one_group):
-                    name = f"{name}_{side}"
+                    name = f"{name}.{side}"
                 if is_zero(on.first):
                     named = named.set_dim_name(_PARAM, at, name)
                     continue
                 index = p.Sum((p.Variable(iname), p.Product((-1, on.first))))
-                named = _bind_element(_with_params(named, variable_names(index)), index, name)
+                named = bound(self.footprints.with_params(named, index), name, index)
             named = project_out_named(named, [iname])
         return named
 
@@ -249,36 +242,10 @@ class Around:
     one_group: bool
 
 
-def _bind_element(named: Set, index: Expr, name: str) -> Set:
-    """Add the parameter *name*, equal to *index*."""
-    at = named.dim(_PARAM)
-    named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
-    space = named.get_space()
-    value = pw_aff_from_expr(space, index)
-    return named.intersect(pw_aff_from_expr(space, p.Variable(name)).eq_set(value))
-
-
-def _with_params(named: Set, names: Sequence[str]) -> Set:
-    for name in names:
-        if named.find_dim_by_name(_PARAM, name) < 0:
-            at = named.dim(_PARAM)
-            named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
-    return named
-
-
-def _relate(named: Set, one: str, other: str, relation: str) -> Set:
-    named = _with_params(named, (one, other))
-    space = named.get_space()
-    left = pw_aff_from_expr(space, p.Variable(one))
-    right = pw_aff_from_expr(space, p.Variable(other))
-    related: Set = getattr(left, relation)(right)
-    return named.intersect(related)
-
-
 def _some_differ(named: Set, axes: Sequence[str]) -> Set | None:
     """Return the part of *named* where two work-items differ along an axis, if not empty."""
     for axis in axes:
-        part = _relate(named, f"{axis}_a", f"{axis}_b", "ne_set")
+        part = relate(named, f"{axis}.a", f"{axis}.b", "ne_set")
         if not part.is_empty():
             return part
     return None

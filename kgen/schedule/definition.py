@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
 
 from kgen.analysis.access import Access, Place
-from kgen.analysis.instances import Instances, axis_name, bound, relate, with_params
+from kgen.analysis.instances import (
+    Instances,
+    axis_name,
+    bound,
+    element_name,
+    relate,
+    with_params,
+)
 from kgen.analysis.points import describe, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -20,17 +26,8 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.domain import Set, param_names, project_out_named
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
-from kgen.schedule.tree import (
-    Bind,
-    HostLoop,
-    Launch,
-    Loop,
-    Node,
-    Run,
-    Schedule,
-    Sequence,
-    insn_ids,
-)
+from kgen.schedule.tree import Schedule, insn_ids
+from kgen.schedule.visits import Visit, visits_of
 
 __all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes"]
 
@@ -51,44 +48,6 @@ class Undefined:
     element: tuple[int, ...] = ()
     always: bool = True
     elsewhere: bool = True
-
-
-@dataclass(frozen=True)
-class _Visit:
-    """An instruction in the order of execution, and the loops around it, each with a number."""
-
-    position: int
-    insn_id: str
-    loops: tuple[tuple[int, str], ...]
-
-
-class _Walker:
-    """Gives the instructions of a schedule in order."""
-
-    def __init__(self) -> None:
-        self.numbers, self.positions = count(), count()
-
-    def walk(
-        self, node: Node | Launch | HostLoop, around: tuple[tuple[int, str], ...] = ()
-    ) -> Iterator[_Visit]:
-        match node:
-            case Run():
-                for insn_id in node.insn_ids:
-                    yield _Visit(next(self.positions), insn_id, around)
-            case Loop() | HostLoop():
-                around = (*around, (next(self.numbers), node.iname))
-                for child in node.steps if isinstance(node, HostLoop) else (node.body,):
-                    yield from self.walk(child, around)
-            case Bind() | Launch():
-                yield from self.walk(node.body, around)
-            case Sequence():
-                for child in node.children:
-                    yield from self.walk(child, around)
-
-
-def _visits(schedule: Schedule) -> dict[str, _Visit]:
-    walker = _Walker()
-    return {visit.insn_id: visit for step in schedule.steps for visit in walker.walk(step)}
 
 
 def refuse_reads_before_writes(
@@ -163,7 +122,7 @@ class _Finder:
         names = [n for n, t in sorted(kernel.temporary_variables.items()) if _must_be_written(t)]
         if not names:
             return
-        self.visits = _visits(self.schedule)
+        self.visits = {visit.insn_id: visit for visit in visits_of(self.schedule.steps)}
         for name in names:
             mine = accesses.get(name, ())
             writes = [access for access in mine if access.is_write]
@@ -193,14 +152,14 @@ class _Finder:
     def _space(self, access: Access) -> object:
         return getattr(self.kernel.array_vars[access.array], "address_space", None)
 
-    def _shapes(self, writes: list[Access], at: _Visit) -> object:
+    def _shapes(self, writes: list[Access], at: Visit) -> object:
         return tuple(
             (w.place, w.index, visit.loops, visit.position < at.position)
             for w in writes
             for visit in (self.visits[w.insn_id],)
         )
 
-    def _surely_before(self, write: Access, read: Access, at: _Visit) -> bool:
+    def _surely_before(self, write: Access, read: Access, at: Visit) -> bool:
         """Tell without isl that the same element was written right before."""
         visit = self.visits.get(write.insn_id)
         return (
@@ -212,14 +171,14 @@ class _Finder:
             and set(write.place.conditions) <= set(read.place.conditions)
         )
 
-    def _may_be_before(self, write: Access, at: _Visit) -> bool:
+    def _may_be_before(self, write: Access, at: Visit) -> bool:
         visit = self.visits.get(write.insn_id)
         if visit is None:
             return False
-        return visit.position < at.position or bool(_shared(visit, at))
+        return visit.position < at.position or bool(visit.shared_loops(at))
 
     def _undefined(
-        self, read: Access, earlier: list[Access], writes: list[Access], at: _Visit
+        self, read: Access, earlier: list[Access], writes: list[Access], at: Visit
     ) -> tuple[str, tuple[int, ...], bool, bool] | None:
         """Return a point and an element that *read* reads and none of *earlier* writes.
 
@@ -241,13 +200,13 @@ class _Finder:
                 left = left.subtract(some)
         point = example(left)
         naxes = len(read.index or ())
-        element = tuple(point.pop(f"element{axis}") for axis in range(naxes))
+        element = tuple(point.pop(element_name(axis)) for axis in range(naxes))
         always = self._sizes(everything).is_subset(self._sizes(left))
         return describe(point), element, always, self._is_written(left, writes, naxes)
 
     def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:
         """Tell whether any of *writes*, were it not for conditions, writes elements of *left*."""
-        kept = {*self.kernel.all_params(), *(f"element{axis}" for axis in range(naxes))}
+        kept = {*self.kernel.all_params(), *(element_name(axis) for axis in range(naxes))}
 
         def elements(named: Set) -> Set:
             return project_out_named(named, [n for n in param_names(named) if n not in kept])
@@ -294,16 +253,16 @@ class _Finder:
                 return found
         raise AssertionError(access.insn_id)
 
-    def _written_at_once(self, write: Access, at: _Visit) -> Set | None:
+    def _written_at_once(self, write: Access, at: Visit) -> Set | None:
         """Return what *write* may have written in the same iteration of the loops around both."""
         visit = self.visits[write.insn_id]
         if visit.position >= at.position:
             return None
-        return self.instances.touched(write, _shared(visit, at))[0]
+        return self.instances.touched(write, visit.shared_loops(at))[0]
 
-    def _written_before(self, write: Access, at: _Visit) -> Set | None:
+    def _written_before(self, write: Access, at: Visit) -> Set | None:
         """Return what *write* may have written in an earlier iteration."""
-        shared = _shared(self.visits[write.insn_id], at)
+        shared = self.visits[write.insn_id].shared_loops(at)
         if not shared:
             return None
         equal, _ = self.instances.touched(write, shared, _WRITER)
@@ -316,16 +275,6 @@ class _Finder:
             result = result.union(relate(equal, iname + _WRITER, iname, "lt_set"))
             equal = relate(equal, iname + _WRITER, iname, "eq_set")
         return project_out_named(result, [iname + _WRITER for iname in shared])
-
-
-def _shared(one: _Visit, other: _Visit) -> tuple[str, ...]:
-    """Return the loops around both, outermost first."""
-    result = []
-    for mine, theirs in zip(one.loops, other.loops, strict=False):
-        if mine != theirs:
-            break
-        result.append(mine[1])
-    return tuple(result)
 
 
 def _must_be_written(temporary: TemporaryVariable) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place
 from kgen.analysis.footprints import Footprints
-from kgen.errors import ExpressionToAffineConversionError, MissingDefinitionError
+from kgen.analysis.instances import axis_name, bound, element_name, elements_of, with_params
+from kgen.errors import MissingDefinitionError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.domain import (
     BasicSet,
@@ -24,46 +24,20 @@ from kgen.ir.domain import (
 )
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import conditions_of, pw_aff_from_expr
+from kgen.ir.quasi_affine import conditions_of
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
-from kgen.schedule.tree import (
-    Barrier,
-    Bind,
-    HostLoop,
-    Launch,
-    Loop,
-    Node,
-    Run,
-    Schedule,
-    Sequence,
-    Step,
-)
+from kgen.schedule.tree import HostLoop, Launch, Schedule, Step
+from kgen.schedule.visits import Visit, visits_of
 
 __all__ = [
     "Flow",
     "Liveness",
-    "Visit",
-    "axis_name",
     "box_over",
     "conditions_in",
-    "element_name",
     "launch_axes",
     "refuse_undefined",
-    "visits_of",
 ]
-
-_PARAM = isl.dim_type.param
-
-
-def axis_name(tag: AxisTag) -> str:
-    """Return the name that the index of a hardware axis has in the sets here."""
-    return f".{'g' if isinstance(tag, GroupInameTag) else 'l'}{tag.axis}"
-
-
-def element_name(axis: int) -> str:
-    """Return the name that a subscript has in the sets here."""
-    return f".e{axis}"
 
 
 @dataclass(frozen=True)
@@ -77,52 +51,6 @@ class Flow:
     needed: Set
     written: Set
     certain: Set
-
-
-@dataclass(frozen=True)
-class Visit:
-    """An instruction in the order of a launch, with the loops around it, each with a number.
-
-    Where a loop is given several times, its numbers are neighbours: *copies* of them.
-    """
-
-    position: int
-    insn_id: str
-    loops: tuple[tuple[int, str], ...]
-    copies: int = 1
-
-    def is_other_iteration(self, other: Visit) -> bool:
-        """Tell whether *other* is in another iteration of a loop around this."""
-        for (one, _), (two, _) in zip(self.loops, other.loops, strict=False):
-            if one // self.copies != two // self.copies:
-                return False
-            if one != two:
-                return True
-        return False
-
-
-def visits_of(node: Node, *, copies: int = 1) -> Iterator[Visit]:
-    """Give the instructions below *node* in order, those in loops *copies* times."""
-    loops, positions = count(), count()
-
-    def visit(node: Node, around: tuple[tuple[int, str], ...]) -> Iterator[Visit]:
-        match node:
-            case Run():
-                for insn_id in node.insn_ids:
-                    yield Visit(next(positions), insn_id, around, copies)
-            case Loop():
-                number = next(loops)
-                for copy in range(copies):
-                    yield from visit(node.body, (*around, (number * copies + copy, node.iname)))
-            case Bind():
-                yield from visit(node.body, around)
-            case Sequence():
-                for child in node.children:
-                    yield from visit(child, around)
-            case Barrier():
-                pass
-
-    return visit(node, ())
 
 
 class Liveness:
@@ -183,7 +111,7 @@ class Liveness:
 
     def _flows(self, launch: Launch) -> dict[str, Flow]:
         """Find what a launch does to each temporary that ends with it."""
-        visits = list(visits_of(launch.body))
+        visits = list(visits_of((launch,)))
         accesses: dict[str, list[tuple[Visit, Access]]] = {}
         by_insn: dict[str, list[Access]] = {}
         for name, temporary in sorted(self.kernel.temporary_variables.items()):
@@ -228,11 +156,7 @@ class Liveness:
         for writer, write in reversed(earlier):
             if left.is_empty():
                 break
-            shared = []
-            for one, other in zip(visit.loops, writer.loops, strict=False):
-                if one != other:
-                    break
-                shared.append(one[1])
+            shared = visit.shared_loops(writer)
             fixed = frozenset(shared).union(self.kernel.axes)
             changed = {
                 name
@@ -247,7 +171,7 @@ class Liveness:
             )
             place = Place(write.place.inames, conditions)
             given = Access(write.insn_id, write.array, write.index, True, place)
-            touched, is_exact = self._touched(given, tuple(shared))
+            touched, is_exact = self._touched(given, shared)
             if is_exact:
                 left = left.subtract(touched)
         return project_out_named(left, loops)
@@ -266,28 +190,17 @@ class Liveness:
         """
         kernel = self.kernel
         temporary = kernel.temporary_variables[access.array]
-        domain, is_exact = self.footprints.domain(access.place)
-        named = to_named(domain.intersect_params(kernel.assumptions))
-        if access.index is None:
-            is_exact = False
+        named, is_exact = elements_of(kernel, self.footprints, access)
         for axis, extent in enumerate(temporary.shape):
-            name = element_name(axis)
-            inside = isl.Set(f"{{ [x] : 0 <= x < {extent} }}").set_dim_name(
-                isl.dim_type.set, 0, name
-            )
-            named = named.intersect(to_named(inside))
-            if access.index is None:
-                continue
-            try:
-                named = _equate(named, name, access.index[axis])
-            except ExpressionToAffineConversionError:
-                is_exact = False
+            named = _between(named, element_name(axis), extent)
         shared = temporary.address_space == AddressSpace.LOCAL
         for iname in access.place.inames:
             axis_of = kernel.axes.get(iname)
             if axis_of is not None and not (shared and not isinstance(axis_of.tag, GroupInameTag)):
                 index = p.Sum((p.Variable(iname), p.Product((-1, axis_of.first))))
-                named = _equate(named, axis_name(axis_of.tag), index)
+                named = bound(
+                    self.footprints.with_params(named, index), axis_name(axis_of.tag), index
+                )
         gone = [iname for iname in access.place.inames if iname not in keep]
         gone += [name for name in param_names(named) if name in kernel.array_vars]
         return project_out_named(named, gone), is_exact
@@ -300,27 +213,17 @@ def _ends_with_launch(temporary: TemporaryVariable) -> bool:
     return temporary.address_space != AddressSpace.GLOBAL and temporary.initializer is None
 
 
-def _with_params(named: Set, names: Iterable[str]) -> Set:
-    for name in names:
-        if named.find_dim_by_name(_PARAM, name) < 0:
-            at = named.dim(_PARAM)
-            named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
-    return named
-
-
-def _equate(named: Set, name: str, index: Expr) -> Set:
-    """Intersect with ``name = index``, adding what names are missing."""
-    named = _with_params(named, (name, *variable_names(index)))
-    space = named.get_space()
-    value = pw_aff_from_expr(space, index)
-    return named.intersect(pw_aff_from_expr(space, p.Variable(name)).eq_set(value))
+def _between(named: Set, name: str, extent: Expr) -> Set:
+    """Intersect with ``0 <= name < extent``."""
+    named = with_params(named, (name, *variable_names(extent)))
+    return bound(bound(named, name, 0, "ge_set"), name, extent, "lt_set")
 
 
 def box_over(extents: Mapping[str, Expr]) -> BasicSet:
     """Return the domain of loops that count from 0."""
     box = isl.Set("{ [] }")
     for name, extent in extents.items():
-        box = _bounded(_bounded(box, name, 0, 1), name, extent, -1)
+        box = _between(box, name, extent)
     (domain,) = from_named(box, list(extents)).coalesce().get_basic_sets()
     return domain
 
@@ -329,14 +232,6 @@ def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tup
     """Return what holds in a region and need not in the box around it, by names in these sets."""
     around = to_named(box_over(box)).intersect_params(assumptions)
     return conditions_of(region.intersect(around).gist(around).params())
-
-
-def _bounded(named: Set, name: str, bound: Expr, sign: int) -> Set:
-    """Intersect with ``name >= bound`` or, where *sign* is negative, ``name < bound``."""
-    named = _with_params(named, (name, *variable_names(bound)))
-    space = named.get_space()
-    value, end = pw_aff_from_expr(space, p.Variable(name)), pw_aff_from_expr(space, bound)
-    return named.intersect(value.ge_set(end) if sign > 0 else value.lt_set(end))
 
 
 def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
@@ -368,7 +263,7 @@ def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
 def _first_reader(kernel: LoopKernel, launch: Launch, name: str) -> str:
     return next(
         visit.insn_id
-        for visit in visits_of(launch.body)
+        for visit in visits_of((launch,))
         if name in kernel.id_to_insn[visit.insn_id].read_dependency_names()
     )
 

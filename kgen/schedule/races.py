@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access
-from kgen.analysis.instances import axis_name, bound
+from kgen.analysis.instances import axis_name, bound, elements_of
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -20,7 +20,7 @@ from kgen.errors import (
     message,
     warn,
 )
-from kgen.ir.domain import Set, project_out_named, to_named
+from kgen.ir.domain import Set, project_out_named
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
@@ -124,7 +124,7 @@ def _axes_that_meet(kernel: LoopKernel, access: Access) -> dict[str, Axis]:
 class _Pairs:
     """Two instances of an instruction, in different work-items, that write one element.
 
-    Each iname is there twice, with ``_a`` and with ``_b``.
+    Each iname is there twice, with ``.a`` and with ``.b``.
     """
 
     def __init__(
@@ -134,9 +134,10 @@ class _Pairs:
         self.insn = insn
         self.access = access
         self.axes = axes
-        domain, self.is_exact = conflicts.footprints.domain(access.place)
-        domain = conflicts.footprints.with_params(domain, *insn.expressions())
-        self.named = to_named(domain.intersect_params(self.kernel.assumptions))
+        footprints = conflicts.footprints
+        self.is_exact = footprints.domain(access.place)[1]
+        named, _ = elements_of(self.kernel, footprints, access)
+        self.named = footprints.with_params(named, *insn.expressions())
 
     def race(self, is_unknown: bool) -> Race | None:
         pairs = self._pairs()
@@ -154,25 +155,20 @@ class _Pairs:
         return Race(self.access, RaceKind.SAME_VALUE, self._describe(pairs))
 
     def _pairs(self) -> Set:
-        one, other = self._side("_a"), self._side("_b")
+        one, other = self._side(".a"), self._side(".b")
         both = one.intersect(other)
         different: Set | None = None
         for iname in self.access.place.inames:
             if iname not in self.axes:
-                both = bound(both, f"{iname}_a", p.Variable(f"{iname}_b"))
+                both = bound(both, f"{iname}.a", p.Variable(f"{iname}.b"))
         for iname in self.axes:
-            part = bound(both, f"{iname}_a", p.Variable(f"{iname}_b"), "ne_set")
+            part = bound(both, f"{iname}.a", p.Variable(f"{iname}.b"), "ne_set")
             different = part if different is None else different.union(part)
         assert different is not None
         return different
 
     def _side(self, suffix: str) -> Set:
         named = self.named
-        for axis, index in enumerate(self.access.index or ()):
-            try:
-                named = bound(named, f"element{axis}", index)
-            except ExpressionToAffineConversionError:
-                continue
         for iname in self.access.place.inames:
             at = named.find_dim_by_name(_PARAM, iname)
             named = named.set_dim_name(_PARAM, at, iname + suffix)
@@ -186,7 +182,7 @@ class _Pairs:
         if self.access.array in finder.arrays:
             return pairs  # an update: what one writes, the other reads
         inames = self.access.place.inames
-        sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in ("_a", "_b")]
+        sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in (".a", ".b")]
         for operand in finder.found:
             one, other = (substitute(operand, side) for side in sides)
             try:
@@ -215,7 +211,7 @@ class _Pairs:
     def _describe(self, pairs: Set) -> str:
         point = example(pairs)
         for iname, axis in self.axes.items():
-            for suffix in ("_a", "_b"):
+            for suffix in (".a", ".b"):
                 value = evaluate(axis.first, point)
                 point[axis_name(axis.tag) + suffix] = point[iname + suffix] - value
         return describe_pair(point)

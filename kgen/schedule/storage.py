@@ -9,8 +9,9 @@ from kgen.analysis.access import Access
 from kgen.errors import KernelError, VariableAccessNotOrdered, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
-from kgen.schedule.liveness import Liveness, Visit, visits_of
+from kgen.schedule.liveness import Liveness
 from kgen.schedule.tree import Launch, Schedule
+from kgen.schedule.visits import Visit, visits_of
 
 __all__ = ["check_storage"]
 
@@ -73,7 +74,7 @@ class _Checker:
         for name in self.states:
             for access in self.liveness.footprints.accesses.get(name, ()):
                 accesses.setdefault(access.insn_id, []).append(access)
-        for visit in visits_of(launch.body, copies=2):
+        for visit in visits_of((launch,), copies=2):
             mine = accesses.get(visit.insn_id, ())
             if len({access.array for access in mine}) > 1:
                 raise self._two_at_once(visit.insn_id)

@@ -68,16 +68,16 @@ class Nest:
 
 
 def axis_name(axis: Expr) -> str:
-    """Return the name of the isl parameter for a hardware axis index."""
+    """Return the name of the isl parameter for a hardware axis index: one that no user can give."""
     assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
-    return f"gid{axis.axis}" if isinstance(axis, GroupHardwareAxisIndex) else f"lid{axis.axis}"
+    return f".{'gid' if isinstance(axis, GroupHardwareAxisIndex) else 'lid'}{axis.axis}"
 
 
 def axis_from_name(name: str) -> Expr | None:
     """Return the hardware axis index that a parameter stands for, if it does."""
-    if name[:3] in ("gid", "lid") and name[3:].isdigit():
-        kind = GroupHardwareAxisIndex if name[0] == "g" else LocalHardwareAxisIndex
-        return kind(int(name[3:]))
+    if name.startswith((".gid", ".lid")):
+        kind = GroupHardwareAxisIndex if name[1] == "g" else LocalHardwareAxisIndex
+        return kind(int(name[4:]))
     return None
 
 

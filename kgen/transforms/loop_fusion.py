@@ -211,9 +211,9 @@ class _Graph:
     ) -> bool:
         """Tell whether *b* in an iteration meets *a* in one that comes after it."""
         around = tuple(sorted(shared))
-        one, _ = self.instances.touched(a, (loops[0], *around), "_a")
-        other, _ = self.instances.touched(b, (loops[1], *around), "_b")
+        one, _ = self.instances.touched(a, (loops[0], *around), ".a")
+        other, _ = self.instances.touched(b, (loops[1], *around), ".b")
         both = one.intersect(other)
         for iname in around:
-            both = relate(both, f"{iname}_a", f"{iname}_b", "eq_set")
-        return not relate(both, f"{loops[1]}_b", f"{loops[0]}_a", "lt_set").is_empty()
+            both = relate(both, f"{iname}.a", f"{iname}.b", "eq_set")
+        return not relate(both, f"{loops[1]}.b", f"{loops[0]}.a", "lt_set").is_empty()

@@ -311,3 +311,18 @@ def test_a_size_that_is_no_multiple_and_elements_of_some_work_items(
     np.testing.assert_allclose(out, t[::-1])
     _, (out,) = lp.save_and_reload_temporaries(knl)(opencl_queue, a=a, c=c)
     np.testing.assert_allclose(out, t[::-1])
+
+
+def test_a_write_to_an_element_that_data_names_leaves_the_others(opencl_queue: Any) -> None:
+    text = """
+        t[k] = k                      {id=w, inames=i:k}
+        ... gbarrier                  {id=bar, dep=w}
+        <> at = place[i]              {id=at, dep=bar}
+        t[at] = 50                    {id=w2, dep=at}
+        out[i] = t[2]                 {dep=w2}
+    """
+    data = [lp.TemporaryVariable("t", F, shape=4), lp.GlobalArg("place", np.int32, shape=8)]
+    knl = program("{ [i,k]: 0<=i<8 and 0<=k<4 }", text, data, "i:l.0")
+    place = np.arange(8, dtype=np.int32) % 4
+    _, (out,) = lp.save_and_reload_temporaries(knl)(opencl_queue, place=place)
+    np.testing.assert_array_equal(out, np.where(place == 2, 50, 2))

@@ -293,3 +293,36 @@ def test_missing_global_barriers_are_put_in_where_options_say_so(
     u = np.arange(64.0)
     knl(opencl_queue, u=u, v=np.zeros(64), nt=steps)
     np.testing.assert_array_equal(u, np.roll(np.arange(64.0), -2 * steps) * 2**steps)
+
+
+@pytest.mark.parametrize(
+    "names", ["g, x, k", "gid0, x, lid0", "lid0, gid0, element0", "x, x_a, x_b"]
+)
+def test_barriers_and_bounds_do_not_depend_on_names(names: str, opencl_queue: Any) -> None:
+    group, item, loop = names.split(", ")
+    knl = lp.make_kernel(
+        f"{{ [{names}]: 0 <= {group} < m and 0 <= {item} < 16 and 0 <= {loop} < lid1 }}",
+        f"""
+        for {names}
+            <> t[{item}] = a[{group}, {item}, {loop}] {{id=write}}
+            out[{group}, {item}, {loop}] = t[15 - {item}] {{dep=write}}
+        end
+        """,
+    )
+    knl = lp.tag_inames(knl, {group: "g.0", item: "l.0"})
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    assert schedule(knl, a="float64").count("barrier local") == 2
+    a = np.random.default_rng(1).random((2, 16, 5))
+    _, (out,) = knl(opencl_queue, a=a)
+    np.testing.assert_array_equal(out, a[:, ::-1])
+
+
+def test_offsets_that_callers_pass_are_known_to_be_the_same() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 64 }",
+        "x[i + first] = 1 {id=write}\nout[i] = x[i + first] {dep=write}",
+        [lp.GlobalArg("x", np.float32, shape="n"), lp.ValueArg("n, first", np.int32), ...],
+        assumptions="first >= 0 and n >= first + 64",
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    assert "barrier" not in schedule(knl)

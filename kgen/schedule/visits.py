@@ -1,0 +1,74 @@
+"""The instructions of a schedule in the order in which they run, with the loops around each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
+
+__all__ = ["Visit", "visits_of"]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """An instruction in the order of execution, with the loops around it, each with a number.
+
+    Where a loop is given several times, its numbers are neighbours: *copies* of them.
+    """
+
+    position: int
+    insn_id: str
+    loops: tuple[tuple[int, str], ...]
+    copies: int = 1
+
+    def shared_loops(self, other: Visit) -> tuple[str, ...]:
+        """Return the loops around this and *other*, outermost first."""
+        shared: list[str] = []
+        for mine, theirs in zip(self.loops, other.loops, strict=False):
+            if mine != theirs:
+                break
+            shared.append(mine[1])
+        return tuple(shared)
+
+    def is_other_iteration(self, other: Visit) -> bool:
+        """Tell whether *other* is in another iteration of a loop around this."""
+        for (one, _), (two, _) in zip(self.loops, other.loops, strict=False):
+            if one // self.copies != two // self.copies:
+                return False
+            if one != two:
+                return True
+        return False
+
+
+def visits_of(nodes: Iterable[Node | Step], *, copies: int = 1) -> Iterator[Visit]:
+    """Give the instructions below *nodes* in order, those in loops *copies* times."""
+    numbers, positions = count(), count()
+
+    def visit(node: Node | Step, around: tuple[tuple[int, str], ...]) -> Iterator[Visit]:
+        if isinstance(node, Run):
+            for insn_id in node.insn_ids:
+                yield Visit(next(positions), insn_id, around, copies)
+        rounds = [around]
+        if isinstance(node, Loop | HostLoop):
+            first = next(numbers) * copies
+            rounds = [(*around, (first + copy, node.iname)) for copy in range(copies)]
+        for inside in rounds:
+            for child in _children(node):
+                yield from visit(child, inside)
+
+    for node in nodes:
+        yield from visit(node, ())
+
+
+def _children(node: Node | Step) -> tuple[Node | Step, ...]:
+    match node:
+        case HostLoop():
+            return node.steps
+        case Sequence():
+            return node.children
+        case Loop() | Bind() | Launch():
+            return (node.body,)
+        case Run() | Barrier():
+            return ()
