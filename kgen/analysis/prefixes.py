@@ -6,21 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
+import pymbolic.primitives as p
 
+from kgen.analysis.domains import equation_set
 from kgen.ir.domain import (
     BasicSet,
     Set,
+    as_basic_set,
     constant_bounds,
     dim_names,
+    from_named,
     isl_int,
     sample_point,
     to_named,
 )
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 
 __all__ = [
     "Growth",
     "bounding_loops",
+    "domain_at",
+    "domain_inside",
     "growth_of",
     "has_one_step",
     "lane_bounds",
@@ -82,12 +89,12 @@ def growth_of(
     around: Collection[str],
     sweep: Sequence[str],
     inames: Sequence[str],
-    lanes: tuple[int, int] | None = None,
+    lanes: Mapping[str, tuple[int, int]] | None = None,
 ) -> Growth:
     """Find what a reduction over *inames* adds at each step of the loops *sweep*.
 
-    Steps are in lexicographic order. With *lanes* the last loop of *sweep* may run from the
-    first to the last of these at every step: nothing is new where it has no step.
+    Steps are in lexicographic order. The loops *lanes*, a first and a last value each, may take
+    all of these at every step: nothing is new where they have no step.
     """
     others = tuple(sorted(set(around) - set(sweep), key=kernel.iname_order.__getitem__))
     values = _relation(kernel, others, sweep, inames)
@@ -98,8 +105,10 @@ def growth_of(
     lost = before.subtract(values).intersect_params(kernel.assumptions)
     if not lost.is_empty():
         return Growth((), sample_point(_as_set(lost)))
-    new = values.subtract(before).intersect_params(kernel.assumptions).coalesce()
-    known = steps if lanes is None else _all_lanes(steps, *lanes)
+    new = _in_one(values.subtract(before).intersect_params(kernel.assumptions).coalesce())
+    known = steps
+    for lane, bounds in (lanes or {}).items():
+        known = _all_lanes(known, lane, *bounds)
     new = new.intersect_domain(steps).gist_domain(known).gist_params(kernel.assumptions)
     flat = _as_set(new)
     count = len(sweep)
@@ -128,11 +137,33 @@ def lane_domain(lane: str, first: int, last: int) -> BasicSet:
     )
 
 
-def _all_lanes(steps: Set, first: int, last: int) -> Set:
-    """Let the last loop take all values, wherever it takes one."""
-    at = steps.dim(_SET) - 1
+def _in_one(relation: isl.Map) -> isl.Map:
+    """Return a relation in one piece, where its pieces are that together."""
+    hull = isl.Map.from_basic_map(relation.simple_hull())
+    return hull if hull.is_subset(relation) else relation
+
+
+def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[str]) -> BasicSet:
+    """Return the values of *inames* inside of the loops *around*, which are its parameters."""
+    names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
+    domain = _as_params(kernel.domain_of((*names, *inames)), len(names))
+    outside = _as_params(kernel.domain_of(names), len(names)).params()
+    domain = domain.gist_params(outside.intersect(kernel.assumptions.params()))
+    return _with_few_params(as_basic_set(domain).remove_redundancies(), inames)
+
+
+def domain_at(domain: BasicSet, iname: str, value: Expr) -> BasicSet:
+    """Return where in *domain* the loop *iname*, its only one, is *value*."""
+    params = [name for name in variable_names(value) if name not in dim_names(domain)]
+    found = equation_set((iname,), params, [(p.Variable(iname), value)])
+    return as_basic_set(from_named(to_named(domain).intersect(to_named(found)), (iname,)))
+
+
+def _all_lanes(steps: Set, lane: str, first: int, last: int) -> Set:
+    """Let a loop take all values, wherever it takes one."""
+    at = dim_names(steps).index(lane)
     every = steps.project_out(_SET, at, 1).insert_dims(_SET, at, 1)
-    every = every.set_dim_name(_SET, at, dim_names(steps)[at])
+    every = every.set_dim_name(_SET, at, lane)
     return every.lower_bound_val(_SET, at, isl_int(first)).upper_bound_val(_SET, at, isl_int(last))
 
 

@@ -37,7 +37,8 @@ def realize_reduction(
         them as scans: what a step adds is combined with the result of the step before
     :arg force_scan: the same, and refuse those that do not grow so
     :arg force_outer_iname_for_scan: the loop along which a scan runs; else it is all those
-        that bound the reduction. Along ``l.N`` work-items share the work.
+        that bound the reduction. Along ``l.N`` work-items share the work; along ``g.N`` two
+        launches compute first, what the groups before each one add up to (``force_scan`` only).
 
     ::
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
@@ -14,7 +15,7 @@ from kgen.ir.assignee import assignee_name
 from kgen.ir.domain import as_basic_set, dim_names, param_names
 from kgen.ir.expr import Expr, Reduction, is_zero, to_text
 from kgen.ir.instruction import BarrierInstruction
-from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
+from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.transforms.reduction_tree import Lanes, join_lanes, rows_of
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kgen.transforms.reduction_context import Context
     from kgen.transforms.reduction_realizer import Realizer
 
-__all__ = ["join_groups"]
+__all__ = ["Parts", "end_launch", "join_groups", "store_parts"]
 
 
 def join_groups(
@@ -45,6 +46,53 @@ def join_groups(
           acc_0 = acc_0 + part[q]    # over the work-items of a group, where there are several
         end q
     """
+    suffix = "_".join(reduction.inames)
+    prefix = f"{around.insn.id}_{suffix}"
+    dtypes = [realizer.types[assignee_name(total)] for total in totals]
+    parts = store_parts(realizer, reduction, around, groups, lanes, totals, waits)
+    after = dataclasses.replace(around, depends_on=around.depends_on | {parts.barrier})
+    results = tuple(realizer.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
+    neutral = reduction.operation.neutral(dtypes)
+    starts = realizer.assign(after, results, neutral, (), f"{prefix}_init")
+    inames, own = _second_loops(realizer, groups, lanes)
+    adding = dataclasses.replace(
+        after, within=after.within.union(inames), depends_on=after.depends_on.union(starts)
+    )
+    operands = parts.at(own)
+    done = realizer.combine(reduction, results, operands, dtypes, adding)
+    if lanes is not None:
+        done = join_lanes(realizer, reduction, after, lanes, results, done)
+    return results, done
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What each group has, in device memory; known to all behind a global *barrier*.
+
+    ``rows`` are the subscripts of the hardware axes around, in front of those of the groups, and
+    ``idle`` loops that run once, on the axes which neither are around nor used.
+    """
+
+    arrays: tuple[p.Variable, ...]
+    rows: tuple[Expr, ...]
+    idle: tuple[str, ...]
+    barrier: str
+
+    def at(self, groups: Sequence[Expr]) -> list[Expr]:
+        """Return the parts of one group, which is counted from 0 on each axis."""
+        return [p.Subscript(array, (*self.rows, *groups)) for array in self.arrays]
+
+
+def store_parts(
+    realizer: Realizer,
+    reduction: Reduction,
+    around: Context,
+    groups: Mapping[str, GroupInameTag],
+    lanes: Lanes | None,
+    totals: Sequence[Expr],
+    waits: Sequence[str],
+) -> Parts:
+    """Store the *totals* of each group, which all of its work-items have, and end the launch."""
     kernel, loops = realizer.kernel, realizer.loops
     suffix = "_".join(reduction.inames)
     prefix = f"{around.insn.id}_{suffix}"
@@ -54,23 +102,31 @@ def join_groups(
         rows_of(realizer, around, list(groups.values()), GroupInameTag),
         rows_of(realizer, around, local, LocalInameTag),
     ]
-    index = tuple(expr for rows in all_rows for expr in rows.index)
     axes = {name: kernel.axes[loops.origin(name)] for name in groups}
     shape = (
         *(extent for rows in all_rows for extent in rows.shape),
         *(axis.length for axis in axes.values()),
     )
-    parts = [
+    arrays = tuple(
         realizer.temporary(f"part_{suffix}", dtype, shape, AddressSpace.GLOBAL) for dtype in dtypes
-    ]
-    alone: list[AxisTag] = [*local, *(tag for rows in all_rows for tag in rows.idle)]
-    storing = dataclasses.replace(
-        around, within=around.within.union(groups, (loops.lane(tag, 1) for tag in alone))
     )
+    idle = tuple(loops.lane(tag, 1) for rows in all_rows for tag in rows.idle)
+    alone = [loops.lane(tag, 1) for tag in local]
+    storing = dataclasses.replace(around, within=around.within.union(groups, alone, idle))
+    index = tuple(expr for rows in all_rows for expr in rows.index)
     own = tuple(_shifted(p.Variable(name), axis.first) for name, axis in axes.items())
-    places = [p.Subscript(part, (*index, *own)) for part in parts]
+    places = [p.Subscript(array, (*index, *own)) for array in arrays]
     stores = realizer.assign(storing, places, totals, waits, f"{prefix}_part")
-    barrier = realizer.new_id(f"{prefix}_barrier")
+    barrier = end_launch(realizer, reduction, around, stores)
+    return Parts(arrays, index, idle, barrier)
+
+
+def end_launch(
+    realizer: Realizer, reduction: Reduction, around: Context, waits: Sequence[str]
+) -> str:
+    """Append a global barrier behind the instructions *waits*; return its id."""
+    kernel, loops = realizer.kernel, realizer.loops
+    barrier = realizer.new_id(f"{around.insn.id}_{'_'.join(reduction.inames)}_barrier")
     hardware = {n for n in around.within if loops.origin(n) in kernel.axes}
     _refuse_tied_loops(realizer, reduction, around, hardware)
     around.out.append(
@@ -78,24 +134,12 @@ def join_groups(
             barrier,
             within_inames=around.within - hardware,
             within_inames_is_final=True,
-            depends_on=around.depends_on.union(stores),
+            depends_on=around.depends_on.union(waits),
             depends_on_is_final=True,
             synchronization_kind="global",
         )
     )
-    after = dataclasses.replace(around, depends_on=around.depends_on | {barrier})
-    results = tuple(realizer.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
-    neutral = reduction.operation.neutral(dtypes)
-    starts = realizer.assign(after, results, neutral, (), f"{prefix}_init")
-    inames, own = _second_loops(realizer, groups, lanes)
-    adding = dataclasses.replace(
-        after, within=after.within.union(inames), depends_on=after.depends_on.union(starts)
-    )
-    operands = [p.Subscript(part, (*index, *own)) for part in parts]
-    done = realizer.combine(reduction, results, operands, dtypes, adding)
-    if lanes is not None:
-        done = join_lanes(realizer, reduction, after, lanes, results, done)
-    return results, done
+    return barrier
 
 
 def _second_loops(

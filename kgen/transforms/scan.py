@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pymbolic.primitives as p
 
 from kgen.analysis.prefixes import (
+    Growth,
     bounding_loops,
     growth_of,
     has_one_step,
@@ -20,7 +21,7 @@ from kgen.ir.domain import BasicSet
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import ConcurrentTag, InameImplementationTag, LocalInameTag
+from kgen.ir.tags import AxisTag, ConcurrentTag, GroupInameTag, LocalInameTag
 
 if TYPE_CHECKING:
     from kgen.transforms.reduction_context import Context
@@ -45,17 +46,27 @@ class ScanWishes:
 
 @dataclass(frozen=True)
 class Scan:
-    """How a reduction runs along the loops *sweep*, in lexicographic order.
+    """How a reduction runs along loops: over work-groups, then plain ones, then work-items.
 
-    ``pieces`` are domains of the loops over what is new at each step. Where the last loop of
-    *sweep* is parallel, ``lanes`` are its first value and its last one, and ``rows`` those of
-    the other loops over work-items.
+    In the lexicographic order of ``groups``, ``turns``, ``lane`` and ``items`` each step adds
+    ``pieces``: domains of the loops over what is new. The values of ``lane``, a loop over
+    work-items, are ``lanes``, the first and the last; ``rows`` are those of the other loops over
+    work-items. ``items`` are plain loops inside of it: each work-item has several steps in a row.
     """
 
-    sweep: tuple[str, ...]
+    groups: tuple[str, ...]
+    turns: tuple[str, ...]
+    lane: str | None
+    items: tuple[str, ...]
     pieces: tuple[BasicSet, ...]
-    lanes: tuple[int, int] | None
     rows: dict[str, tuple[int, int]]
+    lanes: tuple[int, int] | None
+
+    @property
+    def sweep(self) -> tuple[str, ...]:
+        """All loops along which it runs, in order."""
+        lane = () if self.lane is None else (self.lane,)
+        return (*self.groups, *self.turns, *lane, *self.items)
 
 
 def plan_scan(realizer: Realizer, reduction: Reduction, context: Context) -> Scan | None:
@@ -81,27 +92,73 @@ def _plan(realizer: Realizer, reduction: Reduction, context: Context) -> Scan:
     _refuse_parallel_values(reduction, context, kernel)
     sweep = _sweep(realizer, reduction, context)
     _refuse_uses_of_sweep(realizer, reduction, context, sweep)
+    _refuse_changing_bounds(reduction, context, sweep, kernel)
     _refuse_stores_inside(reduction, context, sweep, kernel)
+    lane = _lane(reduction, context, sweep, kernel)
+    rows = {} if lane is None else _rows(reduction, context, kernel)
+    lanes = {lane: rows.pop(lane)} if lane is not None else {}
+    for order in _orders(sweep, kernel):
+        growth = growth_of(kernel, context.within, order, reduction.inames, lanes)
+        if growth.lost is None:
+            break
+    else:
+        raise _lost(growth, reduction, context, sweep, kernel)
+    first = sum(_is_on(kernel, name, GroupInameTag) for name in order)
+    at = len(order) if lane is None else order.index(lane)
+    return Scan(
+        groups=order[:first],
+        turns=order[first:at],
+        lane=lane,
+        items=order[at + 1 :],
+        pieces=growth.pieces,
+        rows=rows,
+        lanes=lanes[lane] if lane is not None else None,
+    )
+
+
+def _orders(sweep: tuple[str, ...], kernel: LoopKernel) -> tuple[tuple[str, ...], ...]:
+    """Return the orders in which the loops can run: work-groups first, on targets with such.
+
+    Work-items have several steps in a row, or else take turns.
+    """
+    groups = tuple(name for name in sweep if kernel.has_tag(name, GroupInameTag))
+    lanes = tuple(name for name in sweep if kernel.has_tag(name, LocalInameTag))
+    plain = tuple(name for name in sweep if name not in groups and name not in lanes)
+    in_a_row = (*groups, *(name for name in sweep if name not in groups))
+    as_declared = () if kernel.target.has_hardware_axes else (sweep,)
+    return tuple(dict.fromkeys((*as_declared, in_a_row, (*groups, *plain, *lanes))))
+
+
+def _lost(
+    growth: Growth,
+    reduction: Reduction,
+    context: Context,
+    sweep: tuple[str, ...],
+    kernel: LoopKernel,
+) -> ReductionIsNotTriangularError:
+    assert growth.lost is not None
     names = reduction.inames
-    lanes, rows = _lanes(realizer, reduction, context, sweep)
-    growth = growth_of(kernel, context.within, sweep, names, lanes)
-    if growth.lost is not None:
-        earlier = "an earlier step of " + ", ".join(f"'{name}'" for name in sweep)
-        values = ", ".join(f"{name} = {growth.lost[name]}" for name in names)
-        here = ", ".join(f"{n} = {v}" for n, v in growth.lost.items() if n not in names)
-        raise _not_a_scan(
-            reduction,
-            context,
-            kernel,
-            f"{values} counts at {earlier}, but not at {here}",
-            "bound the loop by what grows: 0 <= j <= i",
-        )
-    return Scan(sweep, growth.pieces, lanes, rows)
+    earlier = "an earlier step of " + ", ".join(f"'{name}'" for name in sweep)
+    values = ", ".join(f"{name} = {growth.lost[name]}" for name in names)
+    here = ", ".join(f"{n} = {v}" for n, v in growth.lost.items() if n not in names)
+    return _not_a_scan(
+        reduction,
+        context,
+        kernel,
+        f"{values} counts at {earlier}, but not at {here}",
+        "bound the loop by what grows: 0 <= j <= i",
+    )
+
+
+def _is_on(kernel: LoopKernel, name: str, kind: type[AxisTag]) -> bool:
+    """Tell whether a loop is on a hardware axis of a target that has them."""
+    return kernel.target.has_hardware_axes and kernel.has_tag(name, kind)
 
 
 def _sweep(realizer: Realizer, reduction: Reduction, context: Context) -> tuple[str, ...]:
-    """Return the loops that the reduction grows with: sequential ones, then one over lanes."""
-    kernel, wanted = realizer.kernel, realizer.wishes.outer_iname
+    """Return the loops that the reduction grows with, from the outermost."""
+    kernel, wishes = realizer.kernel, realizer.wishes
+    wanted = wishes.outer_iname
     if wanted is not None:
         if wanted not in context.within:
             raise _not_a_scan(
@@ -118,17 +175,25 @@ def _sweep(realizer: Realizer, reduction: Reduction, context: Context) -> tuple[
             "no loop around it bounds it: it has the same value at every step",
             "choose instructions: realize_reduction(..., insn_id_filter='id')",
         )
+    on_axes = (LocalInameTag, GroupInameTag) if wishes.forced else LocalInameTag
     for name in found:
-        for tag in kernel.iname_tags_of_type(name, InameImplementationTag):
-            if isinstance(tag, ConcurrentTag) and not isinstance(tag, LocalInameTag):
+        for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
+            if not isinstance(tag, on_axes):
                 raise _refusal(
                     context,
                     kernel,
                     f"the scan '{to_text(reduction)}' cannot run along '{name}', tagged '{tag}'",
-                    f"leave '{name}' a loop or tag it l.0; to compute what comes before in every "
-                    "group, name the loop inside of it: force_outer_iname_for_scan='...'",
+                    f"leave '{name}' a loop or tag it l.0, g.0; to compute what comes before in "
+                    "every group, name the loop inside of it: force_outer_iname_for_scan='...'",
                 )
-    lanes = [name for name in found if kernel.has_tag(name, LocalInameTag)]
+    return found
+
+
+def _lane(
+    reduction: Reduction, context: Context, sweep: tuple[str, ...], kernel: LoopKernel
+) -> str | None:
+    """Return the loop of *sweep* that is over work-items, if there is one."""
+    lanes = [name for name in sweep if _is_on(kernel, name, LocalInameTag)]
     if len(lanes) > 1:
         raise _refusal(
             context,
@@ -137,20 +202,26 @@ def _sweep(realizer: Realizer, reduction: Reduction, context: Context) -> tuple[
             + ", ".join(f"'{name}'" for name in lanes),
             "join them: join_inames(...)",
         )
-    return (*(name for name in found if name not in lanes), *lanes)
+    if context.predicates and any(_is_on(kernel, name, AxisTag) for name in sweep):
+        raise _refusal(
+            context,
+            kernel,
+            f"the scan '{to_text(reduction)}' over work-items stands under a condition",
+            "assign it to a temporary without a condition first",
+        )
+    return lanes[0] if lanes else None
 
 
 def _refuse_parallel_values(reduction: Reduction, context: Context, kernel: LoopKernel) -> None:
     """Refuse a scan whose own loop is parallel: it takes what is new at a step in order."""
     for name in reduction.inames:
-        for tag in kernel.iname_tags_of_type(name, InameImplementationTag):
-            if isinstance(tag, ConcurrentTag):
-                raise _refusal(
-                    context,
-                    kernel,
-                    f"the loop '{name}' of the scan '{to_text(reduction)}' is tagged '{tag}'",
-                    f"untag_inames(kernel, '{name}', ...), and tag the loop that it runs along",
-                )
+        for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
+            raise _refusal(
+                context,
+                kernel,
+                f"the loop '{name}' of the scan '{to_text(reduction)}' is tagged '{tag}'",
+                f"untag_inames(kernel, '{name}', ...), and tag the loop that it runs along",
+            )
 
 
 def _refuse_uses_of_sweep(
@@ -177,6 +248,40 @@ def _refuse_uses_of_sweep(
                 f"'{to_text(condition)}', which may change along '{sweep[-1]}'",
                 "assign the scan to a temporary without a condition first",
             )
+
+
+def _refuse_changing_bounds(
+    reduction: Reduction, context: Context, sweep: tuple[str, ...], kernel: LoopKernel
+) -> None:
+    """Refuse bounds that differ from step to step for other reasons than the loop itself."""
+    inside = [node for node in walk(*reduction.exprs) if isinstance(node, Reduction)]
+    inames = {name for node in (reduction, *inside) for name in node.inames}
+    changing = kernel.writers.keys() & {
+        param
+        for name in kernel.with_outer_inames(frozenset(inames))
+        for param in kernel.domain_parameters(name)
+    }
+    for param in sorted(changing):
+        for name in kernel.writers[param]:
+            if not kernel.id_to_insn[name].within_inames.isdisjoint(sweep):
+                raise _not_a_scan(
+                    reduction,
+                    context,
+                    kernel,
+                    f"its bounds depend on '{param}', which instruction '{name}' sets in the "
+                    f"loop '{sweep[-1]}', that it runs along",
+                )
+    for node in inside:
+        around = context.within.union(inames.difference(node.inames))
+        for name in bounding_loops(kernel, around, node.inames):
+            if name in sweep:
+                raise _not_a_scan(
+                    reduction,
+                    context,
+                    kernel,
+                    f"what it combines, '{to_text(node)}', has bounds that depend on '{name}', "
+                    "the loop that it runs along",
+                )
 
 
 def _refuse_stores_inside(
@@ -246,20 +351,8 @@ def _all_before(kernel: LoopKernel, insn_id: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _lanes(
-    realizer: Realizer, reduction: Reduction, context: Context, sweep: tuple[str, ...]
-) -> tuple[tuple[int, int] | None, dict[str, tuple[int, int]]]:
-    """Return the first and the last lane, and the like for the other axes of work-items."""
-    kernel, lane = realizer.kernel, sweep[-1]
-    if not kernel.has_tag(lane, LocalInameTag):
-        return None, {}
-    if context.predicates:
-        raise _refusal(
-            context,
-            kernel,
-            f"the scan '{to_text(reduction)}' over work-items stands under a condition",
-            "assign it to a temporary without a condition first",
-        )
+def _rows(reduction: Reduction, context: Context, kernel: LoopKernel) -> dict[str, tuple[int, int]]:
+    """Return the first and the last value of each loop over work-items."""
     sizes: dict[str, tuple[int, int]] = {}
     for name in sorted(context.within, key=kernel.iname_order.__getitem__):
         if not kernel.has_tag(name, LocalInameTag):
@@ -269,12 +362,12 @@ def _lanes(
             raise _refusal(
                 context,
                 kernel,
-                f"the number of work-items along '{name}' is not fixed, which a scan over "
-                "work-items needs",
+                f"the number of work-items along '{name}' is not fixed, which the scan "
+                f"'{to_text(reduction)}' over work-items needs",
                 f"split_iname(kernel, '{name}', 128, inner_tag='l.0'), or fix_parameters(...)",
             )
         sizes[name] = bounds
-    return sizes.pop(lane), sizes
+    return sizes
 
 
 def _refusal(

@@ -236,6 +236,121 @@ def test_segmented_sums(opencl_queue: Any, size: int | None) -> None:
     np.testing.assert_array_equal(found["flag"], 1)
 
 
+# -- across work-groups -------------------------------------------------------------------------
+
+
+def lanes(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    return lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+
+
+def turns(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    knl = lp.split_iname(knl, "i", 24, outer_tag="g.0")
+    return lp.split_iname(knl, "i_inner", 8, inner_tag="l.0")
+
+
+def items(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    knl = lp.split_iname(knl, "i", 24, outer_tag="g.0")
+    return lp.split_iname(knl, "i_inner", 3, outer_tag="l.0")
+
+
+def lone(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    return lp.split_iname(knl, "i", 5, outer_tag="g.0")
+
+
+def two_axes(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    knl = lp.split_iname(knl, "i", 4, inner_tag="l.0")
+    return lp.split_iname(knl, "i_outer", 3, outer_tag="g.1", inner_tag="g.0")
+
+
+@pytest.mark.parametrize("schedule", [lanes, turns, items, lone, two_axes])
+def test_groups_end_with_a_launch(schedule: Any) -> None:
+    knl = scanned(schedule(kernel()))
+    assert lp.generate_code_v2(knl).device_code().count("__kernel") == 3
+    check(knl, n=29)
+
+
+@pytest.mark.parametrize("schedule", [turns, items, two_axes])
+def test_groups_begin_where_others_end(opencl_queue: Any, schedule: Any) -> None:
+    knl = scanned(schedule(kernel()))
+    for n in (1, 8, 24, 25, 97, 300):
+        a = np.random.default_rng(n).random(n)
+        np.testing.assert_allclose(run_on(opencl_queue, knl, a=a)["out"], np.cumsum(a))
+
+
+def test_segments_across_groups(opencl_queue: Any) -> None:
+    knl = kernel("out[i], flag[i] = reduce(segmented(sum), j, (a[j], start[j]))")
+    knl = scanned(turns(lp.add_and_infer_dtypes(knl, {"start": np.int32})))
+    a = np.random.default_rng(1).random(210)
+    start = (np.arange(210) % 50 == 0).astype(np.int32)
+    expected = [a[i - i % 50 : i + 1].sum() for i in range(210)]
+    np.testing.assert_allclose(run_on(opencl_queue, knl, a=a, start=start)["out"], expected)
+
+
+class AffineMaps(lp.ReductionOperation):
+    """Maps ``x -> f*x + a``, one after the other: associative, not commutative."""
+
+    is_commutative = False
+    arg_count = 2
+
+    def result_dtypes(self, *dtypes: Any) -> Any:
+        return dtypes
+
+    def neutral_element(self, *dtypes: Any, callables_table: Any, target: Any) -> Any:
+        return (1, 0), callables_table
+
+    def __call__(self, dtypes: Any, one: Any, two: Any, callables_table: Any, target: Any) -> Any:
+        return (one[0] * two[0], two[0] * one[1] + two[1]), callables_table
+
+    def __str__(self) -> str:
+        return "affine_maps"
+
+
+lp.register_reduction_parser(lambda name: AffineMaps() if name == "affine_maps" else None)
+
+
+def test_a_users_operation_across_groups(opencl_queue: Any) -> None:
+    """The recurrence x[i] = f[i]*x[i - 1] + a[i]: affine maps, composed."""
+    knl = kernel("scale[i], out[i] = reduce(affine_maps, j, (f[j], a[j]))")
+    knl = scanned(items(lp.add_and_infer_dtypes(knl, {"f": F64})))
+    f = np.random.default_rng(2).random(50)
+    expected = np.zeros(50)
+    for i in range(50):
+        expected[i] = f[i] * expected[i - 1] + A[i]
+    np.testing.assert_allclose(run_on(opencl_queue, knl, a=A, f=f)["out"], expected)
+
+
+@pytest.mark.parametrize("rows", ["l.1", "for"])
+def test_rows_across_groups(opencl_queue: Any, rows: str) -> None:
+    domains = ["{[b]: 0 <= b < 5}", "{[i, j]: 3 <= j <= i < n}"]
+    knl = lanes(lp.tag_inames(kernel("out[b, i] = sum(j, a[b, j])", domains), {"b": rows}))
+    a = np.random.default_rng(3).random((5, 40))
+    found = run_on(opencl_queue, scanned(knl), a=a, n=40)["out"]
+    np.testing.assert_allclose(found[:, 3:], np.cumsum(a[:, 3:], axis=1))
+
+
+def test_values_that_later_launches_need(opencl_queue: Any) -> None:
+    knl = scanned(turns(kernel(["<> t = 2*a[i]", "b[i] = 1", "out[i] = t + sum(j, a[j])"])))
+    knl = lp.save_and_reload_temporaries(knl)
+    np.testing.assert_allclose(run_on(opencl_queue, knl, a=A)["out"], np.cumsum(A) + 2 * A)
+
+
+def test_targets_without_work_items_scan_in_order() -> None:
+    knl = scanned(items(kernel(target=lp.ExecutableCTarget())))
+    assert lp.generate_body(knl).count("acc_j") == 3
+    np.testing.assert_allclose(run(knl, a=A)["out"], np.cumsum(A))
+
+
+def test_automatic_scans_take_no_launches_more() -> None:
+    knl = lp.realize_reduction(lanes(kernel()), automagic_scans_ok=True)
+    assert lp.generate_code_v2(knl).device_code().count("__kernel") == 1
+
+
+def test_neighbours_in_one_work_item(opencl_queue: Any) -> None:
+    knl = lp.split_iname(lp.split_iname(kernel(), "i", 16), "i_inner", 4, outer_tag="l.0")
+    check(scanned(knl), n=29)
+    np.testing.assert_allclose(run_on(opencl_queue, scanned(knl), a=A)["out"], np.cumsum(A))
+
+
 # -- what is no scan ------------------------------------------------------------------------------
 
 
@@ -270,11 +385,30 @@ def test_scans_that_would_read_or_skip_something_else(text: str, match: str) -> 
 
 @pytest.mark.parametrize(
     ("tag", "match"),
-    [("g.0", "cannot run along 'i', tagged 'g.0'"), ("l.0", "is not fixed"), ("ilp", "ilp")],
+    [("ilp", "cannot run along 'i', tagged 'ilp.unr'"), ("l.0", "is not fixed")],
 )
 def test_loops_that_a_scan_cannot_run_along(tag: str, match: str) -> None:
     with pytest.raises(lp.TransformError, match=match):
         scanned(lp.tag_inames(kernel(), {"i": tag}))
+
+
+def test_bounds_that_change_from_step_to_step() -> None:
+    text = ["<> m = last[i] {id=m}", "out[i] = sum(j, a[j]) {dep=m}"]
+    knl = kernel(
+        text, ["{[i]: 0 <= i < n}", "{[j]: 0 <= j <= i and j < m}"], lp.GlobalArg("a", F64, "n")
+    )
+    knl = lp.add_and_infer_dtypes(knl, {"last": np.int32})
+    with pytest.raises(lp.ReductionIsNotTriangularError, match="'m', which instruction 'm' sets"):
+        scanned(knl)
+
+
+def test_sums_inside_whose_bounds_change_from_step_to_step() -> None:
+    knl = kernel("out[i] = sum(j, sum(k, a[j, k]))", "{[i, j, k]: 0 <= j, k <= i < n}")
+    with pytest.raises(lp.ReductionIsNotTriangularError, match="bounds that depend on 'i'"):
+        scanned(knl)
+    knl = kernel("out[i] = sum(j, sum(k, a[j, k]))", "{[i, j, k]: 0 <= k <= j <= i < n}")
+    a = A.reshape(10, 5)[:5]
+    np.testing.assert_allclose(run(scanned(knl), a=a)["out"], np.cumsum(np.tril(a).sum(1)))
 
 
 def test_automatic_scans_leave_other_sums_alone() -> None:
