@@ -1,9 +1,10 @@
-"""isl's AST builder held to its word: code for every instance, with guards where strides fail it.
+"""isl's AST builder held to its word: code for every instance, with guards where it fails.
 
-Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), isl 0.28 can
-take a loop for a single trip and leave iterations out; the schedule that it reports for its
-leaves shows that. A stride that many loops share costs it seconds, and there are
-slabs of slabs for which it fails.
+Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), and where
+several loops have one value each (``i <= 12*a + 6*b + 3*c + d < i + 3`` in ``i`` and ``d``),
+isl 0.28 can take a loop for a single trip and leave iterations out; the schedule that it reports
+for its leaves shows that. A stride that many loops share costs it seconds, and there are slabs of
+slabs for which it fails.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import dataclasses
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.ast.expr import ExprReader
+from kgen.ast.expr import ExprReader, conjunction
+from kgen.errors import ScheduleError, message
 from kgen.ir.domain import Set, to_named
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
@@ -28,12 +30,15 @@ _SET = isl.dim_type.set
 #: Strides that more loops than this share are guards from the start.
 MAX_STRIDED_LOOPS = 4
 
+#: isl has been right wherever no constraint had this many loops with coefficients beyond 1.
+MIN_STEEP_LOOPS = 3
+
 
 def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     """Ask isl for the code of a nest; return it with the nest that it is for.
 
-    Where isl leaves instances out, the statements of that nest have a wider domain without
-    strides, and a guard. Where it finds no code with slabs apart, they are not.
+    Where isl leaves instances out, the statements of that nest have a wider domain, and a guard:
+    one without strides, else a box. Where it finds no code with slabs apart, they are not.
     """
     try:
         return _build(kernel, nest)
@@ -52,22 +57,35 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     before = ctx.get_ast_build_detect_min_max()
     ctx.set_ast_build_detect_min_max(1)
     try:
-        build = isl.AstBuild.from_context(context)
         strided = [_sharing(s.domain) for s in nest.statements if _has_strides(s.domain)]
         if max(strided, default=0) > MAX_STRIDED_LOOPS:
             nest, strided = _without_strides(nest), []
-        if not strided:
-            return nest, build.node_from_schedule(to_isl(nest))
-        leaves: list[isl.UnionMap] = []
-        build, keep = build.set_at_each_domain(lambda node, at: _record(leaves, node, at))
-        ast = build.node_from_schedule(to_isl(nest))
-        del keep
-        if _is_complete(leaves, nest, context):
-            return nest, ast
-        wider = _without_strides(nest)
-        return wider, isl.AstBuild.from_context(context).node_from_schedule(to_isl(wider))
+        if not strided and not _is_hard(nest):
+            return nest, isl.AstBuild.from_context(context).node_from_schedule(to_isl(nest))
+        for widen in (lambda same: same, _without_strides, _in_boxes):
+            wider = widen(nest)
+            ast, leaves = _ast_and_leaves(wider, context)
+            if _is_complete(leaves, wider, context):
+                return wider, ast
     finally:
         ctx.set_ast_build_detect_min_max(before)
+    raise ScheduleError(
+        message(
+            f"isl leaves out iterations of {', '.join(loop.iname for loop in nest.loops)}",
+            kernel=kernel.name,
+            hint="split these loops less often, or in another order",
+        )
+    )
+
+
+def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.UnionMap]]:
+    """Return the code, and for each of its statements the schedule that isl reports."""
+    leaves: list[isl.UnionMap] = []
+    build = isl.AstBuild.from_context(context)
+    build, keep = build.set_at_each_domain(lambda node, at: _record(leaves, node, at))
+    ast = build.node_from_schedule(to_isl(nest))
+    del keep
+    return ast, leaves
 
 
 def _in_context(nest: Nest, context: Set) -> Nest:
@@ -118,6 +136,27 @@ def _sharing(domain: Set) -> int:
     )
 
 
+def _is_hard(nest: Nest) -> bool:
+    """Tell whether isl may leave something out, even without strides."""
+    has_slabs = any(loop.slabs != (0, 0) for loop in nest.loops)
+    return has_slabs or any(_is_steep(s.domain) for s in nest.statements)
+
+
+def _is_steep(domain: Set) -> bool:
+    """Tell whether a constraint has several loops with coefficients other than -1, 0 and 1."""
+    return domain.dim(_SET) >= MIN_STEEP_LOOPS and any(
+        _steep_loops(row) >= MIN_STEEP_LOOPS
+        for part in domain.get_basic_sets()
+        for row in part.get_constraints()
+    )
+
+
+def _steep_loops(row: isl.Constraint) -> int:
+    one = isl.Val.one(isl.DEFAULT_CONTEXT)
+    dims = range(row.dim(_SET))
+    return sum(bool(row.get_coefficient_val(_SET, at).abs().gt(one)) for at in dims)
+
+
 def _is_complete(leaves: list[isl.UnionMap], nest: Nest, context: Set) -> bool:
     """Tell whether the leaves execute all instances: ``S -> AST loops``, by their domains."""
     found = isl.UnionSet.empty(isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 0))
@@ -130,18 +169,40 @@ def _is_complete(leaves: list[isl.UnionMap], nest: Nest, context: Set) -> bool:
 
 
 def _without_strides(nest: Nest) -> Nest:
-    return dataclasses.replace(nest, statements=tuple(map(_guarded, nest.statements)))
+    """Widen domains to ones without strides."""
+    statements = (
+        _guarded(s, s.domain.remove_divs()) if _has_strides(s.domain) else s
+        for s in nest.statements
+    )
+    return dataclasses.replace(nest, statements=tuple(statements))
 
 
-def _guarded(statement: Statement) -> Statement:
-    """Widen the domain to one without strides, and put the strides into the guard."""
-    if not _has_strides(statement.domain):
-        return statement
-    wider = statement.domain.remove_divs()
+def _in_boxes(nest: Nest) -> Nest:
+    """Widen domains until no loop is tied to several others, and leave slabs out."""
+    statements = (_guarded(s, _box(s.domain)) for s in nest.statements)
+    return _without_slabs(dataclasses.replace(nest, statements=tuple(statements)))
+
+
+def _box(domain: Set) -> Set:
+    """Return the bounds of each loop by itself, and those by outer loops that are simple."""
+    hull = domain.remove_divs().simple_hull()
+    count = domain.dim(_SET)
+    box = isl.BasicSet.universe(domain.get_space())
+    for at in range(count):
+        bounds = hull.eliminate(_SET, at + 1, count - at - 1)
+        box = box.intersect(bounds.eliminate(_SET, 0, at))
+        for row in bounds.get_constraints():
+            if _steep_loops(row) < MIN_STEEP_LOOPS - 1:
+                box = box.add_constraint(row)
+    return box.to_set()
+
+
+def _guarded(statement: Statement, wider: Set) -> Statement:
+    """Give a statement that *wider* domain, and a guard that says what its own is."""
     exact = to_named(statement.domain.gist(wider).reset_tuple_id()).params()
     condition = isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(exact)
-    guard = ExprReader(_variable).condition(condition)
-    return dataclasses.replace(statement, domain=wider, guard=guard)
+    guards = [statement.guard, ExprReader(_variable).condition(condition)]
+    return dataclasses.replace(statement, domain=wider, guard=conjunction(guards))
 
 
 def _variable(name: str) -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import kgen as lp
 from kgen.ast.nodes import print_tree
 from kgen.targets.generate import lower
@@ -68,3 +70,18 @@ def test_slabs_that_isl_has_no_code_for_stay_among_the_others() -> None:
     inner = "i_outer_outer_inner"
     knl = lp.split_iname(knl, inner, 2, inner_tag="unr", slabs=(1, 1), within="writes:b")
     check(lp.split_iname(knl, inner, 2, inner_tag="ilp.seq", slabs=(1, 1)), 0, 3, 17)
+
+
+@pytest.mark.parametrize("stride", ["", " and i mod 2 = 0"])
+def test_loops_of_one_value_each_that_share_a_band_are_whole(stride: str) -> None:
+    # of j_outer_inner, isl takes one of its two values to be all
+    domains = [f"{{[i]: 0 <= i <= n{stride}}}", "{[j]: i <= j < i + 3}"]
+    args = [lp.GlobalArg("a", "int32", shape=("n + 1", "n + 3")), "..."]
+    knl = lp.make_kernel(domains, "a[i, j] = i", args, assumptions="n >= 0", target=lp.CTarget())
+    knl = lp.split_iname(knl, "j", 3)
+    knl = lp.split_iname(knl, "j_outer", 2)
+    knl = lp.split_iname(knl, "j_outer_outer", 2)
+    knl = lp.split_iname(knl, "j_outer_outer_outer", 2)
+    outer = "j_outer_outer_outer"
+    order = f"i,{outer}_outer,j_inner,{outer}_inner,j_outer_outer_inner,j_outer_inner"
+    check(lp.prioritize_loops(knl, order), 2, 5, 27)
