@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 __all__ = [
     "AutomaticTestFailure",
@@ -420,6 +421,16 @@ def near_names(name: str, known: Iterable[str]) -> str:
     return f"known names: {shown}" + (", ..." if len(names) > 12 else "")
 
 
+def is_silenced(silencer: str, silenced: Iterable[str]) -> bool:
+    """Tell whether patterns name a warning, or all of its kind.
+
+    >>> [is_silenced("write_race(put)", [name]) for name in ("write_race(p*)", "write_race", "put")]
+    [True, True, False]
+    """
+    kind = silencer.split("(", maxsplit=1)[0]
+    return any(fnmatchcase(silencer, pattern) or kind == pattern for pattern in silenced)
+
+
 def warn(
     text: str,
     category: type[KgenWarning],
@@ -427,8 +438,8 @@ def warn(
     silencer: str,
     silenced: Iterable[str] = (),
 ) -> None:
-    """Emit a warning that names its *silencer*, unless *silenced* holds that."""
-    if silencer in silenced or silencer.split("(", maxsplit=1)[0] in silenced:
+    """Emit a warning that names its *silencer*, unless *silenced* has that."""
+    if is_silenced(silencer, silenced):
         return
     warnings.warn(
         f"{text} (add '{silencer}' to silenced_warnings of the kernel to disable)",

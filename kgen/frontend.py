@@ -104,7 +104,8 @@ def make_kernel(
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
     :arg iname_slab_increments: ``{iname: (first, last)}`` iterations with code of their own
     :arg index_dtype: the integer type of loop variables, ``int32`` when left out
-    :arg silenced_warnings: names of warnings not to give, a list or a text with semicolons
+    :arg silenced_warnings: names of warnings not to give, or patterns of names (``"write_race*"``):
+        a list, or a text with semicolons
     :arg preambles: ``(tag, code)`` pairs put before the code, each tag once
     :arg lang_version: accepted for compatibility; there is one language
 

@@ -23,6 +23,7 @@ from kgen.errors import (
     ScheduleError,
     StaticValueFindingError,
     WriteRaceError,
+    is_silenced,
     rows_of,
 )
 from kgen.ir.kernel import LoopKernel
@@ -256,7 +257,7 @@ class _Verifier:
             )
 
     def _is_silenced(self, insn_id: str) -> bool:
-        return f"write_race({insn_id})" in self.kernel.silenced_warnings
+        return is_silenced(f"write_race({insn_id})", self.kernel.silenced_warnings)
 
     def _schedule(self) -> Iterator[Finding]:
         silenced = [f"write_race({insn_id})" for insn_id in self.kernel.id_to_insn]

@@ -17,6 +17,7 @@ from kgen.errors import (
     ExpressionToAffineConversionError,
     WriteRaceConditionWarning,
     WriteRaceError,
+    is_silenced,
     message,
     warn,
 )
@@ -67,7 +68,7 @@ def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
         if race.kind is not RaceKind.CERTAIN:
             silenced = kernel.silenced_warnings
             warn(text, WriteRaceConditionWarning, silencer=silencer, silenced=silenced)
-        elif silencer not in kernel.silenced_warnings:
+        elif not is_silenced(silencer, kernel.silenced_warnings):
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
 
 

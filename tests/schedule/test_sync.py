@@ -259,6 +259,17 @@ def test_one_warning_is_silenced_at_a_time() -> None:
     assert len(caught) == 1
 
 
+@pytest.mark.parametrize("pattern", ["write_race(o*)", "write_race*", "*"])
+def test_patterns_silence_warnings(pattern: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 16 }",
+        "a[b[i]] = i {id=one}",
+        [lp.GlobalArg("a", "float32", "16"), lp.GlobalArg("b", "int32", "16")],
+        silenced_warnings=[pattern],
+    )
+    schedule(lp.tag_inames(knl, "i:l.0"))
+
+
 def test_a_product_of_loop_variables_is_not_taken_for_a_conflict() -> None:
     knl = lp.make_kernel(
         "{ [i, j]: 0 <= i, j < n }",
