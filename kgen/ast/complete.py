@@ -30,7 +30,8 @@ _SET = isl.dim_type.set
 #: Strides that more loops than this share are guards from the start.
 MAX_STRIDED_LOOPS = 4
 
-#: isl was right in 12,000 random nests without a constraint of so many loops with coefficients beyond 1.
+#: isl was right in 12,000 random nests without a constraint that has so many loops with
+#: coefficients beyond 1.
 MIN_STEEP_LOOPS = 2
 
 
