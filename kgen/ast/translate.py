@@ -14,12 +14,12 @@ from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
 from kgen.ir.expr import Expr, is_constant, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT32
-from kgen.schedule.to_isl import Nest, axis_from_name
+from kgen.schedule.to_isl import Nest, axis_from_name, loop_name, tied_name
 from kgen.schedule.tree import Barrier as ScheduleBarrier
 
 
 def translate(nest: Nest, ast: isl.AstNode) -> Node:
-    """Translate the AST of a nest, with canonical names: loops ``x0``, statements ``S0``."""
+    """Translate the AST of a nest, with canonical names: loops ``.x0``, statements ``S0``."""
     return _Translator(nest).node(ast, {}, None)
 
 
@@ -195,7 +195,7 @@ class _Instance:
     def __init__(self, nest: Nest, kernel: LoopKernel) -> None:
         self.nest = nest
         self.kernel = kernel
-        self.loops = {f"x{k}": loop for k, loop in enumerate(nest.loops)}
+        self.loops = {loop_name(k): loop for k, loop in enumerate(nest.loops)}
         self.names: dict[str, Expr] = {
             name: p.Variable(loop.iname) for name, loop in self.loops.items()
         }
@@ -235,7 +235,7 @@ class _Instance:
         statement = self.nest.statements[int(run.insn_id[1:])]
         if isinstance(statement.node, ScheduleBarrier):
             return Barrier(statement.node.memory, statement.node.reason)
-        position = {f"y{at}": iname for at, iname in enumerate(statement.dims)}
+        position = {tied_name(at): iname for at, iname in enumerate(statement.dims)}
         position.update((name, loop.iname) for name, loop in self.loops.items())
         values = {position[name]: self._expr(value) for name, value in run.values.items()}
         inames = self.kernel.id_to_insn[statement.node.insn_ids[0]].within_inames

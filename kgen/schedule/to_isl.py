@@ -1,6 +1,6 @@
 """A nest of the schedule tree as an isl schedule tree.
 
-Names are canonical (loops ``x0, x1, ...`` and statements ``S0, S1, ...`` in order of
+Names are canonical (loops ``.x0, .x1, ...`` and statements ``S0, S1, ...`` in order of
 appearance), so that nests of one shape, whatever their inames, are one question to isl.
 """
 
@@ -71,6 +71,16 @@ def axis_name(axis: Expr) -> str:
     """Return the name of the isl parameter for a hardware axis index: one that no user can give."""
     assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
     return f".{'gid' if isinstance(axis, GroupHardwareAxisIndex) else 'lid'}{axis.axis}"
+
+
+def loop_name(number: int) -> str:
+    """Return the canonical name of a loop: ``.x0``, which is the name of nothing in a kernel."""
+    return f".x{number}"
+
+
+def tied_name(position: int) -> str:
+    """Return the canonical name of a dimension of a statement that is tied to an axis."""
+    return f".y{position}"
 
 
 def axis_from_name(name: str) -> Expr | None:
@@ -260,12 +270,12 @@ def make_nest(
     """
     maker = _NestMaker(kernel, axes)
     shape = maker.visit(root, (), ())
-    loop_number = {loop.iname: f"x{k}" for k, loop in enumerate(maker.loops)}
+    loop_names = {loop.iname: loop_name(k) for k, loop in enumerate(maker.loops)}
     statements = []
     for k, statement in enumerate(maker.statements):
         domain = statement.domain
         for at, name in enumerate(statement.dims):
-            domain = domain.set_dim_name(_SET, at, loop_number.get(name, f"y{at}"))
+            domain = domain.set_dim_name(_SET, at, loop_names.get(name, tied_name(at)))
         domain = domain.set_tuple_name(f"S{k}")
         statements.append(Statement(statement.node, statement.dims, domain, statement.conditions))
     context = axis_context(grid, [axes_in(value) for _, value in axes]).intersect(known)
@@ -321,7 +331,7 @@ class _TreeMaker:
             )
             partial = value if partial is None else partial.union_add(value)
         assert partial is not None
-        at = at.insert_mark(isl.Id(f"x{number}")).child(0)
+        at = at.insert_mark(isl.Id(loop_name(number))).child(0)
         at = at.insert_partial_schedule(isl.MultiUnionPwAff.from_union_pw_aff(partial))
         at = at.band_member_set_ast_loop_type(0, _ATOMIC)
         if node.slabs != (0, 0):
