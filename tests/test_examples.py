@@ -111,6 +111,7 @@ PROGRAMS = {
     "nbody.py": "300 bodies: maximal error",
     "dg.py": "300 elements: maximal error",
     "spmv.py": "all stages: maximal error",
+    "compact.py": "of 300 numbers packed",
 }
 
 
@@ -138,6 +139,7 @@ def test_program_on_cuda(name: str) -> None:
         ("nbody.py", "forces_in_numpy"),
         ("dg.py", "divergence_in_numpy"),
         ("spmv.py", "multiply_in_numpy"),
+        ("compact.py", "compact_in_numpy"),
     ],
 )
 def test_program_notices_a_wrong_result(
