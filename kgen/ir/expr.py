@@ -342,6 +342,7 @@ _CHILDREN: dict[type[Any], tuple[str, ...]] = {
     LocalHardwareAxisIndex: (),
     p.Call: ("parameters",),
     p.CallWithKwargs: ("parameters", "kw_parameters"),
+    p.CommonSubexpression: ("child",),
     p.Comparison: ("left", "right"),
     p.Lookup: ("aggregate",),
     Reduction: ("expr",),

@@ -26,6 +26,7 @@ from kgen.ir.options import make_options
 from kgen.ir.parse_instructions import parse_instructions
 from kgen.ir.reductions import REDUCTIONS
 from kgen.ir.slices import check_slices, passes_slices, realize_slices
+from kgen.ir.subexpressions import realize_subexpressions
 from kgen.ir.tags import to_tags
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, auto, to_kgen_type
@@ -121,7 +122,7 @@ def make_loop_kernel(
         ),
     )
     check_uses(kernel, mentions)
-    return resolve_dependencies(kernel)
+    return realize_subexpressions(resolve_dependencies(kernel))
 
 
 def _check_name(name: str) -> None:

@@ -273,6 +273,8 @@ class ExpressionParser:
                 return self._if_call(at)
             if text == "cast":
                 return self._cast()
+            if text == "cse":
+                return self._common_subexpression(at)
             if text in ("reduce", "simul_reduce"):
                 return self._named_reduction(at, text == "simul_reduce")
             if text in REDUCTIONS or find_reduction_op(text) is not None:
@@ -368,6 +370,13 @@ class ExpressionParser:
         if len(args) != 3:
             raise NotParsable("'if' takes a condition and two values", at, "write if(c, a, b)")
         return p.If(*args)
+
+    def _common_subexpression(self, at: int) -> Expr:
+        args, _ = self._arguments()
+        prefix = args[1].name if len(args) == 2 and isinstance(args[1], p.Variable) else None
+        if len(args) != 1 + (prefix is not None):
+            raise NotParsable("'cse' takes an expression, and a name", at, "write cse(a[i] + 1, t)")
+        return p.CommonSubexpression(args[0], prefix, p.cse_scope.EVALUATION)
 
     def _cast(self) -> Expr:
         self.expect("(")

@@ -24,7 +24,7 @@ class Bundles:
 
     * An array with axes tagged ``sep`` is passed as a list, a tuple, or an object array of
       its pieces, ``a=[a0, a1, a2]``; several such axes as nested ones. The code takes ``a_s0``,
-      ``a_s1``, ``a_s2``.
+      ``a_s1``, ``a_s2``; these are the results, if they are written.
     * An array whose last axis is tagged ``vec`` may be passed as an array of a vector type, such
       as ``pyopencl.cltypes.float4``, without that axis.
     """
@@ -69,13 +69,12 @@ class Bundles:
         return call
 
     def unpack(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments that the code takes, and what the caller passed instead."""
+        """Return the arguments that the code takes, and the arrays of vectors passed instead."""
         given: dict[str, Any] = {}
         originals: dict[str, Any] = {}
         for name, value in kwargs.items():
             if value is not None and name in self.separate:
                 given.update(self._pieces(self.separate[name], value))
-                originals[name] = value
             elif getattr(value, "dtype", None) is not None and name in self.vectors:
                 given[name] = self._lanes(self.vectors[name], value)
                 originals[name] = value
@@ -121,19 +120,9 @@ class Bundles:
         """Return the results by the names and in the forms that the caller knows."""
         packed: dict[str, Any] = {}
         for name, value in results.items():
-            array = self.array_of.get(name)
-            if array is None:
-                is_view = name in originals and getattr(originals[name].dtype, "fields", None)
-                packed[name] = originals[name] if is_view else value
-            elif array in originals:
-                packed[array] = originals[array]
-            else:
-                whole = packed.setdefault(array, self._empty(array))
-                whole.flat[piece_names(self.separate[array]).index(name)] = value
+            is_view = name in originals and getattr(originals[name].dtype, "fields", None)
+            packed[name] = originals[name] if is_view else value
         return packed
-
-    def _empty(self, array: str) -> Any:
-        return np.empty(separate_extents(self.separate[array]), object)
 
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise InvocationError(message(what, kernel=self.kernel, hint=hint))
