@@ -187,6 +187,9 @@ from kgen.statistics import (
 from kgen.targets.base import (
     CFamilyTarget,
 )
+from kgen.targets.builder import (
+    ASTBuilderBase,
+)
 from kgen.targets.c import (
     CTarget,
     CWithGNULibcTarget,
@@ -364,6 +367,7 @@ from kgen.version import (
 )
 
 __all__ = [
+    "ASTBuilderBase",
     "AddressSpace",
     "ArrayArg",
     "Assignment",

@@ -286,7 +286,7 @@ def _special(name: str) -> Function | None:
 
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
     """Return what *name* means in a call in *kernel*, or ``None``."""
-    registered = kernel.functions.get(name)
+    registered = kernel.functions.get(name) or kernel.target.known_callables.get(name)
     if registered is not None:
         return RegisteredFunction.of(registered)
     return FUNCTIONS.get(name) or _special(name)
@@ -294,4 +294,7 @@ def find_function(kernel: LoopKernel, name: str) -> Function | None:
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names that calls in *kernel* may use, for messages."""
-    return (*FUNCTIONS, *SEVERAL, *VECTOR_MAKERS, *GENERATORS, *kernel.functions)
+    return (
+        *(*FUNCTIONS, *SEVERAL, *VECTOR_MAKERS, *GENERATORS),
+        *(*kernel.functions, *kernel.target.known_callables),
+    )

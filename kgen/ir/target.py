@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from kgen.ir.callables import ScalarCallable
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,11 @@ class TargetBase:
     has_hardware_axes: ClassVar[bool] = False
     #: How many neighbouring work-items can read each other's values without local memory.
     exchange_width: ClassVar[int] = 1
+
+    @property
+    def known_callables(self) -> Mapping[str, ScalarCallable]:
+        """The functions that only this target has, or has in its own way."""
+        return {}
 
     def load_runtime(self) -> Any:
         """Import and return the module that runs this target's code, or refuse."""

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from kgen.ir.target import TargetBase
 from kgen.target import c, cuda, opencl, pyopencl
+from kgen.targets.builder import ASTBuilderBase
 
-__all__ = ["TargetBase", "c", "cuda", "opencl", "pyopencl"]
+__all__ = ["ASTBuilderBase", "TargetBase", "c", "cuda", "opencl", "pyopencl"]

@@ -182,7 +182,7 @@ class _AtomicWriter:
     def _update(self, split: tuple[str, Expr]) -> list[cgen.Generable]:
         operator, operand = split
         writer, functions = self.writer, self.functions
-        text = writer.converted(operand, self.dtype, PREC_NONE)
+        text = writer.operand_of_atomic(operand, self.dtype)
         native = functions.update(operator, self.site, self.place, text)
         if native is not None:
             writer.preamble.add(*functions.needs(self.site))

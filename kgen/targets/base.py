@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import cgen
 import numpy as np
 
-from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
+from kgen.ir.callables import ScalarCallable
 from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
 from kgen.ir.vector_values import numbers_of
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
+from kgen.targets.conversions import Conversions
 from kgen.targets.functions import FunctionNames
 from kgen.targets.images import ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need
 from kgen.targets.vector_types import CVectors, Vectors, VectorType
+
+if TYPE_CHECKING:
+    from kgen.targets.builder import ASTBuilderBase
 
 __all__ = ["CFamilyTarget", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
 
@@ -104,6 +107,8 @@ class CFamilyTarget(Target):
     vectors: ClassVar[Vectors | None] = None
     #: Types for values of several numbers, such as ``uint4``.
     vector_values: ClassVar[Vectors] = CVectors()
+    #: What becomes of the operands of an operator.
+    conversions: ClassVar[Conversions] = Conversions()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
     #: What makes a complex number of two real ones, by type.
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}
@@ -155,8 +160,11 @@ class CFamilyTarget(Target):
         """Return the words before the declaration of a table of *size* bytes."""
         return self.table_qualifier
 
-    def wrap_function(
-        self, declaration: cgen.Declarator, function: DeviceFunction
-    ) -> cgen.Declarator:
-        """Add the qualifiers of a device function to its declaration."""
-        return declaration
+    def get_device_ast_builder(self) -> ASTBuilderBase:
+        """Return what makes the code of functions: an :class:`ASTBuilderBase`."""
+        raise NotImplementedError
+
+    @property
+    def known_callables(self) -> Mapping[str, ScalarCallable]:
+        """The functions that only this target has, or has in its own way."""
+        return self.get_device_ast_builder().known_callables

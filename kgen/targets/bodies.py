@@ -44,6 +44,7 @@ class BodyEmitter:
 
     def __init__(self, writer: ExpressionWriter) -> None:
         self.writer = writer
+        self.builder = writer.builder
         self.kernel = writer.kernel
         self.scope: dict[str, Interval] = {}
 
@@ -82,16 +83,17 @@ class BodyEmitter:
                 out.append(self._if(node))
             case Let():
                 self.outside()
-                name = self.writer.type_name(node.dtype)
+                type_name = self.writer.declared_type(node.name, node.dtype)
                 value = self._value(node.value, node.dtype)
-                declaration = cgen.Const(cgen.Value(name, node.name))
-                out.append(cgen.Initializer(declaration, value))
+                out.append(
+                    self.builder.emit_initializer(type_name, node.name, value, is_const=True)
+                )
                 with self._in_scope(node.name, self.writer.signs.interval(node.value)):
                     self._emit(node.body, out)
             case Barrier():
                 out.append(self._barrier(node))
             case Comment():
-                out.append(cgen.LineComment(node.text))
+                out.append(self.builder.emit_comment(node.text))
                 self._emit(node.body, out)
 
     def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
@@ -124,19 +126,20 @@ class BodyEmitter:
     def _for(self, node: For) -> list[cgen.Generable]:
         self.outside()
         first = self._value(node.first, node.dtype)
-        start = f"{self.writer.type_name(node.dtype)} {node.iname} = {first}"
-        condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
-        step = f"++{node.iname}" if node.step == 1 else f"{node.iname} += {node.step}"
+        last = self._value(node.stop, node.dtype, PREC_COMPARISON)
+        type_name = self.writer.declared_type(node.iname, node.dtype)
         signs = self.writer.signs
         stop = signs.interval(node.stop).high
         values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
-        with self._in_scope(node.iname, values):
+        with self._in_scope(node.iname, values), self.writer.under(node.first, node.stop):
             body = self._body(node.body)
-        loop = cgen.For(cgen.Line(start), cgen.Line(condition), cgen.Line(step), body)
+        loop = self.builder.emit_sequential_loop(
+            node.iname, type_name, first, last, node.step, body
+        )
         comment = node.comment
         if comment is None and self.kernel.options.annotate_inames:
             comment = f"loop over '{node.iname}'"
-        return [loop] if comment is None else [cgen.LineComment(comment), loop]
+        return [loop] if comment is None else [self.builder.emit_comment(comment), loop]
 
     def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
@@ -145,13 +148,11 @@ class BodyEmitter:
 
     def _if(self, node: If) -> cgen.Generable:
         self.outside()
-        condition = cgen.Line(self.writer.condition(node.condition))
-        body = self._body(node.body)
-        if node.orelse is None:
-            return cgen.If(condition, body)
-        if not isinstance(body, cgen.Block):
-            body = cgen.Block([body])  # an else belongs to the nearest if
-        return cgen.If(condition, body, self._body(node.orelse))
+        condition = self.writer.condition(node.condition)
+        with self.writer.under(node.condition):
+            body = self._body(node.body)
+            orelse = None if node.orelse is None else self._body(node.orelse)
+        return self.builder.emit_if(condition, body, orelse)
 
     def _body(self, node: Node) -> cgen.Generable:
         """Return the statements of *node*, in braces unless there is just one."""
@@ -174,7 +175,7 @@ class BodyEmitter:
                     "target that has them",
                 )
             )
-        return cgen.Line(f"{text};  // {node.reason}" if node.reason else f"{text};")
+        return self.builder.emit_barrier(text, node.reason)
 
 
 class _DeviceEmitter(BodyEmitter):

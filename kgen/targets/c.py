@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, include
 
@@ -81,6 +82,10 @@ class CTarget(CFamilyTarget):
         "complex.h": frozenset({"I", "complex"}),
         "stdbool.h": frozenset({"bool", "false", "true"}),
     }
+
+    def get_device_ast_builder(self) -> ASTBuilderBase:
+        """Return what makes the code of functions."""
+        return ASTBuilderBase(self)
 
 
 @dataclass(frozen=True)

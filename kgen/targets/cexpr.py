@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -24,6 +25,7 @@ from pymbolic.mapper.stringifier import (
 from kgen.analysis.range import Ranges
 from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
+from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import (
     Expr,
@@ -43,14 +45,17 @@ from kgen.ir.promotion import common, settle
 from kgen.ir.types import BOOL8, INT32, NumpyType
 from kgen.ir.vector_values import lane_of
 from kgen.targets.access import AccessWriter
-from kgen.targets.base import CFamilyTarget, ComplexStyle
+from kgen.targets.base import ComplexStyle
 from kgen.targets.calls import CallWriter
 from kgen.targets.chains import ChainWriter
 from kgen.targets.cindex import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.complex import cast_complex, stem
-from kgen.targets.conversions import converted_by_c, is_narrow, real_part
+from kgen.targets.conversions import is_narrow, real_part
 from kgen.targets.literals import literal
 from kgen.targets.preamble import Preamble
+
+if TYPE_CHECKING:
+    from kgen.targets.builder import ASTBuilderBase
 
 __all__ = ["ExpressionWriter"]
 
@@ -72,9 +77,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     compute in another type than numpy.
     """
 
-    def __init__(self, kernel: LoopKernel, target: CFamilyTarget, preamble: Preamble) -> None:
+    def __init__(self, kernel: LoopKernel, builder: ASTBuilderBase, preamble: Preamble) -> None:
         self.kernel = kernel
-        self.target = target
+        self.builder = builder
+        self.target = target = builder.target
         self.preamble = preamble
         self.typer = ExpressionTyper(kernel)
         self.signs = Signs(kernel)
@@ -96,6 +102,30 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.inames = inames
         self.values = values
 
+    def enter_function(self, function: DeviceFunction | None) -> None:
+        """Say which function comes next: one that is launched, or, ``None``, the host's."""
+
+    def under(self, *conditions: Expr) -> AbstractContextManager[None]:
+        """Say what decides whether, or how often, the statements of a ``with`` block run."""
+        return nullcontext()
+
+    def declared_type(self, name: str, dtype: NumpyType) -> str:
+        """Return the type with which a variable of the code is declared."""
+        return self.type_name(dtype)
+
+    def place(self, expr: Expr, value: Expr, dtype: NumpyType) -> str:
+        """Write where *value* is assigned to, a place of type *dtype*."""
+        return self.rec(expr, PREC_NONE, dtype)
+
+    def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
+        """Write a store past the cache; ``None`` where the language has none for that place."""
+        texts = self.rec(place, PREC_NONE, dtype), self.assigned(value, dtype)
+        return f"{self.target.streaming_store}(&{texts[0]}, {texts[1]})"
+
+    def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:
+        """Write what every work-item passes to an atomic function."""
+        return self.converted(expr, dtype, PREC_NONE)
+
     def type_name(self, dtype: NumpyType) -> str:
         """Return the name of a type, whose headers the code then needs."""
         self.preamble.seen_dtypes.add(dtype)
@@ -114,7 +144,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def condition(self, expr: Expr) -> str:
         """Write *expr* as the condition of a branch."""
-        return self.rec(expr, PREC_NONE, INT32)
+        return self.truth(expr, PREC_NONE)
+
+    def truth(self, expr: Expr, prec: int) -> str:
+        """Write *expr* as an operand of which only matters whether it is true."""
+        return self.rec(expr, prec, INT32)
 
     def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
         """Return the type of the text of *expr* beside a type.
@@ -343,7 +377,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if joined.is_complex():
             return self._complex_comparison(expr, joined, enclosing_prec)
         types = [self.own_type(side, joined) for side in sides]
-        if converted_by_c(*types) != joined and not is_narrow(joined):
+        if not self.target.conversions.fit(types[0], types[1], joined):
             types[0 if types[0] != joined else 1] = joined
         left, right = (
             self.converted(side, dtype, PREC_BITWISE_OR)
@@ -378,19 +412,19 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._logical(expr, " || ", PREC_LOGICAL_OR, enclosing_prec)
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
-        text = sign.join(self.rec(child, PREC_COMPARISON, INT32) for child in expr.children)
+        text = sign.join(self.truth(child, PREC_COMPARISON) for child in expr.children)
         return parenthesized(text, own_prec, prec)
 
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
-        text = "!" + self.rec(expr.child, PREC_UNARY, INT32)
+        text = "!" + self.truth(expr.child, PREC_UNARY)
         return parenthesized(text, PREC_UNARY, enclosing_prec)
 
     def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        condition = self.rec(expr.condition, PREC_LOGICAL_OR, INT32)
+        condition = self.truth(expr.condition, PREC_LOGICAL_OR)
         branches = (expr.then, expr.else_)
         types = [self.own_type(branch, result) for branch in branches]
-        if result.is_complex() or converted_by_c(*types) != result:
+        if result.is_complex() or self.target.conversions.joined(*types) != result:
             types = [result, result]
         then = self.converted(expr.then, types[0], PREC_LOGICAL_OR)
         other = self.converted(expr.else_, types[1], PREC_IF)

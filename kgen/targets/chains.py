@@ -21,7 +21,7 @@ from kgen.ir.types import NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.cindex import negated, parenthesized
 from kgen.targets.complex import call_operation, stem
-from kgen.targets.conversions import converted_by_c, is_narrow, real_part
+from kgen.targets.conversions import is_narrow, real_part
 
 if TYPE_CHECKING:
     from kgen.targets.cexpr import ExpressionWriter
@@ -81,7 +81,7 @@ class ChainWriter:
         done = chain[0].wanted
         for operand in chain[1:]:
             step = settle(arithmetic(done, operand.wanted))
-            fits = converted_by_c(done, operand.wanted) == step or is_narrow(step)
+            fits = self.writer.target.conversions.fit(done, operand.wanted, step)
             inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
             parts.append(f" {operand.sign} ")
             parts.append(self._operand(operand, operand.wanted if fits else step, inner))

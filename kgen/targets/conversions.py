@@ -8,7 +8,7 @@ import numpy as np
 
 from kgen.ir.types import INT32, NumpyType
 
-__all__ = ["converted_by_c", "is_narrow", "real_part"]
+__all__ = ["Conversions", "is_narrow", "real_part"]
 
 
 def is_narrow(dtype: NumpyType) -> bool:
@@ -25,20 +25,31 @@ def real_part(dtype: NumpyType) -> NumpyType:
     return NumpyType(np.dtype(f"f{dtype.itemsize // 2}"))
 
 
-@lru_cache(maxsize=1024)
-def converted_by_c(a: NumpyType, b: NumpyType) -> NumpyType:
-    """Return the type to which C converts the operands of an operator.
+class Conversions:
+    """What a language makes of the two operands of an operator: here, C."""
 
-    >>> converted_by_c(INT32, NumpyType(np.dtype("uint32")))
-    np:dtype('uint32')
-    """
+    def joined(self, a: NumpyType, b: NumpyType) -> NumpyType:
+        """Return the type to which operands of the types *a* and *b* are converted.
+
+        >>> Conversions().joined(INT32, NumpyType(np.dtype("uint32")))
+        np:dtype('uint32')
+        """
+        return _converted_by_c(a, b)
+
+    def fit(self, a: NumpyType, b: NumpyType, result: NumpyType) -> bool:
+        """Tell whether an operator on *a* and *b* gives a *result*, once it is cut to that."""
+        return is_narrow(result) or self.joined(a, b) == result
+
+
+@lru_cache(maxsize=1024)
+def _converted_by_c(a: NumpyType, b: NumpyType) -> NumpyType:
     a, b = (INT32 if is_narrow(dtype) else dtype for dtype in (a, b))
     if a == b:
         return a
     kinds = a.dtype.kind + b.dtype.kind
     if "c" in kinds:
         parts = [real_part(d) if d.is_complex() else d for d in (a, b)]
-        return NumpyType(np.dtype(f"c{2 * converted_by_c(*parts).itemsize}"))
+        return NumpyType(np.dtype(f"c{2 * _converted_by_c(*parts).itemsize}"))
     if "f" in kinds:
         return max((d for d in (a, b) if d.dtype.kind == "f"), key=lambda d: d.itemsize)
     if a.itemsize != b.itemsize:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -14,12 +14,13 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, Vectors
 
-__all__ = ["CudaTarget", "PyCudaTarget"]
+__all__ = ["CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
 
 _COMPLEX = (include("cuda/std/complex"),)
 
@@ -43,6 +44,24 @@ _WORDS = """
     switch template this thread_local throw true try typedef typeid typename union unsigned using
     virtual void volatile wchar_t while xor xor_eq blockIdx blockDim threadIdx gridDim warpSize
 """
+
+
+class CUDACASTBuilder(ASTBuilderBase):
+    """Makes CUDA C++.
+
+    >>> import kgen as lp
+    >>> type(lp.CudaTarget().get_device_ast_builder()).__name__
+    'CUDACASTBuilder'
+    """
+
+    def get_function_declaration(
+        self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.NestedDeclarator:
+        """Declare a kernel with the largest number of threads that it is launched with."""
+        name = cgen.Value("void", function.name)
+        kernel = cgen.cuda.CudaGlobal(cgen.cuda.CudaLaunchBounds(prod(function.locals), name))
+        is_c = isinstance(self.target, CudaTarget) and self.target.extern_c
+        return cgen.FunctionDeclaration(cgen.Extern("C", kernel) if is_c else kernel, parameters)
 
 
 @dataclass(frozen=True)
@@ -122,13 +141,9 @@ class CudaTarget(CFamilyTarget):
         """Return the words before the declaration of a table: constant memory is small."""
         return self.table_qualifier if size <= _CONSTANT_MEMORY else "static __device__"
 
-    def wrap_function(
-        self, declaration: cgen.Declarator, function: DeviceFunction
-    ) -> cgen.Declarator:
-        """Declare a kernel with the largest number of threads that it is launched with."""
-        bounded = cgen.cuda.CudaLaunchBounds(prod(function.locals), declaration)
-        kernel = cgen.cuda.CudaGlobal(bounded)
-        return cgen.Extern("C", kernel) if self.extern_c else kernel
+    def get_device_ast_builder(self) -> ASTBuilderBase:
+        """Return what makes the code of functions."""
+        return CUDACASTBuilder(self)
 
 
 @dataclass(frozen=True)

@@ -182,17 +182,17 @@ def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[c
             shared.setdefault(temporary.base_storage, []).append(temporary)
         else:
             for declaration in _declare(writer, temporary):
-                yield _qualified(writer, temporary, declaration)
+                yield writer.builder.get_temporary_decl(temporary, declaration)
     for base, temporaries in shared.items():
         whole = writer.kernel.temporary_variables.get(base)
         members = temporaries if whole is None else [*temporaries, whole]
         parts = [part for member in members for part in _declare(writer, member)]
-        yield _qualified(writer, temporaries[0], Union(base, parts))
+        yield writer.builder.get_temporary_decl(temporaries[0], Union(base, parts))
 
 
 def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator[cgen.Declarator]:
     assert isinstance(temporary.dtype, NumpyType)
-    type_name = writer.type_name(temporary.dtype)
+    type_name = writer.declared_type(temporary.name, temporary.dtype)
     for name in piece_names(temporary):
         declaration: cgen.Declarator = cgen.Value(type_name, name)
         if temporary.shape:
@@ -200,14 +200,6 @@ def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator
         if temporary.alignment is not None:
             declaration = cgen.AlignedAttribute(temporary.alignment, declaration)
         yield declaration
-
-
-def _qualified(
-    writer: ExpressionWriter, temporary: TemporaryVariable, declaration: cgen.Declarator
-) -> cgen.Declarator:
-    if temporary.address_space == AddressSpace.LOCAL and writer.target.local_qualifier:
-        return cgen.DeclSpecifier(declaration, writer.target.local_qualifier)
-    return declaration
 
 
 class Union(cgen.Declarator):

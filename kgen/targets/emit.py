@@ -45,19 +45,22 @@ def emit_module(
         )
     _refuse_reserved_words(kernel, target)
     preamble = Preamble()
-    writer = ExpressionWriter(kernel, target, preamble)
+    builder = target.get_device_ast_builder()
+    writer = builder.get_expression_to_code_mapper(kernel, preamble)
     bodies: list[cgen.Generable] = []
-    heads: list[cgen.FunctionDeclaration] = []
+    heads: list[cgen.NestedDeclarator] = []
     for function in functions:
+        writer.enter_function(function)
         block = cgen.Block(body_of(writer, function))
         heads.append(declare_function(writer, function))
-        bodies += [cgen.Line(), cgen.FunctionBody(heads[-1], block)]
+        bodies += [cgen.Line(), builder.get_function_definition(heads[-1], block)]
+    writer.enter_function(None)
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
     driver = host_driver(writer, functions, launches, host)
     _refuse_hidden_names(kernel, target, preamble)
-    preamble.add_user_code(kernel)
+    preamble.add_user_code(kernel, builder.preamble_generators())
     top = list(preamble.generate())
     return Module(
         name=kernel.name,

@@ -161,9 +161,7 @@ def generate_module(
     if isinstance(unit, TranslationUnit):
         unit = without_calls(unit, entrypoint or unit.default_entrypoint.name)
     lowered = lower(unit, dtypes, observe)
-    module = emit_module(
-        lowered.kernel, lowered.functions, lowered.host, unit.assumptions
-    )
+    module = emit_module(lowered.kernel, lowered.functions, lowered.host, unit.assumptions)
     if lowered.kernel.options.guard_accesses:
         module = replace(module, faults=_faults_of(lowered.kernel))
     if observe is not None:

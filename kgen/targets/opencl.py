@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,13 +13,14 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
 
-__all__ = ["OpenCLTarget", "PyOpenCLTarget"]
+__all__ = ["OpenCLCASTBuilder", "OpenCLTarget", "PyOpenCLTarget"]
 
 _FP64 = Need(
     Rank.PRAGMA,
@@ -37,6 +38,23 @@ _WORDS = """
     struct switch typedef uchar uint ulong union unsigned ushort void volatile while write_only
     bool true false cfloat_t cdouble_t
 """
+
+
+class OpenCLCASTBuilder(ASTBuilderBase):
+    """Makes OpenCL C.
+
+    >>> import kgen as lp
+    >>> type(lp.OpenCLTarget().get_device_ast_builder()).__name__
+    'OpenCLCASTBuilder'
+    """
+
+    def get_function_declaration(
+        self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.NestedDeclarator:
+        """Declare a kernel with the size of its work-groups."""
+        name = cgen.Value("void", function.name)
+        sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, name)
+        return cgen.FunctionDeclaration(cgen.opencl.CLKernel(sized), parameters)
 
 
 @dataclass(frozen=True)
@@ -105,12 +123,9 @@ class OpenCLTarget(CFamilyTarget):
     )
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
 
-    def wrap_function(
-        self, declaration: cgen.Declarator, function: DeviceFunction
-    ) -> cgen.Declarator:
-        """Declare a kernel with the size of its work-groups."""
-        sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, declaration)
-        return cgen.opencl.CLKernel(sized)
+    def get_device_ast_builder(self) -> ASTBuilderBase:
+        """Return what makes the code of functions."""
+        return OpenCLCASTBuilder(self)
 
 
 @dataclass(frozen=True)

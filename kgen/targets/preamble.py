@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -84,11 +84,15 @@ class Preamble:
     def __contains__(self, key: tuple[Rank, str]) -> bool:
         return key in self._needs
 
-    def add_user_code(self, kernel: LoopKernel) -> None:
-        """Add the preambles of *kernel*, and those that its generators make of what was seen."""
+    def add_user_code(
+        self,
+        kernel: LoopKernel,
+        generators: Sequence[Callable[[PreambleInfo], Iterable[tuple[str, str]]]],
+    ) -> None:
+        """Add the preambles of *kernel*, and what its and more generators make of what was seen."""
         info = PreambleInfo(kernel, frozenset(self.seen_dtypes), frozenset(self.seen_functions))
         pairs = [*kernel.preambles]
-        for generator in kernel.preamble_generators:
+        for generator in (*generators, *kernel.preamble_generators):
             pairs.extend(generator(info))
         for key, text in pairs:
             self.add(Need(Rank.USER, str(key), text.strip("\n")))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import cgen
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
+from kgen.ir.data import ImageArg, ValueArg
 from kgen.ir.pieces import piece_names
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.cexpr import ExpressionWriter
@@ -24,9 +24,7 @@ def parameters_of(writer: ExpressionWriter, function: DeviceFunction) -> Iterabl
             yield offset
 
 
-def declare_function(
-    writer: ExpressionWriter, function: DeviceFunction
-) -> cgen.FunctionDeclaration:
+def declare_function(writer: ExpressionWriter, function: DeviceFunction) -> cgen.NestedDeclarator:
     """Declare *function* with all its qualifiers."""
     kernel = writer.kernel
     written = {
@@ -35,8 +33,7 @@ def declare_function(
         for name in kernel.id_to_insn[insn_id].assignee_var_names()
     }
     parameters = declare_parameters(writer, function.arguments, written)
-    head = writer.target.wrap_function(cgen.Value("void", function.name), function)
-    return cgen.FunctionDeclaration(head, parameters)
+    return writer.builder.get_function_declaration(function, parameters)
 
 
 def declare_parameters(
@@ -58,7 +55,14 @@ def declare_parameters(
             continue
         for piece in _memory_names(writer, name):
             value = cgen.Value(type_name, piece)
-            parameters.append(_declare_pointer(writer, declared, value, name in written))
+            parameters.append(
+                writer.builder.get_array_arg_decl(
+                    declared,
+                    value,
+                    is_written=name in written,
+                    restrict=kernel.options.restrict,
+                )
+            )
         offset = writer.accesses.offsets.get(name)
         if offset is not None:
             parameters.append(cgen.Const(cgen.Value(writer.type_name(INT64), offset)))
@@ -70,16 +74,3 @@ def _memory_names(writer: ExpressionWriter, name: str) -> tuple[str, ...]:
     if name not in writer.accesses.separate:
         return (name,)
     return piece_names(writer.kernel.array_vars[name])
-
-
-def _declare_pointer(
-    writer: ExpressionWriter, array: ArrayBase, value: cgen.Declarator, is_written: bool
-) -> cgen.Declarator:
-    target = writer.target
-    restrict = writer.kernel.options.restrict
-    pointer: cgen.Declarator = cgen.RestrictPointer(value) if restrict else cgen.Pointer(value)
-    if not is_written:
-        pointer = cgen.Const(pointer)  # of what it points to
-    is_constant = isinstance(array, ArrayArg) and array.is_constant
-    qualifier = target.constant_qualifier if is_constant else target.global_qualifier
-    return cgen.DeclSpecifier(pointer, qualifier) if qualifier else pointer

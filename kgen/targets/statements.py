@@ -26,7 +26,6 @@ from kgen.targets.atomics import atomic_statements, is_atomic
 from kgen.targets.base import ComplexStyle
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.cindex import signed_terms
-from kgen.targets.conversions import converted_by_c
 from kgen.targets.trace import trace
 
 __all__ = ["declare_and_assign", "statements_of"]
@@ -67,13 +66,13 @@ def declare_and_assign(
     """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
     assert isinstance(insn, Assignment)
     dtype = writer.typer(insn.assignee)
-    declaration: cgen.Declarator = cgen.Value(writer.type_name(dtype), name)
+    type_name = writer.declared_type(name, dtype)
     if writer.calls.is_statement(insn.expression):
+        declaration = cgen.Value(type_name, name)
         return [declaration, *_assign(writer, insn), *trace(writer, insn)]
-    if is_only:
-        declaration = cgen.Const(declaration)
     value = writer.assigned(insn.expression, dtype)
-    return [cgen.Initializer(declaration, value), *trace(writer, insn)]
+    initializer = writer.builder.emit_initializer(type_name, name, value, is_const=is_only)
+    return [initializer, *trace(writer, insn)]
 
 
 def _call(
@@ -82,31 +81,34 @@ def _call(
     """Write a call that makes a statement; ``None`` for one that has no code."""
     if not isinstance(insn.expression, p.Call):
         return None
-    places = [_place(writer, place) for place in insn.assignees]
+    places = [_place(writer, place, insn.expression) for place in insn.assignees]
     return writer.calls.instruction(insn, places)
 
 
-def _place(writer: ExpressionWriter, expr: Expr) -> tuple[str, NumpyType]:
+def _place(writer: ExpressionWriter, expr: Expr, call: Expr) -> tuple[str, NumpyType]:
     """Write where a result goes; of a part of an array, the name."""
     dtype = writer.typer(expr)
     if isinstance(expr, SubArrayRef):
         return assignee_name(expr), dtype
-    return writer.rec(expr, PREC_NONE, dtype), dtype
+    return writer.place(expr, call, dtype), dtype
 
 
 def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
     if writer.calls.is_statement(insn.expression):
         return _call(writer, insn) or []
     dtype = writer.typer(insn.assignee)
-    place = writer.rec(insn.assignee, PREC_NONE, dtype)
+    place = writer.place(insn.assignee, insn.expression, dtype)
     if _is_streamed(writer, insn, dtype):
-        value = writer.assigned(insn.expression, dtype)
-        return [cgen.Statement(f"{writer.target.streaming_store}(&{place}, {value})")]
+        streamed = writer.streamed(insn.assignee, insn.expression, dtype)
+        if streamed is not None:
+            return [cgen.Statement(streamed)]
     update = _update(writer, insn, dtype)
     if update is not None:
         operator, operand = update
-        return [cgen.Statement(f"{place} {operator}= {writer.rec(operand, PREC_NONE, dtype)}")]
-    return [cgen.Assign(place, writer.assigned(insn.expression, dtype))]
+        value = writer.rec(operand, PREC_NONE, dtype)
+        return [writer.builder.emit_update(insn, place, operator, value)]
+    value = writer.assigned(insn.expression, dtype)
+    return [writer.builder.emit_assignment(insn, place, value)]
 
 
 def _update(
@@ -127,7 +129,8 @@ def _update(
     if dtype.is_complex() and writer.target.complex_style is not ComplexStyle.BUILTIN:
         return None
     fits = writer.typer(expr) == dtype
-    fits = fits and converted_by_c(dtype, writer.own_type(operand, dtype)) == dtype
+    joined = writer.target.conversions.joined
+    fits = fits and joined(dtype, writer.own_type(operand, dtype)) == dtype
     return (operator, operand) if fits else None
 
 
@@ -150,8 +153,8 @@ def _snippet(writer: ExpressionWriter, insn: CInstruction) -> cgen.Generable:
         if value == name:
             continue
         dtype = INT32 if is_constant(expr) else writer.typer(expr)
-        declaration = cgen.Const(cgen.Value(writer.type_name(dtype), name))
-        lines.append(cgen.Initializer(declaration, value))
+        type_name = writer.declared_type(name, dtype)
+        lines.append(writer.builder.emit_initializer(type_name, name, value, is_const=True))
     code = textwrap.dedent(insn.code).strip("\n")
     lines.extend(cgen.Line(line) for line in code.split("\n"))
     return cgen.Block(lines)

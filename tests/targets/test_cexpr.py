@@ -188,7 +188,8 @@ def test_negative_values_of_loop_variables() -> None:
 
 
 def writer() -> ExpressionWriter:
-    return ExpressionWriter(make("out[i] = a[i]", {"a": f4, "out": f4}), CTarget(), Preamble())
+    kernel = make("out[i] = a[i]", {"a": f4, "out": f4})
+    return CTarget().get_device_ast_builder().get_expression_to_code_mapper(kernel, Preamble())
 
 
 def test_a_node_that_is_no_code_is_an_error() -> None:

@@ -1,0 +1,179 @@
+"""What targets make of statements and declarations: the hooks of a target of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import cgen
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.ir.callables import ScalarCallable
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from kgen.targets.cexpr import ExpressionWriter
+from kgen.targets.module import Launch
+from kgen.targets.preamble import Preamble, PreambleInfo
+
+if TYPE_CHECKING:
+    from kgen.targets.base import CFamilyTarget
+
+__all__ = ["ASTBuilderBase"]
+
+PreambleGenerator: TypeAlias = Callable[[PreambleInfo], Iterable[tuple[str, str]]]
+
+
+class ASTBuilderBase:
+    """Makes the syntax tree of a target's code: declarations, statements, what stands before.
+
+    One emitter walks the code of a kernel for all targets. What it finds it writes as text, types
+    and casts included, and hands to the methods here, which return nodes of :mod:`cgen`. A target
+    of your own derives from one that exists, and its ``get_device_ast_builder`` returns one of a
+    class that derives from the builder of that.
+
+    >>> import cgen
+    >>> import kgen as lp
+    >>> class StaticBuilder(lp.ASTBuilderBase):
+    ...     def get_function_declaration(self, function, parameters):
+    ...         return cgen.Static(super().get_function_declaration(function, parameters))
+    ...     def emit_sequential_loop(self, iname, type_name, first, stop, step, body):
+    ...         loop = super().emit_sequential_loop(iname, type_name, first, stop, step, body)
+    ...         return cgen.Collection([cgen.Pragma("GCC ivdep"), loop])
+    >>> class StaticTarget(lp.CTarget):
+    ...     def get_device_ast_builder(self):
+    ...         return StaticBuilder(self)
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...], target=StaticTarget())
+    >>> print(lp.generate_code_v2(unit).device_code())
+    static void kgen_kernel(int *__restrict__ a, int const n)
+    {
+      #pragma GCC ivdep
+      for (int i = 0; i < n; ++i)
+        a[i] = i;
+    }
+    """
+
+    def __init__(self, target: CFamilyTarget) -> None:
+        self.target = target
+
+    # -- what is known, and what stands in front ---------------------------------------------
+
+    @property
+    def known_callables(self) -> Mapping[str, ScalarCallable]:
+        """The functions of the target that expressions can call, beside those of all targets.
+
+        One of a name that all targets have takes its place.
+        """
+        return {}
+
+    def preamble_generators(self) -> Sequence[PreambleGenerator]:
+        """Return functions from a :class:`PreambleInfo` to pairs ``(key, text)``."""
+        return ()
+
+    def get_expression_to_code_mapper(
+        self, kernel: LoopKernel, preamble: Preamble
+    ) -> ExpressionWriter:
+        """Return what writes the expressions of *kernel*; what they need goes to *preamble*."""
+        return ExpressionWriter(kernel, self, preamble)
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def get_function_declaration(
+        self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.NestedDeclarator:
+        """Declare a function that is launched."""
+        return cgen.FunctionDeclaration(cgen.Value("void", function.name), parameters)
+
+    def get_function_definition(
+        self, declaration: cgen.NestedDeclarator, body: cgen.Block
+    ) -> cgen.Generable:
+        """Define a function."""
+        return cgen.FunctionBody(declaration, body)
+
+    def get_host_function_declaration(
+        self, name: str, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.NestedDeclarator:
+        """Declare the function of the host that makes all launches."""
+        return cgen.FunctionDeclaration(cgen.Value("void", name), parameters)
+
+    def get_kernel_call(
+        self, launch: Launch, groups: Sequence[str], arguments: Sequence[str]
+    ) -> cgen.Generable:
+        """Launch a function on the host; *groups* are the numbers of work-groups."""
+        return cgen.Statement(f"{launch.function}({', '.join(arguments)})")
+
+    def get_array_arg_decl(
+        self, array: ArrayBase, element: cgen.Declarator, *, is_written: bool, restrict: bool
+    ) -> cgen.Declarator:
+        """Declare a parameter for an array, or a piece of one, whose *element* is declared."""
+        pointer: cgen.Declarator = (
+            cgen.RestrictPointer(element) if restrict else cgen.Pointer(element)
+        )
+        if not is_written:
+            pointer = cgen.Const(pointer)  # of what it points to
+        is_constant = isinstance(array, ArrayArg) and array.is_constant
+        qualifier = self.target.constant_qualifier if is_constant else self.target.global_qualifier
+        return cgen.DeclSpecifier(pointer, qualifier) if qualifier else pointer
+
+    # -- variables -----------------------------------------------------------------------------
+
+    def get_temporary_decl(
+        self, temporary: TemporaryVariable, declaration: cgen.Declarator
+    ) -> cgen.Declarator:
+        """Declare a temporary, or the storage that several share."""
+        if temporary.address_space == AddressSpace.LOCAL and self.target.local_qualifier:
+            return cgen.DeclSpecifier(declaration, self.target.local_qualifier)
+        return declaration
+
+    def emit_initializer(
+        self, type_name: str, name: str, value: str, *, is_const: bool
+    ) -> cgen.Generable:
+        """Declare a variable with its first or, if it *is_const*, only value."""
+        declaration: cgen.Declarator = cgen.Value(type_name, name)
+        return cgen.Initializer(cgen.Const(declaration) if is_const else declaration, value)
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def emit_assignment(self, insn: InstructionBase, place: str, value: str) -> cgen.Generable:
+        """Assign a value; *insn* says where it comes from, and has tags."""
+        return cgen.Assign(place, value)
+
+    def emit_update(
+        self, insn: InstructionBase, place: str, operator: str, value: str
+    ) -> cgen.Generable:
+        """Change a value: ``place += value``."""
+        return cgen.Statement(f"{place} {operator}= {value}")
+
+    def emit_sequential_loop(
+        self,
+        iname: str,
+        type_name: str,
+        first: str,
+        stop: str,
+        step: int,
+        body: cgen.Generable,
+    ) -> cgen.Generable:
+        """Make a loop over *iname* from *first* up to, but not including, *stop*."""
+        ahead = f"++{iname}" if step == 1 else f"{iname} += {step}"
+        start = cgen.Line(f"{type_name} {iname} = {first}")
+        return cgen.For(start, cgen.Line(f"{iname} < {stop}"), cgen.Line(ahead), body)
+
+    def emit_if(
+        self, condition: str, body: cgen.Generable, orelse: cgen.Generable | None = None
+    ) -> cgen.Generable:
+        """Make statements that run under a condition, and others that run otherwise."""
+        if orelse is None:
+            return cgen.If(cgen.Line(condition), body)
+        if not isinstance(body, cgen.Block):
+            body = cgen.Block([body])  # an else belongs to the nearest if
+        return cgen.If(cgen.Line(condition), body, orelse)
+
+    def emit_barrier(self, text: str, reason: str) -> cgen.Generable:
+        """Make the work-items of a group wait by the target's *text* for that."""
+        return cgen.Line(f"{text};  // {reason}" if reason else f"{text};")
+
+    def emit_comment(self, text: str) -> cgen.Generable:
+        """Say something to the reader."""
+        return cgen.LineComment(text)
