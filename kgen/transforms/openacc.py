@@ -20,6 +20,7 @@ Levels: TypeAlias = Mapping[Any, str | Iterable[str]]
 
 #: From the outermost, as OpenACC nests them.
 _LEVELS = ("gang", "worker", "vector")
+_GROUP_AXES = 3
 _CLAUSE = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d+)\s*\))?\s*[,\s]?")
 
 
@@ -36,8 +37,8 @@ def parallelize(
 
     :arg levels: the levels of each loop, of ``gang``, ``worker``, ``vector``, or ``seq``. A
         length may stand with a level, ``vector(64)``. Several loops, ``"i, j"`` or
-        ``("i", "j")``, the fastest varying last, are collapsed into one: all but the first
-        need constant bounds
+        ``("i", "j")``, the fastest varying last, are collapsed: into one, if all but the first
+        have constant bounds
     :arg num_gangs: how many work-groups take turns; as many as there is work for by default
     :arg num_workers: work-items along the axis ``l.1``
     :arg vector_length: work-items along the axis ``l.0``, next to each other
@@ -46,6 +47,10 @@ def parallelize(
     (``g.0``), ``i_worker`` (``l.1``) and ``i_vector`` (``l.0``). What a level does not take at
     once is ``i_turn``, a plain loop. A loop with a constant length of at most that of its only
     level is not split, and keeps its name.
+
+    Of collapsed loops whose bounds are no constants, each but the last takes an axis of gangs
+    (``g.0``, ``g.1``), and the last one all levels: no index has to be divided. A triangle
+    takes the gangs of its box. With ``num_gangs``, the gangs take turns along the first loop.
 
     ::
 
@@ -137,23 +142,49 @@ def _check_lengths(kernel: LoopKernel, lengths: Mapping[str, Any]) -> None:
 def _spread(
     kernel: LoopKernel, names: Sequence[str], clauses: Mapping[str, int | None]
 ) -> LoopKernel:
-    """Collapse loops, and split the one that there is then into its levels.
+    """Collapse loops, and split the ones that there are then into their levels.
 
     *clauses* has the lengths of the levels that are wanted; ``None`` for as many gangs as there
     is work for.
     """
-    name = names[0]
-    if len(names) > 1:
-        name = "_and_".join(reversed(names))
-        kernel = join_inames(kernel, names, name)
+    name = names[-1]
+    first = _first_to_join(kernel, names)
+    if len(names) > first + 1:
+        name = "_and_".join(reversed(names[first:]))
+        kernel = join_inames(kernel, names[first:], name)
+    apart = names[:first]
+    if apart and clauses.get("gang", 0) is None:
+        # gangs along axes of their own; the last one is for those of the last loop
+        axes = range(len(apart))[: _GROUP_AXES - 1]
+        kernel = tag_inames(kernel, {apart[axis]: f"g.{axis}" for axis in axes})
+        return _split_levels(kernel, name, clauses, f"g.{len(axes)}")
+    if apart and "gang" in clauses:
+        kernel = _split_levels(kernel, apart[0], {"gang": clauses["gang"]}, "gang")
+        clauses = {level: n for level, n in clauses.items() if level != "gang"}
+    return _split_levels(kernel, name, clauses, "gang") if clauses else kernel
+
+
+def _first_to_join(kernel: LoopKernel, names: Sequence[str]) -> int:
+    """Return from which on loops can be joined: those behind it have constant bounds."""
+    first = len(names) - 1
+    while first and _extent(kernel, names[first]) is not None:
+        first -= 1
+    return first
+
+
+def _split_levels(
+    kernel: LoopKernel, name: str, clauses: Mapping[str, int | None], gang: str
+) -> LoopKernel:
+    """Split one loop into its levels, that of gangs tagged *gang*."""
+    tags = {**{level: level for level in _LEVELS}, "gang": gang}
     levels = [level for level in _LEVELS if level in clauses]
     if len(levels) == 1 and _fits(kernel, name, clauses[levels[0]]):
-        return tag_inames(kernel, {name: levels[0]})
+        return tag_inames(kernel, {name: tags[levels[0]]})
     rest = name
     for level in reversed(levels):
         length = clauses[level]
         if length is None:
-            return tag_inames(kernel, {rest: level})
+            return tag_inames(kernel, {rest: tags[level]})
         outer = None  # a name for as long as it is not split itself
         if level == levels[0]:
             outer = f"{name}_turn"
@@ -161,7 +192,7 @@ def _spread(
             outer = f"{name}_gang"
         inner = f"{name}_{level}"
         kernel = split_iname(
-            kernel, rest, length, outer_iname=outer, inner_iname=inner, inner_tag=level
+            kernel, rest, length, outer_iname=outer, inner_iname=inner, inner_tag=tags[level]
         )
         rest = outer or f"{rest}_outer"
     return kernel
@@ -169,11 +200,15 @@ def _spread(
 
 def _fits(kernel: LoopKernel, name: str, length: int | None) -> bool:
     """Tell whether all iterations of a loop are run at once."""
-    if length is None:
-        return True
+    extent = _extent(kernel, name)
+    return length is None or (extent is not None and extent <= length)
+
+
+def _extent(kernel: LoopKernel, name: str) -> int | None:
+    """Return the number of iterations of a loop, where it is a constant."""
     domain = kernel.domain_of((name,))
     try:
         bounds = bounds_of(domain, name, kernel.assumptions, frozenset(kernel.inames))
     except StaticValueFindingError:
-        return False
-    return bounds.is_constant and bounds.extent <= length
+        return None
+    return int(bounds.extent) if bounds.is_constant else None

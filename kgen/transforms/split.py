@@ -128,7 +128,12 @@ def chunk_iname(
     is_even = isinstance(bounds.extent, int) and bounds.extent % count == 0
     if not is_even and _is_box(kernel, split_iname, bounds):
         return _split_evenly(kernel, split_iname, names, tags, bounds, count, slabs, within)
-    bounds = _constant_bounds(kernel, split_iname, f"{count} chunks")
+    bounds = _constant_bounds(
+        kernel,
+        split_iname,
+        f"{count} chunks",
+        f"split_iname(kernel, '{split_iname}', length) needs no constant bounds",
+    )
     length = -(-bounds.extent // count)
     chunk = InameBounds(bounds.lower, max(length, 1))
     return _split(kernel, split_iname, names, tags, chunk, slabs, within, limit_outer=count)
@@ -303,7 +308,7 @@ def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> 
     )
 
 
-def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str) -> InameBounds:
+def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str, other: str) -> InameBounds:
     bounds = bounds_of(
         kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
     )
@@ -314,8 +319,7 @@ def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str) -> InameBound
             f"iname '{iname}' has no constant number of iterations for {purpose}",
             kernel=kernel.name,
             because=f"it runs over {kernel.domain_of((iname,))}",
-            hint="fix_parameters(kernel, ...) makes a parameter a number; "
-            f"split_iname(kernel, '{iname}', length) needs no constant bounds",
+            hint=f"fix_parameters(kernel, ...) makes a parameter a number; {other}",
         )
     )
 
@@ -339,7 +343,9 @@ def join_inames(
         for i, j  {0<=i<n, 0<=j<8}  =>  for j_and_i   {0<=j_and_i<8*n}
           a[i, j] = 0                     a[j_and_i // 8, j_and_i % 8] = 0
 
-    Raises :class:`TransformError` for an instruction inside of some but not all of them.
+    Raises :class:`TransformError` for an instruction inside of some but not all of them, and for
+    bounds that are no constants: the new loop's would be products of parameters, which are not
+    affine.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<8 }", "a[i,j] = 0")
@@ -356,7 +362,13 @@ def join_inames(
     values: dict[str, Expr] = {}
     stride = 1
     for name in reversed(names[1:]):
-        bounds = _constant_bounds(kernel, name, f"joining it with '{names[0]}'")
+        bounds = _constant_bounds(
+            kernel,
+            name,
+            f"joining it with '{names[0]}'",
+            "leave the loops apart, and tag each: "
+            f"tag_inames(kernel, {{'{names[0]}': 'g.0', '{name}': 'g.1'}})",
+        )
         digit: Expr = p.Variable(new) if stride == 1 else p.FloorDiv(p.Variable(new), stride)
         digit = p.Remainder(digit, bounds.extent)
         values[name] = digit if not bounds.lower else p.Sum((digit, bounds.lower))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,45 @@ def test_collapsed_loops_of_the_guide() -> None:
     random = np.random.default_rng(1)
     data = {"d": (5, 4, 4), "v": (5, 6, 4, 4), "qdp": (5, 3, 6, 4, 4)}
     assert_same_results(knl, spread, {name: random.random(shape) for name, shape in data.items()})
+
+
+def grid(domain: str = "0<=i<n and 0<=j<m") -> lp.TranslationUnit:
+    return lp.make_kernel(
+        f"{{ [i,j]: {domain} }}",
+        "b[i,j] = 2*a[i,j]",
+        [lp.GlobalArg("a, b", np.float64, shape="n, m"), ...],
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "found"),
+    [
+        ("gang vector", {"i": "g.0", "j_gang": "g.1", "j_vector": "l.0"}),
+        ("gang", {"i": "g.0", "j": "g.1"}),
+        ("gang(3) vector", {"i_turn": "", "i_gang": "g.0", "j_turn": "", "j_vector": "l.0"}),
+        ("gang(3)", {"i_turn": "", "i_gang": "g.0", "j": ""}),
+        ("vector", {"i": "", "j_turn": "", "j_vector": "l.0"}),
+    ],
+)
+def test_collapsed_loops_with_parametric_bounds(levels: str, found: dict[str, str]) -> None:
+    knl = lp.parallelize(grid(), {"i,j": levels}, vector_length=8)
+    assert tags(knl) == found
+    assert not re.search("[/%]", instructions(knl)[0])
+    a = np.random.default_rng(1).random((7, 21))
+    assert_same_results(grid(), knl, {"a": a, "b": np.zeros_like(a)})
+
+
+def test_a_collapsed_triangle() -> None:
+    triangle = grid("0<=j<=i<n and j<m")
+    knl = lp.parallelize(triangle, {"i,j": "gang vector"}, vector_length=4)
+    a = np.random.default_rng(1).random((7, 6))
+    assert_same_results(triangle, knl, {"a": a, "b": np.zeros_like(a)})
+
+
+def test_collapsed_loops_of_which_some_are_constant() -> None:
+    knl = lp.make_kernel("{ [i,j,k]: 0<=i<n and 0<=j<m and 0<=k<5 }", "b[i,j,k] = 2*a[i,j,k]")
+    knl = lp.parallelize(knl, {"i,j,k": "gang vector"})
+    assert tags(knl) == {"i": "g.0", "k_and_j_gang": "g.1", "k_and_j_vector": "l.0"}
 
 
 def test_bounds_that_are_data() -> None:
