@@ -152,10 +152,11 @@ def box_of(
     within = isl.Set.from_basic_set(elements).gist_params(context).coalesce()
     if not kept:
         return Box(tuple(lower), tuple(extents), None, conditions_of(within.params()))
-    (piece,) = within.get_basic_sets()
+    pieces = within.get_basic_sets()
+    loops = pieces[0] if len(pieces) == 1 else elements  # isl may split what strides are taken from
     known = isl.Set.from_basic_set(elements).intersect_params(context)
     conditions = conditions_of(isl.Set.from_basic_set(touched).gist(known))
-    return Box(tuple(lower), tuple(extents), _without_unused_params(piece), conditions)
+    return Box(tuple(lower), tuple(extents), _without_unused_params(loops), conditions)
 
 
 def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | None:

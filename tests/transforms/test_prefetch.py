@@ -414,3 +414,12 @@ def test_a_stencil_inside_of_its_array_is_fetched_in_tiles(opencl_queue: Any) ->
         a, b = np.random.default_rng(n).random(n), np.zeros(n)
         knl(opencl_queue, a=a, b=b)
         np.testing.assert_array_equal(b[1:-1], a[:-2] + a[2:])
+
+
+def test_a_footprint_of_remainders_below_zero_is_fetched() -> None:
+    # isl tells it, inside of what is known of i_outer, by two sets
+    domain = "{[i]: -2 <= i < n}"
+    knl = lp.make_kernel(domain, "out[i + 2] = a[i % 4]", assumptions="n >= 0")
+    knl = lp.split_iname(knl, "i", 6)
+    fetched = lp.add_prefetch(knl, "a", "i_inner", default_tag=None)
+    assert_same_results(knl, fetched, {"a": np.arange(4), "n": 11})
