@@ -23,7 +23,8 @@ class Bundles:
     """The arguments of a kernel of which a caller passes something else than the code takes.
 
     * An array with axes tagged ``sep`` is passed as a list, a tuple, or an object array of
-      its pieces, ``a=[a0, a1, a2]``; several such axes as nested ones. The code takes ``a_s0``,
+      its pieces, ``a=[a0, a1, a2]``; several such axes as nested ones. There may be more than the
+      axis has entries: those are for kernels that use them. The code takes ``a_s0``,
       ``a_s1``, ``a_s2``; these are the results, if they are written.
     * An array whose last axis is tagged ``vec`` may be passed as an array of a vector type, such
       as ``pyopencl.cltypes.float4``, without that axis.
@@ -84,7 +85,7 @@ class Bundles:
 
     def _pieces(self, array: ArrayArg, value: Any) -> dict[str, Any]:
         extents = separate_extents(array)
-        pieces = _flattened(value, len(extents))
+        pieces = _flattened(value, extents)
         names = piece_names(array)
         shape = " x ".join(map(str, extents))
         if len(pieces) != len(names):
@@ -140,10 +141,8 @@ def _ends_in_lanes(array: ArrayBase) -> bool:
     return bool(tags) and isinstance(tags[-1], VectorArrayDimTag)
 
 
-def _flattened(value: Any, depth: int) -> list[Any]:
-    """Return what nested sequences hold, down to *depth*."""
-    if depth == 0:
+def _flattened(value: Any, extents: Sequence[int]) -> list[Any]:
+    """Return what nested sequences hold, as many entries of each level as there are pieces."""
+    if not extents or not isinstance(value, list | tuple | np.ndarray):
         return [value]
-    if not isinstance(value, list | tuple | np.ndarray):
-        return [value]
-    return [piece for part in value for piece in _flattened(part, depth - 1)]
+    return [piece for part in value[: extents[0]] for piece in _flattened(part, extents[1:])]

@@ -217,7 +217,7 @@ class ExecutorBase:
         given = {name: value for name, value in kwargs.items() if name not in self.optional}
         with self._lock:
             checker = CallChecker(self._generate(dtypes, free)[1])
-            other = checker.other_layouts(given)
+            other = checker.other_layouts(given).of_arrays(self._bundles.array_of)
             if free | other == free:
                 checker.explain(given)
             entry = self._entry(dtypes, free | other)

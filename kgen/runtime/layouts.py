@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 
 from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
@@ -21,6 +22,12 @@ class FreeLayout:
 
     def __or__(self, other: FreeLayout) -> FreeLayout:
         return FreeLayout(self.strides | other.strides, self.offsets | other.offsets)
+
+    def of_arrays(self, array_of: Mapping[str, str]) -> FreeLayout:
+        """Return the same for the arrays to which pieces belong."""
+        return FreeLayout(
+            *(frozenset(array_of.get(name, name) for name in names) for names in astuple(self))
+        )
 
 
 def with_free_layout(kernel: LoopKernel, free: FreeLayout) -> LoopKernel:

@@ -48,12 +48,16 @@ def within_storage(array: ArrayBase, name: str) -> str:
 
 
 def offset_names(kernel: LoopKernel) -> dict[str, str]:
-    """Return the parameter that carries the offset of each array that has one left open."""
-    arrays = [name for name, array in sorted(kernel.array_vars.items()) if array.offset is auto]
+    """Return the parameter that carries the offset of each array that has one left open.
+
+    Where axes are kept in separate arrays, each of these has its own.
+    """
+    arrays = [array for _, array in sorted(kernel.array_vars.items()) if array.offset is auto]
     if not arrays:
         return {}
     unused = kernel.get_var_name_generator()
-    return {name: str(unused(f"{name}_offset")) for name in arrays}
+    names = (name for array in arrays for name in piece_names(array))
+    return {name: str(unused(f"{name}_offset")) for name in names}
 
 
 class AccessWriter:
@@ -107,8 +111,12 @@ class AccessWriter:
         name = _name_of(access)
         if name in self.images:
             return self._read_image(self.images[name], access, inames, values)
-        index = self._index_text(self._index(access, inames), values, self._wide(name))
-        return f"{self._memory(name, access, values)}[{index}]"
+        index = self._index(access, inames)
+        memory = self._memory(name, access, values)
+        if name in self.separate and memory in self.offsets:
+            index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
+        text = self._index_text(index, values, self._wide(name))
+        return f"{within_storage(self.kernel.array_vars[name], memory)}[{text}]"
 
     def _memory(
         self, name: str, access: p.Subscript | LinearSubscript, values: Mapping[str, Expr]
@@ -117,7 +125,7 @@ class AccessWriter:
         axes = self.separate.get(name)
         array = self.kernel.array_vars[name]
         if axes is None:
-            return within_storage(array, name)
+            return name
         indices = access.index_tuple if isinstance(access, p.Subscript) else ()
         chosen = [simplify(indices[axis], values) for axis in axes if axis < len(indices)]
         for axis, index, extent in zip(axes, chosen, separate_extents(array), strict=False):
@@ -140,7 +148,7 @@ class AccessWriter:
                     hint="write one subscript for each axis",
                 )
             )
-        return within_storage(array, piece_name(array, chosen))
+        return piece_name(array, chosen)
 
     def linear_index(
         self,
@@ -259,9 +267,9 @@ class AccessWriter:
         return array.fixed_strides
 
     def _offset(self, array: ArrayBase) -> Expr:
-        if array.offset is auto:
+        if array.offset is auto and array.name not in self.separate:
             return p.Variable(self.offsets[array.name])
-        return 0 if array.offset is None or is_zero(array.offset) else array.offset
+        return 0 if array.offset in (None, auto) or is_zero(array.offset) else array.offset
 
 
 def _separate_arrays(kernel: LoopKernel) -> dict[str, tuple[int, ...]]:
@@ -272,16 +280,14 @@ def _separate_arrays(kernel: LoopKernel) -> dict[str, tuple[int, ...]]:
             continue
         found[name] = axes
         taken = sorted(kernel.all_variable_names().intersection(piece_names(array)))
-        if taken or array.offset is auto or getattr(array, "initializer", None) is not None:
+        if taken or getattr(array, "initializer", None) is not None:
             raise CodegenError(
                 message(
                     f"array '{name}' cannot be kept in separate arrays",
                     kernel=kernel.name,
                     because=f"'{taken[0]}' is something else"
                     if taken
-                    else "it has values of its own"
-                    if array.offset is not auto
-                    else "their offsets are left open",
+                    else "it has values of its own",
                     hint=f"tag_array_axes(kernel, '{name}', 'C')",
                 )
             )

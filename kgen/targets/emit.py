@@ -166,7 +166,7 @@ def _array_infos(
             is_output=is_output,
             shape=without_separate(array, array.shape) if has_shape else None,
             strides=without_separate(array, array.fixed_strides) if has_strides else None,
-            offset=writer.accesses.offsets.get(array.name),
+            offset=writer.accesses.offsets.get(name),
             address_space=space,
             is_temporary=is_temporary,
             alignment=writer.accesses.alignments.get(array.name, 1),

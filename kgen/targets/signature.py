@@ -18,10 +18,11 @@ __all__ = ["declare_function", "declare_parameters", "parameters_of"]
 def parameters_of(writer: ExpressionWriter, function: DeviceFunction) -> Iterable[str]:
     """Return the names of the parameters of *function*: each array before its offset."""
     for name in function.arguments:
-        yield from _memory_names(writer, name)
-        offset = writer.accesses.offsets.get(name)
-        if offset is not None:
-            yield offset
+        for piece in _memory_names(writer, name):
+            yield piece
+            offset = writer.accesses.offsets.get(piece)
+            if offset is not None:
+                yield offset
 
 
 def declare_function(writer: ExpressionWriter, function: DeviceFunction) -> cgen.NestedDeclarator:
@@ -45,7 +46,7 @@ def declare_parameters(
     for name in names:
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
         assert isinstance(declared.dtype, NumpyType)
-        type_name = writer.type_name(declared.dtype)
+        type_name = writer.declared_type(name, declared.dtype)
         if isinstance(declared, ValueArg):
             parameters.append(cgen.Const(cgen.Value(type_name, name)))
             continue
@@ -63,9 +64,9 @@ def declare_parameters(
                     restrict=kernel.options.restrict,
                 )
             )
-        offset = writer.accesses.offsets.get(name)
-        if offset is not None:
-            parameters.append(cgen.Const(cgen.Value(writer.type_name(INT64), offset)))
+            offset = writer.accesses.offsets.get(piece)
+            if offset is not None:
+                parameters.append(cgen.Const(cgen.Value(writer.declared_type(offset, INT64), offset)))
     return parameters
 
 

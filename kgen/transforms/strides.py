@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.layout import FixedStrideArrayDimTag, SeparateArrayArrayDimTag
 from kgen.ir.tags import FoundInCallTag
 from kgen.ir.types import INT64, auto
 
@@ -60,7 +60,7 @@ def name_strides(
     strides: list[ValueArg] = []
 
     def named(tag: Any, array: str, axis: int) -> Any:
-        if only_open and not _is_open(tag):
+        if isinstance(tag, SeparateArrayArrayDimTag) or (only_open and not _is_open(tag)):
             return tag
         name = new_name(f"{array}_stride{axis}")
         strides.append(ValueArg(name, INT64, tags=frozenset((FoundInCallTag(),))))

@@ -66,6 +66,12 @@ def test_results_by_name() -> None:
     assert list(results) == ["out_s0", "out_s1", "out_s2"]
 
 
+def test_more_pieces_than_the_axis_has_are_left_out() -> None:
+    knl = separate(lp.ExecutableCTarget())
+    _, out = knl(a=[*COLUMNS, np.zeros(1)])
+    np.testing.assert_array_equal(np.array(out), 2 * A.T + A[:, 1])
+
+
 def test_unfit_pieces() -> None:
     knl = separate(lp.ExecutableCTarget())
     with pytest.raises(InvocationError, match="kept in 3 separate arrays, and 2 are passed"):
@@ -76,6 +82,21 @@ def test_unfit_pieces() -> None:
         knl(a=[*COLUMNS[:2], COLUMNS[2][:5]])
     with pytest.raises(InvocationError, match="'a_s0' is missing"):
         knl(n=10)
+
+
+def test_pieces_may_be_views_of_any_layout(opencl_queue: Any) -> None:
+    cl_array = pytest.importorskip("pyopencl.array")
+    for offset in (0, lp.auto):
+        knl = lp.make_kernel(
+            "{ [i]: 0 <= i < n }",
+            "out[i] = c[0, i] + 100*c[1, i]",
+            [lp.GlobalArg("c", np.float32, shape="2, n", dim_tags="sep,C", offset=offset), ...],
+        )
+        whole = np.arange(24, dtype=np.float32).reshape(2, 12)
+        device = cl_array.to_device(opencl_queue, whole)
+        for first, second in (np.s_[:6], np.s_[4:10]), (np.s_[1::3], np.s_[2::3]):
+            _, (out,) = knl(opencl_queue, c=[device[0, first], device[1, second]])
+            np.testing.assert_array_equal(out.get(), whole[0, first] + 100 * whole[1, second])
 
 
 def test_two_separate_axes() -> None:
