@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -35,7 +36,8 @@ class _Item:
     order: int
     priority: int
     body: _Body | None
-    after: set[str] = field(default_factory=set)
+    #: what it comes after, and for which instruction waiting for which
+    after: dict[str, tuple[str, str]] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
 
@@ -119,7 +121,8 @@ def _connect(kernel: LoopKernel, home: dict[str, _Body]) -> None:
                     assert second_body.parent is not None
                     second, second_body = f"for {second_body.iname}", second_body.parent
             if first != second:
-                second_body.items[second].after.add(first)
+                waits = (str(insn.id), dependency)
+                second_body.items[second].after.setdefault(first, waits)
             elif dependency == insn.id:
                 raise DependencyCycleFound(
                     message(f"instruction '{insn.id}' depends on itself", kernel=kernel.name)
@@ -272,16 +275,47 @@ def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> Depen
     path: list[str] = []
     while key not in path:
         path.append(key)
-        key = min(
-            (k for k in items[key].after if k not in done), key=lambda k: items[k].order
-        )
+        key = min((k for k in items[key].after if k not in done), key=lambda k: items[k].order)
     cycle = [*path[path.index(key) :], key]
     names = [f"loop '{k[4:]}'" if items[k].body is not None else f"'{k}'" for k in cycle]
+    edges = [(a, *items[a].after[b], b) for a, b in itertools.pairwise(cycle)]
+    because = [
+        f"{_described(kernel, items[a], one)} waits for {_described(kernel, items[b], other)}"
+        for a, one, other, b in edges
+        if not (a == one and b == other and _is_plain(kernel, one) and _is_plain(kernel, other))
+    ]
+    # what waits in a loop, although other instructions of it come first
+    left = [
+        (str(items[a].key[4:]), one)
+        for (a, one, _, _), (_, _, other, _) in zip(edges, [edges[-1], *edges[:-1]], strict=True)
+        if items[a].body is not None and one != other
+    ]
+    hint = "drop one of the dependencies"
+    if left:
+        (iname, insn_id), *_ = left
+        hint = (
+            f"duplicate_inames(kernel, '{iname}', within='id:{insn_id}') gives '{insn_id}' a loop "
+            "of its own; or drop one of the dependencies"
+        )
+    rule = "a loop waits for all that one of its instructions waits for" if left else None
     return DependencyCycleFound(
         message(
             "the dependencies form a cycle: " + " waits for ".join(names),
             kernel=kernel.name,
-            because="a dependency holds for whole loops that the two instructions do not share",
-            hint="drop one of the dependencies, or duplicate_inames to give one side its own loop",
+            because="; ".join(filter(None, (*because, rule))) or None,
+            hint=hint,
         )
     )
+
+
+def _is_plain(kernel: LoopKernel, insn_id: str) -> bool:
+    return not isinstance(kernel.id_to_insn[insn_id], BarrierInstruction)
+
+
+def _described(kernel: LoopKernel, item: _Item, insn_id: str) -> str:
+    """Name an instruction, whether it is a barrier, and the loop that is the item it is in."""
+    insn = kernel.id_to_insn[insn_id]
+    text = f"'{insn_id}'"
+    if isinstance(insn, BarrierInstruction):
+        text = f"the {insn.synchronization_kind} barrier {text}"
+    return text if item.body is None else f"{text} in loop '{item.key[4:]}'"

@@ -28,16 +28,12 @@ def test_instruction_priority_comes_before_program_order() -> None:
 
 
 def test_a_dependency_holds_for_whole_loops_that_are_not_shared() -> None:
-    knl = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}", "b[j] = a[j] {id=b, dep=a}\na[i] = 1 {id=a}"
-    )
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "b[j] = a[j] {id=b, dep=a}\na[i] = 1 {id=a}")
     assert order(knl) == "for i run a for j run b"
 
 
 def test_a_cycle_is_printed() -> None:
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}", "a[i] = 0 {id=a, dep=b}\nb[i] = 1 {id=b, dep=a}"
-    )
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 0 {id=a, dep=b}\nb[i] = 1 {id=b, dep=a}")
     with pytest.raises(lp.DependencyCycleFound, match="'a' waits for 'b' waits for 'a'"):
         order(knl)
 
@@ -53,6 +49,29 @@ def test_a_loop_cannot_be_left_and_entered_again() -> None:
     )
     with pytest.raises(lp.DependencyCycleFound, match="loop 'i' waits for loop 'j'"):
         order(knl)
+
+
+def test_a_cycle_names_instructions_loops_and_the_barrier_between() -> None:
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        for i
+            a[i, j] = 0 {id=there}
+            b[i] = a[i, 0] {id=back, dep=mid}
+        end
+        ... gbarrier {id=mid, dep=there}
+        """,
+        [lp.GlobalArg("a", "float32", "n, n"), ...],
+    )
+    with pytest.raises(lp.DependencyCycleFound) as info:
+        order(knl)
+    text = str(info.value)
+    assert "'back' in loop 'i' waits for the global barrier 'mid'" in text
+    assert "the global barrier 'mid' waits for 'there' in loop 'i'" in text
+    assert "duplicate_inames(kernel, 'i', within='id:back')" in text
+    assert order(lp.duplicate_inames(knl, "i", within="id:back")) == (
+        "for i for j run there launch kgen_kernel_0 for i_0 run back"
+    )
 
 
 def test_conflicting_groups_do_not_interleave() -> None:
