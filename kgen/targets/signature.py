@@ -66,7 +66,8 @@ def declare_parameters(
             )
             offset = writer.accesses.offsets.get(piece)
             if offset is not None:
-                parameters.append(cgen.Const(cgen.Value(writer.declared_type(offset, INT64), offset)))
+                declared_type = writer.declared_type(offset, INT64)
+                parameters.append(cgen.Const(cgen.Value(declared_type, offset)))
     return parameters
 
 

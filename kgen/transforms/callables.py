@@ -111,7 +111,7 @@ def register_callable(
 
     :arg callable_: an instance of a subclass of :class:`ScalarCallable`, a
         :class:`CallableKernel`, or a :class:`CallMangleInfo`
-    :arg redefining_not_ok: refuse a name that is taken in the program
+    :arg redefining_not_ok: refuse a name that something else has in the program
 
     ::
 
@@ -133,12 +133,13 @@ def register_callable(
     """
     name = function_identifier
     table = dict(translation_unit.callables_table)
-    if redefining_not_ok and name in table:
+    item = callable_.as_callable(name) if isinstance(callable_, CallMangleInfo) else callable_
+    item = _renamed(item, name)
+    if redefining_not_ok and table.get(name, item) != item:
         raise TransformError(
             f"the name '{name}' is taken\n  hint: register_callable(..., redefining_not_ok=False)"
         )
-    item = callable_.as_callable(name) if isinstance(callable_, CallMangleInfo) else callable_
-    table[name] = _renamed(item, name)
+    table[name] = item
     unit = translation_unit.copy(callables_table=table)
     if isinstance(item, ScalarCallable):
         return unit.map_kernels(lambda k: k.copy(functions={**k.functions, name: item}))

@@ -346,9 +346,11 @@ def test_registered_functions_are_known_to_merged_kernels() -> None:
 
 
 def test_names_of_functions_are_taken_once() -> None:
+    other = lp.CallMangleInfo("cbrt", (F64,), (F64,))
     with pytest.raises(lp.TransformError, match="'cube' is taken"):
-        lp.register_callable(cubes(), "cube", Cube("cube"))
-    assert lp.register_callable(cubes(), "cube", Cube("cube"), redefining_not_ok=False) == cubes()
+        lp.register_callable(cubes(), "cube", other)
+    assert lp.register_callable(cubes(), "cube", other, redefining_not_ok=False) != cubes()
+    assert lp.register_callable(cubes(), "cube", Cube("cube")) == cubes()
 
 
 def test_a_function_that_does_not_say_its_types() -> None:
