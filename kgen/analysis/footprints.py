@@ -17,7 +17,7 @@ from kgen.ir.data import ValueArg
 from kgen.ir.domain import PwAff, Set, isl_int, param_names, sample_point
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr, set_from_condition
+from kgen.ir.quasi_affine import map_from_exprs, pw_aff_from_expr, set_from_condition
 
 __all__ = ["Footprints", "Span", "Values", "extremes", "split_constant"]
 
@@ -138,6 +138,7 @@ class Footprints:
         self.kernel = kernel
         self._integers = integers
         self._domains: dict[Place, tuple[Set, bool]] = {}
+        self._relations: dict[tuple[Place, tuple[Expr, ...] | None], isl.Map | None] = {}
         self._values: dict[tuple[Place, Expr], Values | None] = {}
         self._distinct: dict[Set, Values] = {}
         #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
@@ -200,17 +201,20 @@ class Footprints:
 
     def relation(self, access: Access) -> isl.Map | None:
         """Return ``{ [inames] -> [index] }``; ``None`` where a subscript is not affine."""
-        if access.index is None:
+        key = access.place, access.index
+        if key not in self._relations:
+            self._relations[key] = self._find_relation(access.place, access.index)
+        return self._relations[key]
+
+    def _find_relation(self, place: Place, indices: tuple[Expr, ...] | None) -> isl.Map | None:
+        if indices is None:
             return None
-        domain = self.with_params(self.domain(access.place)[0], *access.index)
-        result = isl.Map.from_domain_and_range(domain, isl.Set("{ [] }"))
-        for index in access.index:
-            try:
-                value = pw_aff_from_expr(domain.get_space(), index)
-            except ExpressionToAffineConversionError:
-                return None
-            result = result.flat_range_product(isl.Map.from_pw_aff(value))
-        return result
+        domain = self.with_params(self.domain(place)[0], *indices)
+        try:
+            relation = map_from_exprs(domain.get_space(), indices)
+        except ExpressionToAffineConversionError:
+            return None
+        return relation.intersect_domain(domain)
 
     # -- one axis at a time --------------------------------------------------------------
 

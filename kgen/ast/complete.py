@@ -52,8 +52,6 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
 
 def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     context = kernel.assumptions.intersect(nest.context)
-    if nest.axes:
-        nest = _in_context(nest, context)
     ctx = isl.DEFAULT_CONTEXT
     before = ctx.get_ast_build_detect_min_max()
     ctx.set_ast_build_detect_min_max(1)
@@ -87,14 +85,6 @@ def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.Uni
     ast = build.node_from_schedule(to_isl(nest))
     del keep
     return ast, leaves
-
-
-def _in_context(nest: Nest, context: Set) -> Nest:
-    """Drop from the domains what the context says already: isl is faster with less."""
-    statements = tuple(
-        dataclasses.replace(s, domain=s.domain.gist_params(context)) for s in nest.statements
-    )
-    return dataclasses.replace(nest, statements=statements)
 
 
 def _without_slabs(nest: Nest) -> Nest:

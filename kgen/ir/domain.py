@@ -20,6 +20,7 @@ from kgen.errors import (
 
 BasicSet: TypeAlias = isl.BasicSet
 Set: TypeAlias = isl.Set
+Aff: TypeAlias = isl.Aff
 PwAff: TypeAlias = isl.PwAff
 SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
 

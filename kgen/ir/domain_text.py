@@ -137,10 +137,13 @@ def _exists_names(source: str) -> list[str]:
     return names
 
 
+_NOTHING_ASSUMED = isl.Set("{ : }")
+
+
 def parse_assumptions(given: Any) -> Set:
     """Read assumptions on parameters: text such as ``n>=1 and n mod 4 = 0``, or a set."""
     if given is None:
-        return isl.Set("{ : }")
+        return _NOTHING_ASSUMED
     if isinstance(given, str):
         if "{" not in given:
             given = f"{{ : {given} }}" if given.strip() else "{ : }"

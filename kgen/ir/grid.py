@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -50,6 +51,11 @@ class Grid:
     local_sizes: tuple[PwAff, ...]
     groups: tuple[Expr, ...]
     locals: tuple[int, ...]
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What is derived from just this grid."""
+        return {}
 
 
 def axes_of(kernel: LoopKernel) -> dict[str, Axis]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
@@ -46,9 +46,30 @@ from kgen.ir.types import INT32, AddressSpace, NumpyType
 
 T = TypeVar("T", bound=Tag)
 
-#: The fields that say which instruction runs for which values of its loop variables.
 _MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increments", "functions")
-_OF_LOOPS = frozenset({"domains", "instructions", "inames", "substitutions", "assumptions"})
+
+#: What analyses fill in as they go, and the fields that all of it follows from.
+_MEMOS = {
+    "loop_memo": frozenset({"domains", "instructions", "inames", "substitutions", "assumptions"}),
+    "_domain_memo": frozenset({"domains", "inames"}),
+    "_restricted": frozenset({"domains"}),
+}
+#: What is found of a kernel, and the fields that it follows from: copies that change none of
+#: these keep it.
+_FOUND_FROM = _MEMOS | {
+    "home_domain": frozenset({"domains"}),
+    "iname_order": frozenset({"domains"}),
+    "_domain_params": frozenset({"domains"}),
+    "_all_params": frozenset({"domains", "inames"}),
+    "id_to_insn": frozenset({"instructions"}),
+    "arg_dict": frozenset({"args"}),
+    "array_vars": frozenset({"args", "temporary_variables"}),
+    "writers": frozenset({"instructions"}),
+    "readers": frozenset({"instructions", "args", "temporary_variables"}),
+    "_iname_to_insns": frozenset({"instructions", "inames"}),
+    "axes": frozenset({"domains", "inames", "assumptions"}),
+    "grid": frozenset({"domains", "inames", "assumptions"}),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +123,13 @@ class LoopKernel(Taggable):
         """Return this with some fields changed."""
         changes.setdefault("linearization", None)
         changed = dataclasses.replace(self, **changes)
-        if _OF_LOOPS.isdisjoint(changes):
-            changed.__dict__["loop_memo"] = self.loop_memo
+        touched = {name for name in changes if getattr(changed, name) is not getattr(self, name)}
+        for name, fields in _FOUND_FROM.items():
+            if fields.isdisjoint(touched) and (name in self.__dict__ or name in _MEMOS):
+                changed.__dict__[name] = getattr(self, name)
+        if "domains" in touched:
+            memo_of = dict(zip(map(id, self.domains), self._restricted, strict=True))
+            changed.__dict__["_restricted"] = tuple(memo_of.get(id(d), {}) for d in changed.domains)
         return changed
 
     def digest(self) -> str:
@@ -337,10 +363,27 @@ class LoopKernel(Taggable):
 
         Bounds that depend on other inames hold for some value of those.
         """
-        result = self.loop_memo.get(inames)
+        result = self._domain_memo.get(inames)
         if result is None:
-            result = self.loop_memo[inames] = self._domain_of(inames)
-        return cast("Set", result)
+            result = self._domain_memo[inames] = self._domain_of(inames)
+        return result
+
+    @cached_property
+    def _domain_memo(self) -> dict[tuple[str, ...], Set]:
+        """Results of :meth:`domain_of`; copies with the same domains share it."""
+        return {}
+
+    @cached_property
+    def _restricted(self) -> tuple[dict[tuple[str, ...], Set], ...]:
+        """Per domain, what it is on some of its inames; copies that keep the domain share it."""
+        return tuple({} for _ in self.domains)
+
+    def _restrict(self, index: int, inames: tuple[str, ...]) -> Set:
+        memo = self._restricted[index]
+        found = memo.get(inames)
+        if found is None:
+            found = memo[inames] = restrict(self.domains[index], inames)
+        return found
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:
         needed = self.with_outer_inames(frozenset(inames))
@@ -349,7 +392,7 @@ class LoopKernel(Taggable):
             by_home.setdefault(self.home_domain[name], []).append(name)
         named: Set | None = None
         for index in sorted(by_home):
-            part = restrict(self.domains[index], by_home[index])
+            part = self._restrict(index, tuple(by_home[index]))
             named = part if named is None else named.intersect(part)
         if named is None:
             return parse_assumptions(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import islpy as isl
@@ -11,7 +11,7 @@ from pymbolic.mapper import Mapper
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import move_to_sides
-from kgen.ir.domain import PwAff, Set, isl_int
+from kgen.ir.domain import Aff, PwAff, Set, isl_int
 from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
 
 _PARAM = isl.dim_type.param
@@ -23,13 +23,16 @@ class _NotAffine(Exception):
     """Says why an expression is not affine; never leaves this module."""
 
 
-class _PwAffMaker(Mapper[PwAff, []]):
-    """Convert an expression over the dimensions and parameters of a local space."""
+class _AffMaker(Mapper["Aff | PwAff", []]):
+    """Convert an expression over the dimensions and parameters of a local space.
+
+    What has one piece stays an ``Aff``, on which isl is several times as fast.
+    """
 
     def __init__(self, space: isl.LocalSpace) -> None:
         self.space = space
 
-    def handle_unsupported_expression(self, expr: Any, *args: Any) -> PwAff:
+    def handle_unsupported_expression(self, expr: Any, *args: Any) -> Aff | PwAff:
         raise _NotAffine(f"'{to_text(expr)}' is data, or not a sum of multiples")
 
     map_algebraic_leaf = map_quotient = map_power = handle_unsupported_expression
@@ -38,57 +41,59 @@ class _PwAffMaker(Mapper[PwAff, []]):
     map_bitwise_and = map_bitwise_or = map_bitwise_xor = handle_unsupported_expression
     map_bitwise_not = map_tuple = handle_unsupported_expression
 
-    def map_constant(self, expr: Any) -> PwAff:
+    def map_constant(self, expr: Any) -> Aff | PwAff:
         if int(expr.real) != expr:
             raise _NotAffine(f"{expr} is not an integer")
         value = isl_int(int(expr.real))
-        return isl.PwAff.from_aff(isl.Aff.val_on_domain(self.space, value))
+        return isl.Aff.val_on_domain(self.space, value)
 
-    def map_variable(self, expr: p.Variable) -> PwAff:
+    def map_variable(self, expr: p.Variable) -> Aff | PwAff:
         space = self.space.get_space()
         for kind in (_SET, _PARAM):
             at = space.find_dim_by_name(kind, expr.name)
             if at >= 0:
-                return isl.PwAff.from_aff(isl.Aff.var_on_domain(self.space, kind, at))
+                return isl.Aff.var_on_domain(self.space, kind, at)
         raise _NotAffine(f"'{expr.name}' is neither a loop variable nor a parameter")
 
     map_tagged_variable = map_variable
 
-    def map_sum(self, expr: p.Sum) -> PwAff:
+    def map_sum(self, expr: p.Sum) -> Aff | PwAff:
         total = self.rec(expr.children[0])
         for child in expr.children[1:]:
-            total = total.add(self.rec(child))
+            one, other = _alike(total, self.rec(child))
+            total = one.add(other)
         return total
 
-    def map_product(self, expr: p.Product) -> PwAff:
+    def map_product(self, expr: p.Product) -> Aff | PwAff:
         total = self.rec(expr.children[0])
         for child in expr.children[1:]:
             factor = self.rec(child)
             if not (total.is_cst() or factor.is_cst()):
                 raise _NotAffine("it has a product of two variables")
-            total = total.mul(factor)
+            one, other = _alike(total, factor)
+            total = one.mul(other)
         return total
 
-    def map_floor_div(self, expr: p.FloorDiv) -> PwAff:
+    def map_floor_div(self, expr: p.FloorDiv) -> Aff | PwAff:
         return self.rec(expr.numerator).scale_down_val(_divisor(expr.denominator)).floor()
 
     map_trunc_quotient = map_floor_div
 
-    def map_remainder(self, expr: p.Remainder) -> PwAff:
+    def map_remainder(self, expr: p.Remainder) -> Aff | PwAff:
         return self.rec(expr.numerator).mod_val(_divisor(expr.denominator))
 
     map_trunc_remainder = map_remainder
 
     def map_min(self, expr: p.Min) -> PwAff:
-        best = self.rec(expr.children[0])
+        best = as_pw_aff(self.rec(expr.children[0]))
         for child in expr.children[1:]:
-            best = best.min(self.rec(child))
+            best = best.min(as_pw_aff(self.rec(child)))
         return best
 
     def map_max(self, expr: p.Max) -> PwAff:
-        best = self.rec(expr.children[0])
+        best = as_pw_aff(self.rec(expr.children[0]))
         for child in expr.children[1:]:
-            best = best.max(self.rec(child))
+            best = best.max(as_pw_aff(self.rec(child)))
         return best
 
     def map_call(self, expr: p.Call) -> PwAff:
@@ -101,26 +106,63 @@ class _PwAffMaker(Mapper[PwAff, []]):
 
     def map_if(self, expr: p.If) -> PwAff:
         holds = _to_set(self.space, expr.condition).indicator_function()
-        return isl.PwAff.cond(holds, self.rec(expr.then), self.rec(expr.else_))
+        then, else_ = as_pw_aff(self.rec(expr.then)), as_pw_aff(self.rec(expr.else_))
+        return isl.PwAff.cond(holds, then, else_)
 
-    def map_type_cast(self, expr: TypeCast) -> PwAff:
+    def map_type_cast(self, expr: TypeCast) -> Aff | PwAff:
         if not expr.type.is_integral():
             raise _NotAffine(f"it converts to {expr.type}")
         return self.rec(expr.child)
 
-    def map_typed_literal(self, expr: TypedLiteral) -> PwAff:
+    def map_typed_literal(self, expr: TypedLiteral) -> Aff | PwAff:
         return self.rec(expr.value)
 
 
-def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
+def as_pw_aff(value: Aff | PwAff) -> PwAff:
+    """Return *value* as a function in pieces."""
+    return value if isinstance(value, isl.PwAff) else isl.PwAff.from_aff(value)
+
+
+def _alike(one: Aff | PwAff, other: Aff | PwAff) -> tuple[Any, Any]:
+    """Return both as isl wants them for one operation."""
+    if type(one) is type(other):
+        return one, other
+    return as_pw_aff(one), as_pw_aff(other)
+
+
+def aff_from_expr(space: isl.Space, expr: Expr) -> Aff | PwAff:
     """Convert *expr* over the dimensions and parameters of *space* (a set space).
 
     Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
     """
     try:
-        return _PwAffMaker(isl.LocalSpace.from_space(space))(expr)
+        return _AffMaker(isl.LocalSpace.from_space(space))(expr)
     except _NotAffine as err:
         raise ExpressionToAffineConversionError(f"'{to_text(expr)}' is not affine: {err}") from None
+
+
+def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
+    """Convert *expr* as :func:`aff_from_expr` does, to a function in pieces."""
+    return as_pw_aff(aff_from_expr(space, expr))
+
+
+def map_from_exprs(space: isl.Space, exprs: Sequence[Expr]) -> isl.Map:
+    """Return ``{ [dimensions] -> [values of exprs] }`` over the dimensions of *space*.
+
+    Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
+    """
+    values = [aff_from_expr(space, expr) for expr in exprs]
+    target = space.from_domain().add_dims(isl.dim_type.out, len(values))
+    affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(values))
+    for value in values:
+        if isinstance(value, isl.Aff):
+            affs = affs.add(value)
+    if affs.n_aff() == len(values):
+        return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(target, affs))
+    pieces = isl.PwAffList.alloc(isl.DEFAULT_CONTEXT, len(values))
+    for value in values:
+        pieces = pieces.add(as_pw_aff(value))
+    return isl.Map.from_multi_pw_aff(isl.MultiPwAff.from_pw_aff_list(target, pieces))
 
 
 def _divisor(expr: Expr) -> isl.Val:
@@ -139,23 +181,25 @@ def set_from_condition(space: isl.Space, condition: Expr) -> Set:
         ) from None
 
 
+_RELATIONS = {
+    "<": "lt_set",
+    "<=": "le_set",
+    ">": "gt_set",
+    ">=": "ge_set",
+    "==": "eq_set",
+    "!=": "ne_set",
+}
+
+
 def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
     match condition:
         case bool():
             universe = isl.Set.universe(ls.get_space())
             return universe if condition else isl.Set.empty(ls.get_space())
         case p.Comparison():
-            make = _PwAffMaker(ls)
-            left, right = make(condition.left), make(condition.right)
-            relation = {
-                "<": left.lt_set,
-                "<=": left.le_set,
-                ">": left.gt_set,
-                ">=": left.ge_set,
-                "==": left.eq_set,
-                "!=": left.ne_set,
-            }[str(condition.operator)]
-            result: Set = relation(right)
+            make = _AffMaker(ls)
+            left, right = _alike(make(condition.left), make(condition.right))
+            result: Set = getattr(left, _RELATIONS[str(condition.operator)])(right)
             return result
         case p.LogicalAnd() | p.LogicalOr():
             sets = [_to_set(ls, child) for child in condition.children]

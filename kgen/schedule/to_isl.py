@@ -15,6 +15,7 @@ import pymbolic.primitives as p
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import Set, dim_names, from_named, isl_int, project_out_named, to_named
+from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -23,7 +24,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr, set_from_condition
+from kgen.ir.quasi_affine import set_from_condition
 from kgen.ir.types import NumpyType
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
@@ -100,9 +101,13 @@ def axes_in(value: Expr) -> Expr:
 
 def axis_context(grid: Grid, axes: Sequence[Expr]) -> Set:
     """Return ``{ : 0 <= gid0 < groups and 0 <= lid0 < size }`` for the given axis indices."""
-    context = isl.Set("{ : }")
-    for axis in dict.fromkeys(axes):
-        context = context.intersect(axis_range(grid, axis, 0, 0))
+    distinct = tuple(dict.fromkeys(axes))
+    context = grid.memo.get(distinct)
+    if context is None:
+        context = parse_assumptions(None)
+        for axis in distinct:
+            context = context.intersect(axis_range(grid, axis, 0, 0))
+        grid.memo[distinct] = context
     return context
 
 
@@ -115,9 +120,9 @@ def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:
     at = space.dim(_PARAM)
     space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, axis_name(axis))
     local_space = isl.LocalSpace.from_space(space)
-    index = isl.PwAff.var_on_domain(local_space, _PARAM, at)
-    low = isl.PwAff.from_aff(isl.Aff.val_on_domain(local_space, isl_int(first)))
-    high = count.align_params(space).add_constant_val(isl_int(-last))
+    index = isl.Aff.var_on_domain(local_space, _PARAM, at)
+    low = isl.Aff.val_on_domain(local_space, isl_int(first))
+    high = count.align_params(space).get_pieces()[0][1].add_constant_val(isl_int(-last))
     return index.lt_set(high).intersect(index.ge_set(low))
 
 
@@ -257,8 +262,7 @@ def _equate(named: Set, iname: str, value: Expr) -> Set:
     else:
         plain = p.Variable(name)
     space = named.get_space()
-    left = pw_aff_from_expr(space, p.Variable(iname))
-    return named.intersect(left.eq_set(pw_aff_from_expr(space, plain)))
+    return named.intersect(set_from_condition(space, p.Comparison(p.Variable(iname), "==", plain)))
 
 
 def make_nest(
