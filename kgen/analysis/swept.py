@@ -30,7 +30,7 @@ from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import aff_to_expr, conditions_of, set_from_condition
 
-__all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint"]
+__all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint", "valid_elements"]
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
@@ -109,6 +109,13 @@ def swept_footprint(
         touched = touched.coalesce()
         total = touched if total is None else total.union(touched)
     assert total is not None
+    return total.intersect(valid_elements(kernel, total, axes))
+
+
+def valid_elements(kernel: LoopKernel, like: Set, axes: Sequence[Axis]) -> Set:
+    """Return all elements that exist, in the space of *like*."""
+    footprints = Footprints.of(kernel)
+    total = isl.Set.universe(like.get_space())
     for condition in (condition for axis in axes for condition in axis.valid):
         total = footprints.with_params(total, condition)
         total = total.intersect(set_from_condition(total.get_space(), condition))
@@ -121,12 +128,14 @@ def box_of(
     outer: Collection[str],
     *,
     whole_box: bool,
+    spare: Set | None = None,
     what: str,
 ) -> Box:
     """Return the storage that holds a footprint, and which elements to fill in.
 
-    These are the footprint itself, where it is a box or that of one access; what conditions
-    leave of its bounding box, where it is convex; or all of that box with *whole_box*. Raises
+    These are the footprint itself, where it is a box or that of one access; all of its
+    bounding box with *whole_box*; or, where the footprint is convex, that box if it is a part
+    of what is to *spare*, else what conditions leave of it. Raises
     :class:`StaticValueFindingError` for a box without a constant size, and
     :class:`TransformError`, with an element that is not touched, where there is a hole.
     """
@@ -135,7 +144,10 @@ def box_of(
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
         raise TransformError(message(f"{what} touch nothing", kernel=kernel.name))
-    elements, touched = _as_loops(kernel, footprint, whole_box=whole_box, what=what)
+    if spare is not None:
+        elsewhere = isl.Set.universe(spare.get_space()).intersect_params(context.complement())
+        spare = spare.union(elsewhere)
+    elements, touched = _as_loops(kernel, footprint, spare, whole_box=whole_box, what=what)
     stored = isl.Set.from_basic_set(elements)
     lower: list[Expr] = []
     extents: list[int] = []
@@ -206,7 +218,7 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
 
 
 def _as_loops(
-    kernel: LoopKernel, footprint: Set, *, whole_box: bool, what: str
+    kernel: LoopKernel, footprint: Set, spare: Set | None, *, whole_box: bool, what: str
 ) -> tuple[BasicSet, BasicSet]:
     """Return loops that hold a footprint, and what is to be stored in them.
 
@@ -216,10 +228,13 @@ def _as_loops(
     if len(pieces) == 1 and not whole_box:
         return pieces[0], pieces[0]
     box = _bounding_box(footprint)
-    if whole_box or isl.Set.from_basic_set(box).is_subset(footprint):
+    whole = isl.Set.from_basic_set(box)
+    if whole_box or whole.is_subset(footprint):
         return box, box
     hull = _hull(footprint)
     missing = isl.Set.from_basic_set(box if hull is None else hull).subtract(footprint)
+    if spare is not None and (hull is None or missing.is_empty()) and whole.is_subset(spare):
+        return box, box
     if hull is not None and missing.is_empty():
         return box, hull
     point = sample_point(missing)

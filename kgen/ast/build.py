@@ -6,9 +6,10 @@ from collections.abc import Hashable
 
 from kgen.ast.complete import build_ast
 from kgen.ast.merge import merge_guards
-from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node
-from kgen.ast.slabs import bulk_of
+from kgen.ast.nodes import Barrier, Block, DeviceFunction, Node
+from kgen.ast.slabs import bulk_of, either
 from kgen.ast.translate import instantiate, translate
+from kgen.ast.trips import count_trips
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.domain import Set, param_names
@@ -48,7 +49,8 @@ def _device_function(
     tree = nest_code(kernel, grid, launch.body, [], parse_assumptions(None), memo)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
-    tree = merge_guards(expand_unrolled(tree, kernel, facts))
+    tree = count_trips(expand_unrolled(tree, kernel, facts), kernel, facts)
+    tree = merge_guards(tree, kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
     arguments, temporaries = _storage(kernel, ids, groups)
     return DeviceFunction(
@@ -82,7 +84,7 @@ def nest_code(
         if bulk is None:
             return nest_code(kernel, grid, root.body, inner, known, memo)
         condition, inside = bulk
-        return If(
+        return either(
             condition,
             nest_code(kernel, grid, root.body, inner, known.intersect(inside), memo),
             nest_code(kernel, grid, root.body, inner, known.subtract(inside), memo),

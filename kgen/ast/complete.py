@@ -17,7 +17,7 @@ import pymbolic.primitives as p
 from kgen.ast.expr import ExprReader, conjunction
 from kgen.errors import ScheduleError, message
 from kgen.ir.domain import Set, to_named
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex
 from kgen.ir.kernel import LoopKernel
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
 from kgen.schedule.tree import Bind, Loop, Node, Sequence
@@ -52,6 +52,9 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
 
 def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     context = kernel.assumptions.intersect(nest.context)
+    if nest.axes:
+        statements = tuple(map(_with_plain_starts, nest.statements))
+        nest = dataclasses.replace(nest, statements=statements)
     ctx = isl.DEFAULT_CONTEXT
     before = ctx.get_ast_build_detect_min_max()
     ctx.set_ast_build_detect_min_max(1)
@@ -194,6 +197,65 @@ def _guarded(statement: Statement, wider: Set) -> Statement:
     condition = isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(exact)
     guards = [statement.guard, ExprReader(_variable).condition(condition)]
     return dataclasses.replace(statement, domain=wider, guard=conjunction(guards))
+
+
+def _with_plain_starts(statement: Statement) -> Statement:
+    """Let loops in strides of work-items start at a number; further bounds become guards.
+
+    Of ``r >= 0`` and ``r >= 1 - 8*gid(0)`` for ``r mod 8 = lid(0)``, isl makes
+    ``max(lid(0), (lid(0) + 7) % 8 - 8*gid(0) + 1)``; a condition on ``r`` costs less.
+    """
+    parts = statement.domain.get_basic_sets()
+    if len(parts) != 1 or not parts[0].dim(_DIV):
+        return statement
+    rows = parts[0].get_constraints()
+    strided = {
+        at
+        for row in rows
+        for at in range(statement.domain.dim(_SET))
+        if row.is_equality() and row.involves_dims(_SET, at, 1) and _is_turn(row)
+    }
+    plain = {at for row in rows for at in strided if _is_start(row, at) and _is_constant(row, at)}
+    moved = [
+        row
+        for row in rows
+        if any(_is_start(row, at) and not _is_constant(row, at) for at in plain)
+        and not row.involves_dims(_DIV, 0, row.dim(_DIV))
+    ]
+    if not moved:
+        return statement
+    wider = isl.Set.universe(statement.domain.get_space())
+    for row in rows:
+        if row not in moved:
+            wider = wider.add_constraint(row)
+    return _guarded(statement, wider)
+
+
+def _is_turn(row: isl.Constraint) -> bool:
+    """Tell whether an equation says which work-item an iteration belongs to."""
+    names = (
+        row.get_dim_name(isl.dim_type.param, at)
+        for at in range(row.dim(isl.dim_type.param))
+        if row.involves_dims(isl.dim_type.param, at, 1)
+    )
+    axes = (axis_from_name(name) for name in names if name)
+    is_own = any(isinstance(axis, LocalHardwareAxisIndex) for axis in axes)
+    return is_own and row.involves_dims(_DIV, 0, row.dim(_DIV))
+
+
+def _is_start(row: isl.Constraint, at: int) -> bool:
+    """Tell whether a constraint is a lower bound of dimension number *at*."""
+    return not row.is_equality() and row.get_coefficient_val(_SET, at).is_pos()
+
+
+def _is_constant(row: isl.Constraint, at: int) -> bool:
+    """Tell whether a bound of dimension number *at* is a number."""
+    after = row.dim(_SET) - at - 1
+    return not (
+        row.involves_dims(isl.dim_type.param, 0, row.dim(isl.dim_type.param))
+        or row.involves_dims(_SET, 0, at)
+        or row.involves_dims(_SET, at + 1, after)
+    )
 
 
 def _variable(name: str) -> Expr:

@@ -9,7 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.ast.islast import KIND, OP
-from kgen.ir.affine import move_to_sides, simplify
+from kgen.ir.affine import linear_form, move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant
 
 _COMPARISONS = {OP.eq: "==", OP.le: "<=", OP.lt: "<", OP.ge: ">=", OP.gt: ">"}
@@ -94,7 +94,26 @@ def conjunction(parts: list[Expr]) -> Expr:
 
 
 def _disjunction(parts: list[Expr]) -> Expr:
-    return _combine(parts, p.LogicalOr, neutral=False)
+    """Make ``a or b or ...``; ``a < b or b < a`` is ``a != b``."""
+    either = _combine(parts, p.LogicalOr, neutral=False)
+    if isinstance(either, p.LogicalOr) and len(either.children) == 2:
+        one, other = map(_slack, either.children)
+        if one is not None and other is not None and simplify(p.Sum((one, other))) == -2:
+            return move_to_sides(one, "!=", -1)
+    return either
+
+
+def _slack(condition: Expr) -> Expr | None:
+    """Return the sum that is not negative where an inequality holds."""
+    if not isinstance(condition, p.Comparison):
+        return None
+    left: Expr = condition.left
+    right: Expr = condition.right
+    op = str(condition.operator)
+    if op not in ("<", "<=", ">", ">="):
+        return None
+    lower, upper = (left, right) if op[0] == "<" else (right, left)
+    return p.Sum((upper, p.Product((-1, lower)), 0 if len(op) == 2 else -1))
 
 
 def _combine(
@@ -121,9 +140,7 @@ def negation(condition: Expr) -> Expr:
         case bool():
             return not condition
         case p.Comparison():
-            return p.Comparison(
-                condition.left, _FLIPPED[str(condition.operator)], condition.right
-            )
+            return p.Comparison(condition.left, _FLIPPED[str(condition.operator)], condition.right)
         case p.LogicalNot():
             return condition.child
         case p.LogicalAnd():
@@ -155,6 +172,34 @@ def successor(bound: Expr, *, first_is_natural: bool) -> Expr:
             exact = first_is_natural or isinstance(bound, TruncQuotient)
             return (TruncQuotient if exact else p.FloorDiv)(top, bound.denominator)
     return simplify(p.Sum((bound, 1)))
+
+
+def compare_with_bound(value: Expr, op: str, bound: Expr) -> Expr:
+    """Compare with a loop's bound, without its division where it has one.
+
+    ``4*io + 1 < (n - l + 31) // 32`` becomes ``128*io + 32 + l < n``. C's division in a bound
+    stands for the floor (see :func:`successor`).
+    """
+    form = linear_form(p.Sum((value, p.Product((-1, bound)))))
+    quotients = [
+        atom
+        for coefficient, atom in form.terms
+        if coefficient == -1 and isinstance(atom, p.FloorDiv | TruncQuotient)
+    ]
+    if len(quotients) == 1 and _is_positive(quotients[0].denominator):
+        (quotient,) = quotients
+        # rest < numerator // denominator is denominator * (rest + 1) <= numerator
+        rest = p.Sum((value, p.Product((-1, bound)), quotient))
+        above = rest if op == ">=" else p.Sum((rest, 1))
+        least = p.Product((quotient.denominator, above))
+        if op == "<":
+            return move_to_sides(least, "<=", quotient.numerator)
+        return move_to_sides(p.Sum((least, quotient.denominator)), ">", quotient.numerator)
+    return move_to_sides(value, op, bound)
+
+
+def _is_positive(number: Expr) -> bool:
+    return isinstance(number, int) and number > 0
 
 
 def minimum(values: list[Expr]) -> Expr:

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
-from kgen.ir.expr import variable_names
+from collections.abc import Container
+
+import pymbolic.primitives as p
+
+from kgen.ast.expr import conjunction, negation
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    children_of,
+    has_barrier,
+)
+from kgen.ir.affine import move_to_sides
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
 
 
-def merge_guards(node: Node) -> Node:
-    """Open nested blocks, drop empty nodes, and join neighbours under equal conditions.
+def merge_guards(node: Node, kernel: LoopKernel) -> Node:
+    """Open nested blocks, drop empty nodes, and join neighbours whose conditions are related.
 
-    ``if (c) a; if (c) b;`` becomes ``if (c) { a; b; }``: no statement changes the loop
-    variables and parameters that a condition of isl reads. Neighbours that give the same
-    name to the same value, and barriers among them, do so once.
+    ``if (c) a; if (c) b;`` becomes ``if (c) { a; b; }``, and ``if (c) a; if (!c && d) b;``
+    becomes ``if (c) a; else if (d) b;``, where *a* writes nothing that *c* reads. Neighbours
+    that give the same name to the same value, and barriers among them, do so once.
+    ``if (c) if (d) a;`` becomes ``if (c && d) a;``.
     """
-    match node:
-        case Block():
-            return _block([merge_guards(child) for child in node.children])
-        case For():
-            body = merge_guards(node.body)
-            if is_empty(body):
-                return Block(())
-            return For(
-                node.iname, node.dtype, node.first, node.stop, node.step, body, node.comment
-            )
-        case If():
-            body = merge_guards(node.body)
-            orelse = None if node.orelse is None else merge_guards(node.orelse)
-            if orelse is not None and is_empty(orelse):
-                orelse = None
-            if is_empty(body) and orelse is None:
-                return Block(())
-            return If(node.condition, body, orelse, node.reads_data)
-        case Let():
-            body = merge_guards(node.body)
-            is_unused = is_empty(body) or isinstance(body, Barrier)
-            return body if is_unused else Let(node.name, node.dtype, node.value, body)
-        case Comment():
-            return Comment(node.text, merge_guards(node.body))
-        case Run() | Barrier():
-            return node
+    return _flat(_Merger(kernel).node(node))
 
 
 def is_empty(node: Node) -> bool:
@@ -46,47 +40,157 @@ def is_empty(node: Node) -> bool:
     return isinstance(node, Block) and not node.children
 
 
-def _block(children: list[Node]) -> Node:
-    opened: list[Node] = []
-    for child in children:
-        for part in child.children if isinstance(child, Block) else (child,):
-            last = opened[-1] if opened else None
-            if (
-                isinstance(part, If)
-                and isinstance(last, If)
-                and part.orelse is None
-                and last.orelse is None
-                and part.condition == last.condition
-                and _is_stable(part)
-            ):
-                opened[-1] = If(part.condition, _block([last.body, part.body]))
+def _flat(node: Node) -> Node:
+    """Make one condition of two, one directly below the other."""
+    match node:
+        case Block():
+            return Block(tuple(map(_flat, node.children)))
+        case For():
+            body = _flat(node.body)
+            return For(node.iname, node.dtype, node.first, node.stop, node.step, body, node.comment)
+        case If():
+            body = _flat(node.body)
+            if node.orelse is not None:
+                return If(node.condition, body, _flat(node.orelse), node.reads_data)
+            if isinstance(body, If) and body.orelse is None:
+                both = conjunction([node.condition, body.condition])
+                return If(both, body.body, None, node.reads_data or body.reads_data)
+            return If(node.condition, body, None, node.reads_data)
+        case Let():
+            return Let(node.name, node.dtype, node.value, _flat(node.body))
+        case Comment():
+            return Comment(node.text, _flat(node.body))
+        case Run() | Barrier():
+            return node
+
+
+class _Merger:
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case Block():
+                return self._block([self.node(child) for child in node.children])
+            case For():
+                body = self.node(node.body)
+                if is_empty(body):
+                    return Block(())
+                return For(
+                    node.iname, node.dtype, node.first, node.stop, node.step, body, node.comment
+                )
+            case If():
+                body = self.node(node.body)
+                orelse = None if node.orelse is None else self.node(node.orelse)
+                if orelse is not None and is_empty(orelse):
+                    orelse = None
+                if is_empty(body) and orelse is None:
+                    return Block(())
+                return If(node.condition, body, orelse, node.reads_data)
+            case Let():
+                body = self.node(node.body)
+                is_unused = is_empty(body) or isinstance(body, Barrier)
+                return body if is_unused else Let(node.name, node.dtype, node.value, body)
+            case Comment():
+                return Comment(node.text, self.node(node.body))
+            case Run() | Barrier():
+                return node
+
+    def _block(self, children: list[Node]) -> Node:
+        opened: list[Node] = []
+        for child in children:
+            for part in child.children if isinstance(child, Block) else (child,):
+                together = None
+                if opened and isinstance(opened[-1], If) and isinstance(part, If):
+                    together = self._together(opened[-1], part)
+                if together is None:
+                    opened.append(part)
+                else:
+                    opened[-1] = together
+        joined = self._join_names(opened)
+        return joined[0] if len(joined) == 1 else Block(tuple(joined))
+
+    def _together(self, first: If, second: If) -> If | None:
+        """Make one ``if`` of two, where what the first one decides the second decides again."""
+        if not self._keeps(first):
+            return None
+        if first.condition == second.condition:
+            body = self._block([first.body, second.body])
+            rest = [part for part in (first.orelse, second.orelse) if part is not None]
+            return If(first.condition, body, self._block(rest) if rest else None, first.reads_data)
+        if second.orelse is not None or has_barrier(first) or has_barrier(second):
+            return None
+        parts = _conjuncts(second.condition)
+        if first.orelse is None:
+            shared = [part for part in _conjuncts(first.condition) if part in parts]
+            inside = [_without(guard, shared) for guard in (first, second)]
+            if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
+                return If(conjunction(shared), self._block(inside), None, first.reads_data)
+        opposites = _opposites(first)
+        if not any(part in opposites for part in parts):
+            return None
+        node = _without(second, opposites)
+        orelse = node if first.orelse is None else self._block([first.orelse, node])
+        return If(first.condition, first.body, orelse, first.reads_data)
+
+    def _keeps(self, guard: If) -> bool:
+        """Tell whether a condition is the same after what it guards."""
+        if not guard.reads_data:
+            return True
+        return self._written(guard).isdisjoint(variable_names(guard.condition))
+
+    def _written(self, node: Node) -> set[str]:
+        if isinstance(node, Run):
+            return set(self.kernel.id_to_insn[node.insn_id].assignee_var_names())
+        return set().union(*map(self._written, children_of(node)))
+
+    def _join_names(self, children: list[Node]) -> list[Node]:
+        """Put neighbours that name the same value below one name."""
+        result: list[Node] = []
+        at = 0
+        while at < len(children):
+            named = _named(children[at])
+            last = at
+            if named is not None:
+                for k in range(at + 1, len(children)):
+                    other = _named(children[k])
+                    if other is not None and (other.name, other.value) == (
+                        named.name,
+                        named.value,
+                    ):
+                        last = k
+                    elif not isinstance(children[k], Barrier):
+                        break
+            if named is None or last == at:
+                result.append(children[at])
             else:
-                opened.append(part)
-    joined = _join_names(opened)
-    return joined[0] if len(joined) == 1 else Block(tuple(joined))
+                inside = [_without_name(child) for child in children[at : last + 1]]
+                block = self._block(inside)
+                result.append(Let(named.name, named.dtype, named.value, block))
+            at = last + 1
+        return result
 
 
-def _join_names(children: list[Node]) -> list[Node]:
-    """Put neighbours that name the same value below one name."""
-    result: list[Node] = []
-    at = 0
-    while at < len(children):
-        named = _named(children[at])
-        last = at
-        if named is not None:
-            for k in range(at + 1, len(children)):
-                other = _named(children[k])
-                if other is not None and other.name == named.name and other.value == named.value:
-                    last = k
-                elif not isinstance(children[k], Barrier):
-                    break
-        if named is None or last == at:
-            result.append(children[at])
-        else:
-            inside = [_without_name(child) for child in children[at : last + 1]]
-            result.append(Let(named.name, named.dtype, named.value, _block(inside)))
-        at = last + 1
-    return result
+def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
+    return condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
+
+
+def _without(guard: If, known: Container[Expr]) -> Node:
+    """Take off those parts of a condition that are *known* to hold."""
+    rest = [part for part in _conjuncts(guard.condition) if part not in known]
+    return If(conjunction(rest), guard.body, None, guard.reads_data) if rest else guard.body
+
+
+def _opposites(guard: If) -> tuple[Expr, ...]:
+    """Return expressions that hold where the condition does not."""
+    opposite: Expr = p.LogicalNot(guard.condition)
+    if guard.reads_data:  # !(x > 0) is not x <= 0 where x is no number
+        is_not = isinstance(guard.condition, p.LogicalNot)
+        return (opposite, guard.condition.child) if is_not else (opposite,)
+    flipped = negation(guard.condition)
+    if isinstance(flipped, p.Comparison):
+        flipped = move_to_sides(flipped.left, str(flipped.operator), flipped.right)
+    return opposite, flipped
 
 
 def _named(node: Node) -> Let | None:
@@ -106,8 +210,3 @@ def _without_name(node: Node) -> Node:
         case If(body=Let() as named):
             return If(node.condition, named.body, None, node.reads_data)
     return node
-
-
-def _is_stable(guard: If) -> bool:
-    """Tell whether the condition reads only loop variables, parameters and axes."""
-    return not guard.reads_data

@@ -116,6 +116,11 @@ def children_of(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def has_barrier(node: Node) -> bool:
+    """Tell whether a barrier is *node*, or below it."""
+    return isinstance(node, Barrier) or any(map(has_barrier, children_of(node)))
+
+
 def has_guarded_barriers(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
     """Tell whether there is code from which a barrier below *node* may be reached, or not.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction
+from kgen.ast.nodes import Block, If, Node
 from kgen.ir.affine import simplify
 from kgen.ir.domain import Set
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, TruncQuotient, is_constant
@@ -14,7 +15,7 @@ from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
 from kgen.schedule.to_isl import axes_in, axis_range
 
-__all__ = ["bulk_of"]
+__all__ = ["bulk_of", "either"]
 
 
 def bulk_of(
@@ -39,6 +40,33 @@ def bulk_of(
         part = axis_range(grid, axis, first, last)
         inside = part if inside is None else inside.intersect(part)
     return None if inside is None else (conjunction(conditions), inside)
+
+
+def either(condition: Expr, bulk: Node, slab: Node) -> Node:
+    """Choose between the code of the bulk and that of the slabs; what both have comes once.
+
+    ``if (c) { load; tree; } else { if (i < n) load; tree; }`` becomes
+    ``if (c) load; else if (i < n) load; tree;``.
+    """
+    ways = [_parts(node) for node in (bulk, slab)]
+    first = _common(*ways)
+    last = _common(*(way[first:][::-1] for way in ways))
+    ends = [len(way) - last for way in ways]
+    one, other = (Block(tuple(way[first:end])) for way, end in zip(ways, ends, strict=True))
+    choice = (If(condition, one, other),) if one.children or other.children else ()
+    return Block((*ways[0][:first], *choice, *ways[0][ends[0] :]))
+
+
+def _parts(node: Node) -> list[Node]:
+    if isinstance(node, Block):
+        return [part for child in node.children for part in _parts(child)]
+    return [node]
+
+
+def _common(one: list[Node], other: list[Node]) -> int:
+    """Return how many nodes two lists have in common from the first one on."""
+    pairs = zip(one, other, strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _as_in_c(count: Expr) -> Expr:

@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, conjunction, minimum, successor
+from kgen.ast.hoist import hoist_guards
 from kgen.ast.islast import NODE, OP
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
 from kgen.ir.expr import Expr, is_constant, substitute, variable_names
@@ -20,7 +21,7 @@ from kgen.schedule.tree import Barrier as ScheduleBarrier
 
 def translate(nest: Nest, ast: isl.AstNode) -> Node:
     """Translate the AST of a nest, with canonical names: loops ``.x0``, statements ``S0``."""
-    return _Translator(nest).node(ast, {}, None)
+    return hoist_guards(_Translator(nest).node(ast, {}, None))
 
 
 class _Translator:
@@ -246,4 +247,3 @@ class _Instance:
             condition = conjunction([substitute(c, values) for c in statement.conditions])
             body = If(condition, body, reads_data=True)
         return body
-

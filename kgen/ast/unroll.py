@@ -5,27 +5,23 @@ isl is asked for a plain loop and the body is generated once; the copies are sub
 
 from __future__ import annotations
 
-import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.ast.expr import conjunction
+from kgen.ast.expr import compare_with_bound, conjunction
+from kgen.ast.facts import Facts, without_trunc
 from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
-from kgen.errors import ExpressionToAffineConversionError, ScheduleError, message
-from kgen.ir.affine import linear_form, move_to_sides, simplify
+from kgen.errors import ScheduleError, message
+from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.domain import Set, constant_bounds
 from kgen.ir.expr import (
     Expr,
-    IdentityMapper,
-    TruncQuotient,
     TruncRemainder,
     is_constant,
     substitute,
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import set_from_condition
 from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag, UnrollTag, VectorizeTag
-from kgen.schedule.to_isl import axis_name
 
 #: More copies than this are refused: nobody wants that much code.
 MAX_COPIES = 1 << 16
@@ -44,70 +40,11 @@ def expand_unrolled(node: Node, kernel: LoopKernel, facts: Set) -> Node:
     )
     if not unrolled:
         return node
-    return _Expander(kernel, unrolled, _Facts(facts, ())).node(node)
-
-
-class _Facts:
-    """What is known at a point: the root's facts and the conditions around it."""
-
-    def __init__(self, root: Set, conditions: tuple[Expr, ...]) -> None:
-        self.root = root
-        self.conditions = conditions
-        self._known: Set | None = None
-
-    def with_(self, *conditions: Expr) -> _Facts:
-        return _Facts(self.root, (*self.conditions, *conditions))
-
-    def imply(self, condition: Expr) -> bool:
-        """Tell whether *condition* is proved."""
-        known = self._set()
-        space = _space_with(known.get_space(), condition)
-        try:
-            holds = set_from_condition(space, _named_axes(condition))
-        except ExpressionToAffineConversionError:
-            return False
-        return bool(known.params().is_subset(holds.params()))
-
-    def _set(self) -> Set:
-        if self._known is None:
-            known = self.root.params()
-            for condition in self.conditions:
-                space = _space_with(known.get_space(), condition)
-                try:
-                    holds = set_from_condition(space, _named_axes(condition))
-                    known = known.intersect(holds.params())
-                except ExpressionToAffineConversionError:
-                    continue
-            self._known = known
-        return self._known
-
-
-def _space_with(space: isl.Space, condition: Expr) -> isl.Space:
-    space = space.params()
-    for name in variable_names(_named_axes(condition)):
-        if space.find_dim_by_name(isl.dim_type.param, name) < 0:
-            at = space.dim(isl.dim_type.param)
-            space = space.insert_dims(isl.dim_type.param, at, 1).set_dim_name(
-                isl.dim_type.param, at, name
-            )
-    return space.set_from_params()
-
-
-class _AxisNamer(IdentityMapper):
-    """Put isl's parameters in the place of hardware axes, floor division for C's."""
-
-    def map_group_hardware_axis_index(self, expr: Expr, *args: object) -> Expr:
-        return p.Variable(axis_name(expr))
-
-    map_local_hardware_axis_index = map_group_hardware_axis_index
-
-
-def _named_axes(condition: Expr) -> Expr:
-    return _AxisNamer()(condition)
+    return _Expander(kernel, unrolled, Facts(facts, ())).node(node)
 
 
 class _Expander:
-    def __init__(self, kernel: LoopKernel, unrolled: frozenset[str], facts: _Facts) -> None:
+    def __init__(self, kernel: LoopKernel, unrolled: frozenset[str], facts: Facts) -> None:
         self.kernel = kernel
         self.unrolled = unrolled
         self.facts = facts
@@ -119,18 +56,18 @@ class _Expander:
         match node:
             case For():
                 index = p.Variable(node.iname)
-                below = p.Comparison(index, "<", _without_trunc(node.stop))
-                above = p.Comparison(index, ">=", _without_trunc(node.first))
+                below = p.Comparison(index, "<", without_trunc(node.stop))
+                above = p.Comparison(index, ">=", without_trunc(node.first))
                 body = self._at(above, below).node(node.body)
                 if node.iname in self.unrolled:
                     return self._copies(node, body)
                 return For(node.iname, node.dtype, node.first, node.stop, node.step, body)
             case If():
-                body = self._at(_without_trunc(node.condition)).node(node.body)
+                body = self._at(without_trunc(node.condition)).node(node.body)
                 orelse = None if node.orelse is None else self.node(node.orelse)
                 return If(node.condition, body, orelse, node.reads_data)
             case Let():
-                equal = p.Comparison(p.Variable(node.name), "==", _without_trunc(node.value))
+                equal = p.Comparison(p.Variable(node.name), "==", without_trunc(node.value))
                 return Let(node.name, node.dtype, node.value, self._at(equal).node(node.body))
             case Block():
                 return Block(tuple(self.node(child) for child in node.children))
@@ -151,8 +88,7 @@ class _Expander:
                 [
                     condition
                     for condition in self._conditions(loop, value, are_steps)
-                    if isinstance(condition, bool)
-                    or not self.facts.imply(_without_trunc(condition))
+                    if isinstance(condition, bool) or not self.facts.imply(without_trunc(condition))
                 ]
             )
             if guard is not False:
@@ -182,8 +118,8 @@ class _Expander:
         return If(strictest, together, _guarded(rest) if rest else None)
 
     def _all_follow(self, condition: Expr, guards: list[Expr]) -> bool:
-        known = self.facts.with_(_without_trunc(condition))
-        return all(known.imply(_without_trunc(guard)) for guard in guards)
+        known = self.facts.with_(without_trunc(condition))
+        return all(known.imply(without_trunc(guard)) for guard in guards)
 
     def _values(self, loop: For) -> tuple[list[Expr], bool]:
         """Return values among which are all that the loop takes, for fixed loops around.
@@ -231,54 +167,13 @@ class _Expander:
         rest = [] if is_step else [p.Comparison(TruncRemainder(from_first, loop.step), "==", 0)]
         return [
             *rest,
-            *(_compare(value, ">=", bottom) for bottom in bottoms),
-            *(_compare(value, "<", top) for top in tops),
+            *(compare_with_bound(value, ">=", bottom) for bottom in bottoms),
+            *(compare_with_bound(value, "<", top) for top in tops),
         ]
-
-
-def _compare(value: Expr, op: str, bound: Expr) -> Expr:
-    """Compare with a loop's bound, without its division where it has one.
-
-    ``4*io + 1 < (n - l + 31) // 32`` becomes ``128*io + 32 + l < n``. C's division in a bound
-    stands for the floor (see :func:`kgen.ast.expr.successor`).
-    """
-    form = linear_form(p.Sum((value, p.Product((-1, bound)))))
-    quotients = [
-        atom
-        for coefficient, atom in form.terms
-        if coefficient == -1 and isinstance(atom, p.FloorDiv | TruncQuotient)
-    ]
-    if len(quotients) == 1 and _is_positive(quotients[0].denominator):
-        (quotient,) = quotients
-        # rest < numerator // denominator is denominator * (rest + 1) <= numerator
-        rest = p.Sum((value, p.Product((-1, bound)), quotient))
-        above = rest if op == ">=" else p.Sum((rest, 1))
-        least = p.Product((quotient.denominator, above))
-        if op == "<":
-            return move_to_sides(least, "<=", quotient.numerator)
-        return move_to_sides(p.Sum((least, quotient.denominator)), ">", quotient.numerator)
-    return move_to_sides(value, op, bound)
-
-
-def _is_positive(number: Expr) -> bool:
-    return isinstance(number, int) and number > 0
 
 
 def _guarded(copies: list[tuple[Expr, Node]]) -> Node:
     return Block(tuple(node if guard is True else If(guard, node) for guard, node in copies))
-
-
-class _TruncRemover(IdentityMapper):
-    def map_trunc_quotient(self, expr: TruncQuotient, *args: object) -> Expr:
-        return p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator))
-
-    def map_trunc_remainder(self, expr: TruncRemainder, *args: object) -> Expr:
-        return p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator))
-
-
-def _without_trunc(expr: Expr) -> Expr:
-    """Put floor division in the place of C's, which equals it wherever it stands."""
-    return _TruncRemover()(expr)
 
 
 def bind(node: Node, name: str, value: Expr) -> Node:

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kgen.ast.nodes import Barrier, DeviceFunction, For, If, Let, Node, children_of
 from kgen.errors import CodegenError, message
-from kgen.ir.expr import CombineMapper, Expr, to_text, variable_names
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, to_text, variable_names, walk
 
 
-class _LocalIndexFinder(CombineMapper):
-    """Tell whether an expression reads the index of the work-item."""
-
-    def combine(self, values: Iterable[bool]) -> bool:
-        return any(values)
-
-    def map_constant(self, expr: object, *args: object) -> bool:
-        return False
-
-    map_variable = map_tagged_variable = map_function_symbol = map_constant
-    map_group_hardware_axis_index = map_typed_literal = map_constant
-
-    def map_local_hardware_axis_index(self, expr: object, *args: object) -> bool:
-        return True
-
-
-_FINDER = _LocalIndexFinder()
+def differs_in_group(expr: Expr) -> bool:
+    """Tell whether *expr* reads the index of the work-item."""
+    return any(isinstance(node, LocalHardwareAxisIndex) for node in walk(expr))
 
 
 def verify_barriers(function: DeviceFunction) -> DeviceFunction:
@@ -44,7 +28,8 @@ def _visit(
     """Walk down; *unequal* are the names whose values differ between work-items."""
 
     def differs(*exprs: Expr) -> bool:
-        return any(_FINDER(e) for e in exprs) or bool(unequal.intersection(variable_names(*exprs)))
+        named = unequal.intersection(variable_names(*exprs))
+        return bool(named) or any(map(differs_in_group, exprs))
 
     match node:
         case Barrier() if divergent is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import cgen
@@ -25,6 +25,19 @@ __all__ = ["ASTBuilderBase"]
 PreambleGenerator: TypeAlias = Callable[[PreambleInfo], Iterable[tuple[str, str]]]
 
 
+class _If(cgen.If):
+    """An ``if`` whose ``else`` may have another one on its line."""
+
+    def generate(self, with_semicolon: bool = False) -> Iterator[str]:
+        if not isinstance(self.else_, cgen.If):
+            yield from super().generate()
+            return
+        yield from cgen.If(self.condition, self.then_).generate()
+        first, *rest = self.else_.generate()
+        yield f"else {first}"
+        yield from rest
+
+
 class ASTBuilderBase:
     """Makes the syntax tree of a target's code: declarations, statements, what stands before.
 
@@ -38,8 +51,9 @@ class ASTBuilderBase:
     >>> class StaticBuilder(lp.ASTBuilderBase):
     ...     def get_function_declaration(self, function, parameters):
     ...         return cgen.Static(super().get_function_declaration(function, parameters))
-    ...     def emit_sequential_loop(self, iname, type_name, first, stop, step, body):
-    ...         loop = super().emit_sequential_loop(iname, type_name, first, stop, step, body)
+    ...     def emit_sequential_loop(self, iname, type_name, first, condition, step, body):
+    ...         loop = super().emit_sequential_loop(
+    ...             iname, type_name, first, condition, step, body)
     ...         return cgen.Collection([cgen.Pragma("GCC ivdep"), loop])
     >>> class StaticTarget(lp.CTarget):
     ...     def get_device_ast_builder(self):
@@ -151,14 +165,14 @@ class ASTBuilderBase:
         iname: str,
         type_name: str,
         first: str,
-        stop: str,
+        condition: str,
         step: int,
         body: cgen.Generable,
     ) -> cgen.Generable:
-        """Make a loop over *iname* from *first* up to, but not including, *stop*."""
+        """Make a loop over *iname* from *first* on, in steps, as long as *condition* holds."""
         ahead = f"++{iname}" if step == 1 else f"{iname} += {step}"
         start = cgen.Line(f"{type_name} {iname} = {first}")
-        return cgen.For(start, cgen.Line(f"{iname} < {stop}"), cgen.Line(ahead), body)
+        return cgen.For(start, cgen.Line(condition), cgen.Line(ahead), body)
 
     def emit_if(
         self, condition: str, body: cgen.Generable, orelse: cgen.Generable | None = None
@@ -166,9 +180,9 @@ class ASTBuilderBase:
         """Make statements that run under a condition, and others that run otherwise."""
         if orelse is None:
             return cgen.If(cgen.Line(condition), body)
-        if not isinstance(body, cgen.Block):
+        if not isinstance(body, cgen.Block | cgen.Assign | cgen.Statement):
             body = cgen.Block([body])  # an else belongs to the nearest if
-        return cgen.If(cgen.Line(condition), body, orelse)
+        return _If(cgen.Line(condition), body, orelse)
 
     def emit_barrier(self, text: str, reason: str) -> cgen.Generable:
         """Make the work-items of a group wait by the target's *text* for that."""

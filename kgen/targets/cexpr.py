@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
+from kgen.ir.affine import simplify
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -39,6 +40,7 @@ from kgen.ir.expr import (
     TypedLiteral,
     is_constant,
     to_text,
+    walk,
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import common, settle
@@ -91,6 +93,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.chains = ChainWriter(self)
         #: The loops around what is being written, and the values of their variables.
         self.inames: frozenset[str] = frozenset()
+        self._whole_names = kernel.all_inames() | kernel.all_params()
         self.values: Mapping[str, Expr] = {}
         #: Texts that stand for elements whose values are known under another name.
         self.stand_ins: Mapping[Expr, str] = {}
@@ -263,13 +266,52 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- arithmetic -----------------------------------------------------------------------
 
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
+        index = self._index(expr)
+        if index is not None:
+            return self.integers.text(index, enclosing_prec)
         result = self.typer.beside(expr, beside)
-        first, *terms = signed_terms(_unnested(expr))
+        first, *terms = signed_terms(self._led_by_index(_unnested(expr)))
         parts = [("-" if first[0] else "", first[1])]
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
         return self.chains.text(parts, result, PREC_SUM, enclosing_prec)
 
+    def _index(self, expr: p.Sum | p.Product) -> Expr | None:
+        """Return what is computed of loop variables and sizes, their values put in, simplified.
+
+        ``None`` for everything else, for what users wrote, and where 32 bits may not do for it.
+        """
+        if not _is_whole(expr, self._whole_names) or self.typer(expr) != INT32:
+            return None
+        if not self._was_replaced(expr):
+            return None
+        index = simplify(expr, self.values)
+        terms = index.children if isinstance(index, p.Sum) else (index,)
+        starts = (p.Sum(terms[:end]) for end in range(2, len(terms) + 1))
+        fits = self.integers.ranges.fits
+        return index if all(map(fits, terms)) and all(map(fits, starts)) else None
+
+    def _was_replaced(self, expr: Expr) -> bool:
+        """Tell whether a loop variable gets a value, or has become that of a split loop."""
+        return any(
+            node.name in self.values
+            if isinstance(node, p.Variable)
+            else isinstance(node, p.Product) and isinstance(node.children[-1], int)
+            for node in walk(expr)
+        )
+
+    def _led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Make one of the first terms, as far as they are loop variables, sizes and numbers."""
+        end = 0
+        while end < len(terms) and _is_whole(terms[end], self._whole_names):
+            end += 1
+        if end < 2 or self._index(p.Sum(terms[:end])) is None:
+            return terms
+        return (p.Sum(terms[:end]), *terms[end:])
+
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
+        index = self._index(expr)
+        if index is not None:
+            return self.integers.text(index, enclosing_prec)
         result = self.typer.beside(expr, beside)
         ((is_negative, positive),) = signed_terms((expr,))
         first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
@@ -458,6 +500,18 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     map_slice: Any = handle_unsupported_expression
     map_substitution: Any = handle_unsupported_expression
     map_tuple: Any = handle_unsupported_expression
+
+
+def _is_whole(expr: Expr, names: Container[str]) -> bool:
+    """Tell whether an expression is made of certain variables and whole numbers."""
+    todo = [expr]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, p.Sum | p.Product):
+            todo.extend(part.children)
+        elif not (part.name in names if isinstance(part, p.Variable) else isinstance(part, int)):
+            return False
+    return True
 
 
 def _unnested(expr: p.Sum) -> tuple[Expr, ...]:

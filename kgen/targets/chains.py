@@ -83,6 +83,8 @@ class ChainWriter:
             step = settle(arithmetic(done, operand.wanted))
             fits = self.writer.target.conversions.fit(done, operand.wanted, step)
             inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
+            if inner == PREC_SUM and operand.own.is_integral() and not done.is_integral():
+                inner = PREC_PRODUCT  # whole numbers are added first
             parts.append(f" {operand.sign} ")
             parts.append(self._operand(operand, operand.wanted if fits else step, inner))
             done = step

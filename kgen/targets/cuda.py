@@ -73,7 +73,7 @@ class CudaTarget(CFamilyTarget):
     ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...], target=CudaTarget())
     >>> print(lp.generate_body(lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")))
       if (64 * gid(x) + lid(x) < n)
-        a[64 * gid(x) + lid(x)] = lid(x) + gid(x) * 64;
+        a[64 * gid(x) + lid(x)] = 64 * gid(x) + lid(x);
     """
 
     extern_c: bool = True

@@ -67,7 +67,7 @@ class OpenCLTarget(CFamilyTarget):
     ...     target=OpenCLTarget())
     >>> print(lp.generate_body(lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")))
       if (64 * gid(0) + lid(0) < n)
-        a[64 * gid(0) + lid(0)] = lid(0) + gid(0) * 64;
+        a[64 * gid(0) + lid(0)] = 64 * gid(0) + lid(0);
     """
 
     language: ClassVar[str] = "OpenCL C"

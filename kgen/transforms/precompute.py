@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.swept import Axis, box_of, swept_footprint
+from kgen.analysis.swept import Axis, box_of, swept_footprint, valid_elements
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname
@@ -169,7 +169,14 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
     ]
     what = f"the uses of '{rule.name}'"
     footprint = swept_footprint(marked.kernel, needs, outer, dims)
-    box = box_of(marked.kernel, footprint, outer, whole_box=storage.whole_box, what=what)
+    box = box_of(
+        marked.kernel,
+        footprint,
+        outer,
+        whole_box=storage.whole_box,
+        spare=valid_elements(kernel, footprint, dims) if uses.has_more else None,
+        what=what,
+    )
     if uses.given:
         used = swept_footprint(marked.kernel, accesses, outer, [Axis(dim.name) for dim in dims])
         check_covered(kernel, used, footprint, what)

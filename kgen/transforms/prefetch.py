@@ -68,8 +68,9 @@ def add_prefetch(
     :arg temporary_name: ``<array>_fetch`` by default
     :arg footprint_subscripts: tuples of subscripts that say what to fetch
     :arg fetch_bounding_box: fetch all of the box around what is touched, where several
-        reads together touch less: without it conditions leave out the corners of a stencil,
-        and holes are refused
+        reads together touch less. Without it, that is done only for arrays that the kernel
+        does not write, and where the box is provably inside of them; else conditions leave
+        out the corners of a stencil, and holes are refused.
     :arg fetch_outer_inames: the loops around the fetch; by default those on which the
         subscripts depend and which are not swept
     :arg within: the instructions whose reads are replaced
@@ -104,7 +105,14 @@ def add_prefetch(
     kernel = expand_callers(kernel, (name,))
     rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given)
     kernel = _with_rule(kernel, rule, name, tags, within)
-    uses = Uses(rule=rule.name, given=given, valid=_valid(array, rule), is_passing=True)
+    valid = _valid(array, rule)
+    uses = Uses(
+        rule=rule.name,
+        given=given,
+        valid=valid,
+        has_more=len(valid) == len(rule.arguments) and name not in kernel.writers,
+        is_passing=True,
+    )
     names = UniqueNameGenerator(set(taken_names(kernel)))
     outer = fetch_outer_inames
     storage = Storage(

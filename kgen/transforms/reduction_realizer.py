@@ -25,7 +25,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.types import AddressSpace, KgenType
+from kgen.ir.types import BOOL8, AddressSpace, KgenType
 from kgen.transforms.reduction_context import Context
 from kgen.transforms.reduction_loops import Place, ReductionLoops
 from kgen.transforms.reduction_parallel import (
@@ -322,7 +322,8 @@ class Realizer(IdentityMapper):
     ) -> list[str]:
         """Update accumulators of which each new value may need the old values of all.
 
-        So all new values but the last one are computed before any is stored.
+        So all new values but the last one are computed before any is stored. Where all of
+        them are taken or none is, whether they are is found out once.
         """
         suffix = "_".join(reduction.inames)
         out, done = context.out, []
@@ -336,7 +337,16 @@ class Realizer(IdentityMapper):
             held.append(operand)
         names = [assignee_name(accumulator) for accumulator in accumulators]
         dtypes = [self.types[name] for name in names]
-        *values, last = reduction.operation.combine(accumulators, held, dtypes)
+        combined = reduction.operation.combine(accumulators, held, dtypes)
+        condition = _choice(combined, accumulators)
+        if condition is not None:
+            target = self.temporary(f"takes_{suffix}", BOOL8)
+            chosen = self.new_id(f"{prefix}_takes")
+            out.append(context.assign(chosen, target, condition, *done))
+            taking = context.guarded(target, (*done, chosen))
+            new_values = [value.then for value in combined]
+            return self.assign(taking, accumulators, new_values, (), f"{prefix}_update")
+        *values, last = combined
         new: list[Expr] = []
         for name, value in zip(names, values, strict=False):
             target = self.temporary(f"new_{name}", self.types[name])
@@ -365,3 +375,12 @@ class Realizer(IdentityMapper):
             name, dtype=dtype, shape=shape, address_space=address_space
         )
         return p.Variable(name)
+
+
+def _choice(values: Sequence[Expr], old: Sequence[Expr]) -> Expr | None:
+    """Return the condition under which all *values* are new ones, if they else are the *old*."""
+    conditions = {
+        value.condition if isinstance(value, p.If) and value.else_ == before else None
+        for value, before in zip(values, old, strict=True)
+    }
+    return conditions.pop() if len(conditions) == 1 else None

@@ -36,8 +36,9 @@ __all__ = [
 class Uses:
     """Which uses of a rule are meant; *given* ones say what to store in place of those.
 
-    ``None`` in a given use is all that is *valid*: conditions by argument. *is_passing* says
-    that the rule will be gone where it is still used.
+    ``None`` in a given use is all that is *valid*: conditions by argument. *has_more* says
+    that the rule has a value wherever it is valid, which may be stored even if it is not used;
+    *is_passing* that the rule will be gone where it is still used.
     """
 
     rule: str
@@ -45,6 +46,7 @@ class Uses:
     within: Any = None
     given: tuple[tuple[Expr, ...], ...] = ()
     valid: Mapping[str, tuple[Expr, ...]] = constantdict()
+    has_more: bool = False
     is_passing: bool = False
 
     def valid_along(self, argument: str, name: str) -> tuple[Expr, ...]:

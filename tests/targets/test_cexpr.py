@@ -184,7 +184,24 @@ def test_negative_values_of_loop_variables() -> None:
         target=CTarget(),
     )
     source = generate_module(lp.tag_inames(unit, {"i": "unr"})).device_source
-    assert "out[0] = -(-1) * a[0] - -1 * a[0];" in source
+    assert "out[0] = 1 * a[0] - -1 * a[0];" in source
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("1 + i + a[i]", "4 * i_outer + i_inner + 1 + a[4 * i_outer + i_inner]"),
+        ("a[i] + i", "a[4 * i_outer + i_inner] + (4 * i_outer + i_inner)"),
+        ("a[i]*(2 - i)", "a[4 * i_outer + i_inner] * (2 - 4 * i_outer - i_inner)"),
+        ("a[i] - i + 0.5", "a[4 * i_outer + i_inner] - (4 * i_outer + i_inner) + 0.5f"),
+    ],
+)
+def test_values_of_loops_are_whole_numbers_in_their_shortest_form(
+    expression: str, text: str
+) -> None:
+    knl = make(f"out[i] = {expression}", {"a": f4, "out": f4})
+    source = generate_module(lp.split_iname(knl, "i", 4)).device_source
+    assert f"= {text};" in source
 
 
 def writer() -> ExpressionWriter:

@@ -132,6 +132,28 @@ def test_branches() -> None:
     ]
 
 
+def test_alternatives_stand_on_the_line_of_their_else() -> None:
+    last = If(parse("n > 2"), run("copy", i=1), run("copy", i=2))
+    assert lines(kernel(COPY), If(parse("n > 3"), run("copy", i=0), last)) == [
+        "if (n > 3)",
+        "  out[0] = a[0];",
+        "else if (n > 2)",
+        "  out[1] = a[1];",
+        "else",
+        "  out[2] = a[2];",
+    ]
+
+
+def test_bounds_of_work_items_are_not_divided() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i]", assumptions="n >= 0")
+    knl = lp.split_iname(knl, "i", 256, inner_tag="l.0")
+    knl = lp.split_iname(knl, "i_outer", 4096, inner_tag="g.0")
+    code = lp.generate_body(lp.add_dtypes(knl, {"a": F4}))
+    first = code.split("\n")[0]
+    assert "; 1048576 * i_outer_outer + 256 * gid(0) + lid(0) < n; ++i_outer_outer)" in first
+    assert "floor_div" not in code
+
+
 def test_names_end_with_the_block_that_defines_them() -> None:
     first = Let("i", INT32, parse("n - 1"), run("copy"))
     assert lines(kernel(COPY), Block((first, first))) == [

@@ -100,10 +100,8 @@ def test_a_given_use_must_cover_another() -> None:
 
 
 SQUARES = """\
-  for (int ii = lid(1); ii < 17; ii += 16)
-    for (int jj = lid(0); jj < 17; jj += 16)
-      if (ii + jj < 32 && ii + jj >= 1)
-        u2_0[17 * ii + jj] = \
+        if (jj < 17 && ii + jj < 32 && ii + jj >= 1)
+          u2_0[17 * ii + jj] = \
 u[((long) n + 1) * (16 * gid(0) + ii) + 16 * gid(1) + jj] * \
 u[((long) n + 1) * (16 * gid(0) + ii) + 16 * gid(1) + jj];
 """

@@ -60,10 +60,18 @@ def body(knl: lp.TranslationUnit, *arrays: str) -> str:
 STENCIL = """\
   __local float u_fetch[324];
 
-  for (int u_dim_0 = lid(1); u_dim_0 < min(18, n - 16 * gid(1) + 2); u_dim_0 += 16)
-    for (int u_dim_1 = lid(0); u_dim_1 < min(18, n - 16 * gid(0) + 2); u_dim_1 += 16)
-      u_fetch[18 * u_dim_0 + u_dim_1] = \
+  for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer)
+  {
+    int const u_dim_0 = 16 * u_dim_0_outer + lid(1);
+    if (u_dim_0 < 18 && 16 * gid(1) + u_dim_0 < n + 2)
+      for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer)
+      {
+        int const u_dim_1 = 16 * u_dim_1_outer + lid(0);
+        if (u_dim_1 < 18 && 16 * gid(0) + u_dim_1 < n + 2)
+          u_fetch[18 * u_dim_0 + u_dim_1] = \
 u[((long) n + 2) * (16 * gid(1) + u_dim_0) + 16 * gid(0) + u_dim_1];
+      }
+  }
   barrier(CLK_LOCAL_MEM_FENCE);  // for u_fetch (insn depends on u_fetch_rule)
   if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
 """
@@ -125,10 +133,8 @@ def test_code_trees_run_each_instance_once(make: Any, n: int) -> None:
     Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
 
 
-def test_corners_that_nothing_reads_are_not_fetched(opencl_queue: Any) -> None:
-    text = body(lp.assume(laplacian(), "n mod 16 = 0"), "u")
-    assert "for (int u_dim_1 = lid(0); u_dim_1 < 18; u_dim_1 += 16)\n      if (" in text
-    assert "u_dim_0 + u_dim_1 < 34 && u_dim_0 + u_dim_1 >= 1" in text
+def test_corners_that_nothing_reads_are_fetched_where_they_exist(opencl_queue: Any) -> None:
+    assert body(laplacian(), "u").startswith(STENCIL)
     u = np.random.default_rng(1).random((35, 35))
     _, (expected,) = stencil()(opencl_queue, u=u)
     _, (out,) = laplacian()(opencl_queue, u=u)
@@ -342,9 +348,15 @@ def planes() -> lp.TranslationUnit:
 def test_axes_go_to_the_loops_that_keep_most_work_items_busy() -> None:
     fetch = """
     for (int u_dim_0 = 0; u_dim_0 < 3; ++u_dim_0)
-      for (int u_dim_1 = lid(1); u_dim_1 < min(10, n - 8 * gid(1) + 2); u_dim_1 += 8)
-        for (int u_dim_2 = lid(0); u_dim_2 < min(18, n - 16 * gid(0) + 2); u_dim_2 += 16)
-          u_fetch[180 * u_dim_0 + 18 * u_dim_1 + u_dim_2] = u["""
+      for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer)
+      {
+        int const u_dim_1 = 8 * u_dim_1_outer + lid(1);
+        if (u_dim_1 < 10 && 8 * gid(1) + u_dim_1 < n + 2)
+          for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer)
+          {
+            int const u_dim_2 = 16 * u_dim_2_outer + lid(0);
+            if (u_dim_2 < 18 && 16 * gid(0) + u_dim_2 < n + 2)
+              u_fetch[180 * u_dim_0 + 18 * u_dim_1 + u_dim_2] = u["""
     assert fetch in body(planes(), "u")
 
 

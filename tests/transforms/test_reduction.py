@@ -157,6 +157,7 @@ def test_argmin_updates_value_and_index_together() -> None:
     np.testing.assert_array_equal(results["d"], a.argmin(axis=1))
     np.testing.assert_array_equal(results["e"], a.min(axis=1))
     typed = lp.add_and_infer_dtypes(knl, {"a": F64}).default_entrypoint
+    assert lp.generate_body(typed).count("operand_k == acc_k && k < acc_k_0") == 1
     found = lp.realize_reduction(typed)
     stores = [insn.id for insn in found.instructions if insn.id in ("m", "m_0")]
     assert stores == ["m", "m_0"]

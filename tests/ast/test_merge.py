@@ -1,0 +1,106 @@
+"""Conditions that say something of each other: else branches, and what is shared comes once."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+
+def body(unit: lp.TranslationUnit) -> str:
+    unit = lp.add_dtypes(unit, {"a": np.float32})
+    return textwrap.dedent(lp.generate_body(unit))
+
+
+def choice() -> lp.TranslationUnit:
+    text = """
+        <> x = a[i]
+        if x > 3
+            if x > 5
+                out[i] = 1
+            else
+                out[i] = 2
+            end
+            b[i] = 7
+        elif x > 2
+            out[i] = 3
+        else
+            out[i] = 4
+        end
+        """
+    return lp.make_kernel("{[i]: 0 <= i < n}", text, target=lp.ExecutableCTarget())
+
+
+def test_alternatives_are_asked_about_once() -> None:
+    branches = """
+          if (x > 3.0f)
+          {
+            if (x > 5.0f)
+              out[i] = 1;
+            else
+              out[i] = 2;
+            b[i] = 7;
+          }
+          else if (x > 2.0f)
+            out[i] = 3;
+          else
+            out[i] = 4;
+        }
+        """
+    assert body(choice()).endswith(textwrap.dedent(branches).lstrip("\n").rstrip())
+
+
+def test_alternatives_do_what_they_say() -> None:
+    a = np.array([6, 4, 2.5, 0, np.nan], np.float32)
+    b = np.zeros(5, np.int32)
+    _, result = choice()(a=a, b=b, n=5)
+    by_name = dict(zip(("b", "out"), result, strict=True))
+    np.testing.assert_array_equal(by_name["out"], [1, 2, 3, 4, 4])
+    np.testing.assert_array_equal(by_name["b"], [7, 7, 0, 0, 0])
+
+
+def test_a_condition_whose_data_changes_is_asked_about_again() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        ["a[i] = -a[i] {if=a[i] > 0, id=one}", "b[i] = 1 {if=not (a[i] > 0), dep=one, id=two}"],
+    )
+    assert body(knl).count("if (") == 2
+    assert "else" not in body(knl)
+
+
+@pytest.mark.parametrize(("one", "two"), [("i == m", "i != m"), ("i < m", "i >= m")])
+def test_what_is_not_so_is_otherwise(one: str, two: str) -> None:
+    args = [lp.ValueArg("m", np.int32), ...]
+    text = [f"b[i] = 1 {{if={one}}}", f"b[i] = a[i] {{if={two}}}"]
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", text, args, target=lp.ExecutableCTarget())
+    a = np.arange(9, dtype=np.float32) + 10
+    _, (b,) = knl(a=a, m=4)
+    at = np.arange(9)
+    np.testing.assert_array_equal(b, np.where(at == 4 if "=" in one else at < 4, 1, a))
+
+
+def test_unequal_is_one_comparison() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "b[i, j] = a[j] {if=i != j}")
+    assert "if (j != i)" in body(knl)
+
+
+def test_a_tree_comes_once_for_bulk_and_slab(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", assumptions="n >= 1")
+    knl = lp.split_iname(knl, "i", 8, inner_tag="l.0", outer_tag="g.0", slabs=(0, 1))
+    loads = """
+        if (gid(0) < (n + 7) / 8 - 1)
+          acc_i_outer_i_inner += a[8 * gid(0) + lid(0)];
+        else if (8 * gid(0) + lid(0) < n)
+          acc_i_outer_i_inner += a[8 * gid(0) + lid(0)];
+        if (lid(0) >= 4)
+        """
+    typed = lp.add_dtypes(knl, {"a": np.float32})
+    code = lp.generate_code_v2(typed).device_code()
+    assert textwrap.indent(textwrap.dedent(loads).strip(), "  ") in code
+    for n in (1, 8, 21):
+        _, (out,) = knl(opencl_queue, a=np.arange(n, dtype=np.float32))
+        assert out == n * (n - 1) / 2

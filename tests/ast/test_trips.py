@@ -1,0 +1,61 @@
+"""Loops in which work-items take turns: few trips, with conditions in them."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.ast.nodes import print_tree
+from kgen.targets.generate import lower
+from tests.oracle import Oracle
+
+
+def neighbours(size: int, **kwargs: Any) -> lp.TranslationUnit:
+    """Add the neighbours of inner elements, with those of a group in local memory."""
+    text = "out[i] = a[i - 1] + a[i + 1]"
+    knl = lp.make_kernel("{[i]: 1 <= i < n - 1}", text, assumptions="n >= 3", **kwargs)
+    knl = lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
+    return lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True)
+
+
+def trees(unit: lp.TranslationUnit) -> str:
+    lowered = lower(unit.default_entrypoint, {"a": "float32"})
+    for n in (3, 8, 9, 17):
+        Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
+    return "\n".join(print_tree(function.body) for function in lowered.functions)
+
+
+def test_strides_that_start_at_one_have_a_condition_instead_of_a_maximum() -> None:
+    fetch = """
+        for a_dim_0_outer = 0 .. 2
+          let a_dim_0 = 8*a_dim_0_outer + lid(0)
+          if a_dim_0 < 10 and 8*gid(0) + a_dim_0 <= n and 8*gid(0) + a_dim_0 >= 1
+            a_fetch_rule("""
+    assert trees(neighbours(8)).startswith(textwrap.dedent(fetch).strip())
+
+
+@pytest.mark.parametrize("n", [3, 8, 9, 10, 40])
+def test_a_stencil_without_its_border(opencl_queue: Any, n: int) -> None:
+    a = np.random.default_rng(n).random(n)
+    _, (out,) = neighbours(8)(opencl_queue, a=a)
+    np.testing.assert_array_equal(out[1:], a[:-2] + a[2:])
+
+
+def test_turns_that_come_out_even_have_no_condition() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 64}", "out[i] = a[63 - i]")
+    knl = lp.split_iname(knl, "i", 64, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 16, inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "a", "i_inner_inner, i_inner_outer")
+    turns = "for a_dim_0_outer = 0 .. 4\n  let a_dim_0 = 16*a_dim_0_outer + lid(0)\n  a_fetch_rule("
+    assert turns in trees(knl)
+
+
+def test_many_turns_are_a_loop_in_strides() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < 2 and 0 <= j < 200}", "out[i, j] = a[j]*i")
+    knl = lp.tag_inames(knl, {"i": "l.0"})
+    knl = lp.add_prefetch(knl, "a", "j", default_tag="l.auto")
+    assert "for a_dim_0 = lid(0) .. 200 by 2" in trees(knl)
