@@ -76,7 +76,7 @@ def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Arr
     if array.shape is None and all(a.index is None or len(a.index) == 1 for a in accesses):
         return array.copy(dim_tags=(FixedStrideArrayDimTag(1),))
     if not accesses and isinstance(array, ArrayArg):
-        raise _unknown(kernel, array, "no instruction uses it")
+        return array  # it may be used later, and may be anything if it is not
     subscripts = tuple(access for access in accesses if access.index is not None)
     for access in accesses:
         if access.index is None and (not subscripts or subscripts[0].index):

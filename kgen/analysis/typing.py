@@ -313,12 +313,13 @@ def _result_of(function: Function, operands: list[Operand]) -> _Result:
     if function.fixed is not None:
         dtypes = function.settled(operands)
     elif known:
-        dtype = settle(common(*known))
-        dtypes = tuple(adapt(o, dtype) if isinstance(o, Literal) else o for o in operands)
+        dtypes = function.adapted(operands, settle(common(*known)))
     elif function.adapts and UNDECIDED in operands:
         return UNDECIDED
-    else:
+    elif function.adapts:
         dtypes = tuple(settle(operand) for operand in operands)
+    else:
+        dtypes = function.adapted(operands, settle(common(*operands)))
     results = function.types_for(dtypes)[1]
     if len(results) > 1:
         return results

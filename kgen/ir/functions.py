@@ -11,7 +11,7 @@ import numpy as np
 
 from kgen.errors import TypeInferenceFailure
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.promotion import UNDECIDED, Operand, arithmetic, common, settle
+from kgen.ir.promotion import UNDECIDED, Literal, Operand, adapt, arithmetic, common, settle
 from kgen.ir.random123 import GENERATORS, Generator
 from kgen.ir.types import FLOAT64, INT32, INT64, UINT32, NumpyType
 from kgen.ir.vector_values import VECTOR_MAKERS, numbers_of
@@ -58,6 +58,10 @@ class Function:
             wanted[k] if operand == UNDECIDED and k < len(wanted) else settle(operand)
             for k, operand in enumerate(operands)
         )
+
+    def adapted(self, operands: Sequence[Operand], dtype: NumpyType) -> Types:
+        """Return the types of arguments, literals as they are beside a *dtype*."""
+        return tuple(adapt(o, dtype) if isinstance(o, Literal) else o for o in operands)
 
     def types_for(self, dtypes: Types) -> tuple[Types, Types]:
         """Return the types of the converted arguments and those of the results.
@@ -221,6 +225,17 @@ class RegisteredFunction(Function):
             lambda dtypes: registered.specialized(dtypes).operand_types,
             lambda dtypes: registered.specialized(dtypes).result_types,
             registered=registered,
+        )
+
+
+    def adapted(self, operands: Sequence[Operand], dtype: NumpyType) -> Types:
+        """Leave integers what they are: the function sees that ``f(2, x)`` has one."""
+        is_integer = [isinstance(operand, Literal) and operand.kind == "i" for operand in operands]
+        return tuple(
+            settle(operand) if as_it_is else converted
+            for operand, as_it_is, converted in zip(
+                operands, is_integer, super().adapted(operands, dtype), strict=True
+            )
         )
 
 

@@ -20,7 +20,7 @@ from kgen.ir.functions import (
     VectorMaker,
 )
 from kgen.ir.instruction import Assignment, CallInstruction
-from kgen.ir.promotion import Literal, adapt, common, settle
+from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.cindex import parenthesized
@@ -159,8 +159,7 @@ class CallWriter:
             nearby = typer.beside(expr, beside)
         else:
             nearby = settle(common(*operands))
-        dtypes = tuple(adapt(o, nearby) if isinstance(o, Literal) else o for o in operands)
-        return function.types_for(dtypes)[0]
+        return function.types_for(function.adapted(operands, nearby))[0]
 
     def _of_real(self, name: str, operand: Expr, dtype: NumpyType, prec: int) -> str | None:
         """Write what needs no call for a real operand."""

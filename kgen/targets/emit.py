@@ -15,7 +15,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names, without_separate
 from kgen.ir.quasi_affine import conditions_of
 from kgen.ir.tags import FoundInCallTag, HostLoopTag
-from kgen.ir.types import AddressSpace, NumpyType
+from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.access import is_pointer
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.bodies import body_of
@@ -154,7 +154,7 @@ def _array_infos(
 ) -> Iterable[ArgumentInfo]:
     """Describe an array, or each of the pieces that it is kept in."""
     assert isinstance(array.dtype, NumpyType)
-    has_shape = isinstance(array.shape, tuple)
+    has_shape = isinstance(array.shape, tuple) and auto not in array.shape
     has_strides = has_shape and not isinstance(array, ImageArg)
     space = array.address_space if isinstance(array, ArrayArg) else AddressSpace.GLOBAL
     for name in piece_names(array):

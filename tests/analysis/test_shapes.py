@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 from pymbolic import evaluate
 
@@ -178,9 +179,11 @@ def test_loop_bounds_that_are_data() -> None:
         )
 
 
-def test_an_unused_argument_has_no_shape() -> None:
-    with pytest.raises(KgenError, match="'b' cannot be found\n  because: no instruction uses it"):
-        kernel("{ [i]: 0 <= i < n }", "out[i] = 1", [GlobalArg("b", shape=auto), "..."])
+def test_an_unused_argument_stays_open() -> None:
+    data = [GlobalArg("b", shape=auto), GlobalArg("c", shape=("n", auto)), "..."]
+    found = kernel("{ [i]: 0 <= i < n }", "out[i] = 1", data)
+    unused = [found.arg_dict[name] for name in "bc"]
+    assert [array.shape for array in unused] == [auto, (p.Variable("n"), auto)]  # type: ignore[union-attr]
 
 
 def test_single_axes_can_be_left_open() -> None:

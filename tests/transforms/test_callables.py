@@ -345,6 +345,30 @@ def test_registered_functions_are_known_to_merged_kernels() -> None:
     np.testing.assert_allclose(run(unit, a=A)["b"], A**3)
 
 
+class Scaled(lp.ScalarCallable):
+    """``scaled(k, x)``, of which *k* must be an integer."""
+
+    def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+        number, value = arg_id_to_dtype[0], arg_id_to_dtype[1]
+        assert number.is_integral()
+        types = {0: number, 1: value, -1: value}
+        return self.copy(arg_id_to_dtype=types, name_in_target=f"scaled_{value.numpy_dtype}"), ()
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("scaled(-2, x[i])", "scaled_float32(-2, x[i])"),
+        ("scaled(2 + 1, 0.1)", "scaled_float64(2 + 1, 0.1)"),
+        ("scaled(i, 2.5*x[i])", "scaled_float32(i, 2.5f * x[i])"),
+    ],
+)
+def test_integers_are_passed_as_integers(call: str, code: str) -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", f"y[i] = x[i] + {call}", target=lp.CTarget())
+    knl = lp.register_callable(knl, "scaled", Scaled("scaled"))
+    assert code in lp.generate_body(lp.add_dtypes(knl, {"x": F32}))
+
+
 def test_names_of_functions_are_taken_once() -> None:
     other = lp.CallMangleInfo("cbrt", (F64,), (F64,))
     with pytest.raises(lp.TransformError, match="'cube' is taken"):
