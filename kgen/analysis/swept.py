@@ -128,14 +128,15 @@ def box_of(
     outer: Collection[str],
     *,
     whole_box: bool,
-    spare: Set | None = None,
+    existing: Set | None = None,
+    has_more: bool = False,
     what: str,
 ) -> Box:
     """Return the storage that holds a footprint, and which elements to fill in.
 
-    These are the footprint itself, where it is a box or that of one access; all of its
-    bounding box with *whole_box*; or, where the footprint is convex, that box if it is a part
-    of what is to *spare*, else what conditions leave of it. Raises
+    These are the footprint itself, where it is a box or that of one access; all *existing* ones
+    of its bounding box with *whole_box*; or, where the footprint is convex, that box if all of
+    it exists and *has_more* to give than is touched, else what conditions leave of it. Raises
     :class:`StaticValueFindingError` for a box without a constant size, and
     :class:`TransformError`, with an element that is not touched, where there is a hole.
     """
@@ -144,10 +145,14 @@ def box_of(
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
         raise TransformError(message(f"{what} touch nothing", kernel=kernel.name))
-    if spare is not None:
-        elsewhere = isl.Set.universe(spare.get_space()).intersect_params(context.complement())
-        spare = spare.union(elsewhere)
+    spare = None
+    if existing is not None and has_more:
+        elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())
+        spare = existing.union(elsewhere)
     elements, touched = _as_loops(kernel, footprint, spare, whole_box=whole_box, what=what)
+    if existing is not None and whole_box:
+        parts = isl.Set.from_basic_set(elements).intersect(existing).get_basic_sets()
+        elements, touched = (parts[0], parts[0]) if len(parts) == 1 else (elements, touched)
     stored = isl.Set.from_basic_set(elements)
     lower: list[Expr] = []
     extents: list[int] = []
@@ -188,7 +193,7 @@ def _bounds(
     lower, upper = dim_min(footprint, name), dim_max(footprint, name)
     for least in static_bounds(lower, context, largest=False):
         most = upper.sub(isl.PwAff.from_aff(least))
-        extent = most.intersect_params(context).max_val()
+        extent = most.intersect_params(context).floor().max_val()  # isl may write it as a fraction
         if extent.is_int():
             return aff_to_expr(least), int(extent.to_python()) + 1
     first = static_value(lower, context, largest=False, what=shown)

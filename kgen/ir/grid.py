@@ -109,7 +109,7 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
         named = domain
         span = named.intersect_params(kernel.assumptions)
         shifted = extent.intersect_domain(span.params())
-        top = _ONE if shifted.domain().is_empty() else shifted.max_val()
+        top = _ONE if shifted.domain().is_empty() else shifted.floor().max_val()
         if not top.is_int():
             raise StaticValueFindingError(
                 message(

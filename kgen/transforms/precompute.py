@@ -174,7 +174,8 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
         footprint,
         outer,
         whole_box=storage.whole_box,
-        spare=valid_elements(kernel, footprint, dims) if uses.has_more else None,
+        existing=valid_elements(kernel, footprint, dims),
+        has_more=uses.has_more,
         what=what,
     )
     if uses.given:

@@ -435,3 +435,37 @@ def test_a_footprint_of_remainders_below_zero_is_fetched() -> None:
     knl = lp.split_iname(knl, "i", 6)
     fetched = lp.add_prefetch(knl, "a", "i_inner", default_tag=None)
     assert_same_results(knl, fetched, {"a": np.arange(4), "n": 11})
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "arguments"),
+    [
+        (
+            "{[i]: 0 <= i <= n and i mod 2 = 0}",
+            "out[i] = a[i]",
+            {"a": np.arange(1.0, 10), "out": np.zeros(9), "n": 9},
+        ),
+        (
+            "[n] -> {[i, j]: 0 <= i < 4 and 0 <= j < 5}",
+            "out[j, i] = a[i] + a[j]",
+            {"a": np.arange(1.0, 6), "n": 1},
+        ),
+    ],
+)
+def test_a_box_ends_with_the_array_also_where_its_shape_is_inferred(
+    domain: str, text: str, arguments: dict[str, Any]
+) -> None:
+    knl = lp.make_kernel(domain, text, assumptions="n >= 1")
+    knl = lp.split_iname(knl, "i", 3)
+    fetched = lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True, default_tag=None)
+    assert_same_results(knl, fetched, arguments)
+
+
+def test_what_isl_counts_in_fractions_is_fetched() -> None:
+    domain = "{[i, j]: 1 <= i < n and i - 1 <= j <= i + 1}"
+    args = [lp.GlobalArg("a, out", np.float64, shape=("n", "n + 1")), ...]
+    knl = lp.make_kernel(domain, "out[i, j] = a[(i - 1)//4, n - j]", args, assumptions="n >= 1")
+    knl = lp.split_iname(knl, "i", 7)
+    fetched = lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True, default_tag=None)
+    a = np.random.default_rng(1).random((9, 10))
+    assert_same_results(knl, fetched, {"a": a, "out": np.zeros((9, 10))})
