@@ -35,7 +35,7 @@ from kgen.transforms.auto_axes import assign_auto_axes
 from kgen.transforms.guards import GuardTag, guard_accesses
 from kgen.transforms.inline import without_calls
 from kgen.transforms.privatize import privatize_for_ilp
-from kgen.transforms.reduction import realize_reduction
+from kgen.transforms.reduction import realize_for_code
 from kgen.transforms.rules import expand_subst
 from kgen.transforms.strides import name_open_strides
 from kgen.transforms.sync import add_barrier
@@ -71,7 +71,7 @@ def _prepare(
         ("open strides", name_open_strides),
         ("types", lambda k: infer_types(k, dtypes)),
         ("bounds", check_bounds),
-        ("realize reductions", realize_reduction),
+        ("realize reductions", realize_for_code),
         ("automatic axes", assign_auto_axes),
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.ir.data import is_auto
@@ -13,7 +14,7 @@ from kgen.transforms.reduction_realizer import Realizer
 from kgen.transforms.scan import ScanWishes
 from kgen.transforms.select import require_instruction, split_names, transform
 
-__all__ = ["realize_reduction"]
+__all__ = ["realize_for_code", "realize_reduction"]
 
 
 @transform
@@ -94,14 +95,37 @@ def realize_reduction(
     work = [insn for insn in kernel.instructions if insn.reduction_inames()]
     if chosen is not None:
         work = [insn for insn in work if insn.id in chosen]
-    if unknown_types_ok and _lacks_types(kernel):
-        typer = ExpressionTyper(kernel)
-        work = [insn for insn in work if _is_typed(typer, insn)]
+    if unknown_types_ok:
+        work = _typed(kernel, work)
+    wishes = ScanWishes(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
+    return _replace(kernel, work, nested=chosen is None, wishes=wishes)
+
+
+@transform
+def realize_for_code(kernel: LoopKernel) -> LoopKernel:
+    """Make all reductions of a typed kernel loops, in nests for which there is code.
+
+    A reduction whose loop stores what it reads, such as tiles, once for all iterations of loops
+    around it, has an array of accumulators, one for each iteration of those.
+    """
+    work = _typed(kernel, [insn for insn in kernel.instructions if insn.reduction_inames()])
+    return _replace(kernel, work, nested=True, wishes=ScanWishes(), makes_arrays=True)
+
+
+def _replace(
+    kernel: LoopKernel,
+    work: Sequence[InstructionBase],
+    *,
+    nested: bool,
+    wishes: ScanWishes,
+    makes_arrays: bool = False,
+) -> LoopKernel:
+    """Replace the reductions of some instructions."""
     if not work:
         return kernel
-    wishes = ScanWishes(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
-    realizer = Realizer(kernel, nested=chosen is None, wishes=wishes)
-    replaced = {insn.id: realizer.realize(insn) for insn in work}
+    realizer = Realizer(kernel, nested=nested, wishes=wishes, makes_arrays=makes_arrays)
+    replaced: dict[Any, list[InstructionBase]] = {i.id: realizer.realize(i) for i in work}
+    replaced |= {name: [insn] for name, insn in realizer.moved.items()}
     instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
     temporaries = {**kernel.temporary_variables, **realizer.temporaries}
     return kernel.copy(
@@ -114,6 +138,14 @@ def realize_reduction(
 def _lacks_types(kernel: LoopKernel) -> bool:
     declared = (*kernel.args, *kernel.temporary_variables.values())
     return any(is_auto(variable.dtype) for variable in declared)
+
+
+def _typed(kernel: LoopKernel, insns: list[InstructionBase]) -> list[InstructionBase]:
+    """Return those instructions whose reductions have operands of known types."""
+    if not _lacks_types(kernel):
+        return insns
+    typer = ExpressionTyper(kernel)
+    return [insn for insn in insns if _is_typed(typer, insn)]
 
 
 def _is_typed(typer: ExpressionTyper, insn: InstructionBase) -> bool:

@@ -41,18 +41,20 @@ __all__ = ["Interleaved", "Spread", "accumulate_in_parallel", "find_spread", "ru
 
 @dataclass(frozen=True)
 class Interleaved:
-    """The loops of a reduction whose instances have an accumulator each: ``ilp``."""
+    """Loops whose instances have an accumulator each: ``ilp``, or a reduction's loop outside."""
 
     inames: tuple[str, ...]
     first: tuple[int, ...]
     shape: tuple[int, ...]
+    is_unrolled: bool = True
 
     def every(
         self, realizer: Realizer, totals: Sequence[Expr]
     ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
         """Make loops over all entries; return their inames, and the entries in them."""
+        tags = (UnrollTag(),) if self.is_unrolled else ()
         inames = tuple(
-            realizer.loops.new_range(f"{name}_each", 0, extent, UnrollTag())
+            realizer.loops.new_range(f"{name}_each", 0, extent, *tags)
             for name, extent in zip(self.inames, self.shape, strict=True)
         )
         realizer.types.update((name, realizer.kernel.index_dtype) for name in inames)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pymbolic.primitives as p
@@ -26,6 +27,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import BOOL8, AddressSpace, KgenType
+from kgen.transforms.reduction_apart import accumulate_apart, find_apart
 from kgen.transforms.reduction_context import Context
 from kgen.transforms.reduction_loops import Place, ReductionLoops
 from kgen.transforms.reduction_parallel import (
@@ -54,9 +56,12 @@ class _Copier(SubstitutionMapper):
 class Realizer(IdentityMapper):
     """Replaces reductions by their accumulators: ``rec(expr, context)``."""
 
-    def __init__(self, kernel: LoopKernel, *, nested: bool, wishes: ScanWishes) -> None:
+    def __init__(
+        self, kernel: LoopKernel, *, nested: bool, wishes: ScanWishes, makes_arrays: bool
+    ) -> None:
         super().__init__()
         self.kernel = kernel
+        self.makes_arrays = makes_arrays
         self.nested = nested
         self.wishes = wishes
         self.loops = ReductionLoops(kernel)
@@ -65,6 +70,8 @@ class Realizer(IdentityMapper):
         self.temporaries: dict[str, TemporaryVariable] = {}
         #: further instructions that an instruction was replaced by
         self.parts: dict[str, tuple[str, ...]] = {}
+        #: other instructions that changed
+        self.moved: dict[str, InstructionBase] = {}
         self._names = UniqueNameGenerator(set(taken_names(kernel)))
         self.new_id = kernel.get_instruction_id_generator()
         self.update_of: dict[str, str] = {}
@@ -191,14 +198,23 @@ class Realizer(IdentityMapper):
         spread = find_spread(self, reduction, context)
         if spread is not None:
             return accumulate_in_parallel(self, reduction, spread, context)
+        if self.makes_arrays:
+            apart = find_apart(self, reduction, context)
+            if apart is not None:
+                return accumulate_apart(self, reduction, apart, context)
         return self.accumulate(reduction, context)
 
     def accumulate(
-        self, reduction: Reduction, context: Context, interleaved: Interleaved | None = None
+        self,
+        reduction: Reduction,
+        context: Context,
+        interleaved: Interleaved | None = None,
+        renamed: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[Expr, ...]:
         """Append the loops that compute *reduction*; return the accumulators.
 
-        Those are arrays, one entry per instance, for instances that run *interleaved*.
+        Those are arrays, one entry per instance, for instances that run *interleaved*. Loops
+        around that are *renamed* are inside of its own.
         """
         found = self.typer(reduction)
         dtypes: tuple[KgenType, ...] = found if isinstance(found, tuple) else (found,)
@@ -207,6 +223,7 @@ class Realizer(IdentityMapper):
         copies = self.loops.loops_for(reduction, context.place, shared, root)
         inside = self.loops.loops_shared(reduction, root)
         outside = context.without(self.inside(inside, context.depends_on))
+        outside = dataclasses.replace(outside, within=outside.within.difference(renamed.values()))
         self.types.update((new, self.kernel.index_dtype) for new in copies.values())
         shape = () if interleaved is None else interleaved.shape
         totals = tuple(self.temporary(f"acc_{suffix}", dtype, shape) for dtype in dtypes)
@@ -218,7 +235,7 @@ class Realizer(IdentityMapper):
             inames, each = interleaved.every(self, totals)
             outside = dataclasses.replace(outside, within=outside.within.union(inames))
             starts = self.assign(outside, each, neutral, (), f"{root}_{suffix}_init")
-            accumulators = interleaved.own(totals, copies)
+            accumulators = interleaved.own(totals, {**copies, **renamed})
         inner = dataclasses.replace(
             context,
             within=context.within.union(copies.get(name, name) for name in reduction.inames),
@@ -227,8 +244,9 @@ class Realizer(IdentityMapper):
             out=[],
             updates=[],
         )
-        copier = _Copier({old: p.Variable(new) for old, new in copies.items()})
-        operands = tuple(copier(part) for part in reduction.exprs) if copies else reduction.exprs
+        replaced = {old: p.Variable(new) for old, new in (*renamed.items(), *copies.items())}
+        copier = _Copier(replaced)
+        operands = tuple(copier(part) for part in reduction.exprs) if replaced else reduction.exprs
         context.updates.extend(
             self.add_up(reduction, accumulators, operands, inner, context, starts)
         )
@@ -360,6 +378,16 @@ class Realizer(IdentityMapper):
             out.append(context.assign(updates[-1], accumulator, value, *done))
             done.append(updates[-1])
         return updates[::-1]
+
+    def move(
+        self, insn: InstructionBase, left: Collection[str], renamed: Mapping[str, str]
+    ) -> None:
+        """Take an instruction out of some loops, and give it copies of others."""
+        before = self.moved.get(str(insn.id), insn)
+        within = before.within_inames.difference(left, renamed).union(renamed.values())
+        copier = _Copier({old: p.Variable(new) for old, new in renamed.items()})
+        changed = before.with_transformed_expressions(copier)
+        self.moved[str(insn.id)] = changed.copy(within_inames=within)
 
     def temporary(
         self,

@@ -1,0 +1,87 @@
+"""Reductions whose loop is around loops that are around them: arrays of accumulators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.transforms.helpers import run
+
+A, B = np.random.default_rng(6).random((2, 13, 13))
+
+
+def tiled_product(*splits: tuple[str, int]) -> lp.TranslationUnit:
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "out[i, j] = sum(k, a[i, k]*b[k, j])")
+    knl = lp.add_dtypes(knl, {"a": np.float64, "b": np.float64})
+    for iname, length in splits or (("i", 4), ("j", 4), ("k", 4)):
+        knl = lp.split_iname(knl, iname, length)
+    return knl
+
+
+@pytest.mark.parametrize("outer", [None, "i_outer, j_outer, k_outer"])
+def test_a_tiled_product_in_plain_loops(outer: str | None) -> None:
+    knl = tiled_product()
+    for name, sweep in (("a", "i_inner, k_inner"), ("b", "j_inner, k_inner")):
+        knl = lp.add_prefetch(knl, name, sweep, default_tag=None, fetch_outer_inames=outer)
+    body = lp.generate_body(knl.copy(target=lp.CTarget()))
+    assert "acc_k_outer_k_inner[16]" in body
+    assert body.count("for (int k_outer =") == 1
+    np.testing.assert_allclose(run(knl, a=A, b=B)["out"], A @ B)
+
+
+def test_a_tiled_product_in_registers(opencl_queue: Any) -> None:
+    knl = tiled_product(("i", 8), ("j", 8), ("k", 4))
+    for axis, iname in enumerate("ji"):
+        knl = lp.tag_inames(knl, {f"{iname}_outer": f"g.{axis}"})
+        knl = lp.split_iname(knl, f"{iname}_inner", 4, inner_tag=f"l.{axis}", outer_tag="unr")
+    for name, iname in (("a", "i"), ("b", "j")):
+        sweep = [f"{iname}_inner_inner", f"{iname}_inner_outer", "k_inner"]
+        knl = lp.add_prefetch(knl, name, sweep, default_tag="l.auto")
+    code = lp.generate_body(knl)
+    assert code.count("barrier(") == 2
+    assert code.count("out[") == 4
+    _, (found,) = knl(opencl_queue, a=A, b=B)
+    np.testing.assert_allclose(found, A @ B)
+
+
+def test_what_depends_on_the_loop_goes_inside_with_it() -> None:
+    knl = lp.make_kernel(
+        "{[i, k]: 0 <= i < 5 and 0 <= k < n}",
+        """
+        <> t = 2*x[k]                      {id=t, inames=k}
+        <> u = t + i                       {id=u, inames=i:k, dep=t}
+        out[i] = sum(k, t*u)               {dep=t:u, inames=i}
+        """,
+    )
+    knl = lp.add_dtypes(knl, {"x": np.float64})
+    x = A[0]
+    want = [(2 * x * (2 * x + i)).sum() for i in range(5)]
+    np.testing.assert_allclose(run(knl, x=x)["out"], want)
+
+
+def test_extrema_and_their_places() -> None:
+    text = "most[i], at[i] = argmax(k, a[i, k], k)"
+    knl = lp.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < m}", text)
+    knl = lp.add_dtypes(knl, {"a": np.float64})
+    knl = lp.split_iname(lp.split_iname(knl, "i", 4), "k", 4)
+    knl = lp.add_prefetch(
+        knl, "a", "i_inner, k_inner", default_tag=None, fetch_outer_inames="i_outer, k_outer"
+    )
+    found = run(knl, a=A)
+    np.testing.assert_array_equal(found["most"], A.max(1))
+    np.testing.assert_array_equal(found["at"], A.argmax(1))
+
+
+def test_loops_of_any_length_have_no_array_of_accumulators() -> None:
+    knl = lp.split_iname(tiled_product(("k", 4)), "k_inner", 2)
+    knl = lp.add_prefetch(
+        knl, "a", "k_inner_outer, k_inner_inner", default_tag=None, fetch_outer_inames="i, k_outer"
+    )
+    with pytest.raises(lp.TransformError, match="not a constant") as info:
+        lp.generate_code_v2(knl)
+    assert "add_inames_to_insn(kernel, 'j', 'id:a_fetch_rule')" in str(info.value)
+    knl = lp.add_inames_to_insn(knl, "j", "id:a_fetch_rule")
+    np.testing.assert_allclose(run(knl, a=A, b=B)["out"], A @ B)
