@@ -30,8 +30,13 @@ def describe(point: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def describe_pair(point: Mapping[str, int], suffixes: tuple[str, str] = (".a", ".b")) -> str:
-    """Write a point of two work-items: what they share, then each of them.
+def describe_pair(
+    point: Mapping[str, int],
+    suffixes: tuple[str, str] = (".a", ".b"),
+    *,
+    unit: str = "a work-item",
+) -> str:
+    """Write a point of two work-items: what they share, then each of them, or of two *units*.
 
     >>> describe_pair({"n": 8, "k.a": 1, "k.b": 1, ".lid0.a": 0, ".lid0.b": 5, ".element0": 0})
     'n = 8, k = 1: work-item lid0 = 0 and work-item lid0 = 5, at element [0]'
@@ -45,17 +50,17 @@ def describe_pair(point: Mapping[str, int], suffixes: tuple[str, str] = (".a", "
     shared = {n: v for n, v in point.items() if not n.endswith(suffixes)}
     element = [v for n, v in sorted(shared.items()) if n.startswith(".element")]
     head = _values({n: v for n, v in shared.items() if not n.startswith(".element")} | both)
-    items = [_item({n: v for n, v in side.items() if n not in both}) for side in (one, other)]
+    items = [_item({n: v for n, v in side.items() if n not in both}, unit) for side in (one, other)]
     text = f"{items[0]} and {items[1]}"
     if element:
         text += f", at element [{', '.join(map(str, element))}]"
     return f"{head}: {text}" if head else text
 
 
-def _item(side: Mapping[str, int]) -> str:
+def _item(side: Mapping[str, int], unit: str) -> str:
     axes = {n: v for n, v in sorted(side.items()) if _is_axis(n)}
     loops = {n: v for n, v in side.items() if n not in axes}
-    text = f"work-item {_values(axes)}" if axes else "a work-item"
+    text = f"work-item {_values(axes)}" if axes else unit
     return f"{text} with {_values(loops)}" if loops else text
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import islpy as isl
 
-from kgen.ir.domain import Set
+from kgen.ir.domain import Set, dim_names
+from kgen.ir.kernel import LoopKernel
 
-__all__ = ["in_steps"]
+__all__ = ["in_steps", "starts_strides"]
 
 
 def in_steps(name: str, start: str, first: int, step: int) -> Set:
@@ -20,4 +21,15 @@ def in_steps(name: str, start: str, first: int, step: int) -> Set:
     return isl.Set(
         f"{{ [{name}, {start}] : ({name} - {start} - {first}) mod {step} = 0 "
         f"and 0 <= {start} < {step} }}"
+    )
+
+
+def starts_strides(kernel: LoopKernel, iname: str) -> bool:
+    """Tell whether a loop says where another one starts, which goes in strides."""
+    domain = kernel.domains[kernel.home_domain[iname]]
+    at = dim_names(domain).index(iname)
+    return any(
+        row.is_equality() and row.involves_dims(isl.dim_type.set, at, 1)
+        for part in domain.get_basic_sets()
+        for row in part.get_constraints()
     )

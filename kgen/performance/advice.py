@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.steps import starts_strides
 from kgen.ir.domain import param_names
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
@@ -139,7 +140,7 @@ def _share_loads(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
             name
             for name in access.place.inames
             for tag in kernel.iname_tags_of_type(name, LocalInameTag)
-            if name in still and launch.locals[tag.axis] > 1
+            if name in still and launch.locals[tag.axis] > 1 and not starts_strides(kernel, name)
         ]
         if again and not turns.intersection(steps) <= still:
             yield (

@@ -91,7 +91,7 @@ class Conflicts:
             return None
         if self._is_atomic_update(one) and self._is_atomic_update(other):
             return None
-        if one == other and self._is_one_to_one(one):
+        if one == other and self.is_one_to_one(one):
             return None
         first, second = one, other
         if one.array != other.array:  # in one storage: any two elements may overlap
@@ -129,7 +129,7 @@ class Conflicts:
             self._injective[key] = self._find_injective(access)
         return self._injective[key]
 
-    def _is_one_to_one(self, access: Access) -> bool:
+    def is_one_to_one(self, access: Access) -> bool:
         """Tell whether each instance of an access (in a group, if it is local) has an element."""
         key = ("all loops", self._shape(access), self._is_local(access.array))
         if key not in self._injective:

@@ -23,10 +23,9 @@ from kgen.errors import (
 )
 from kgen.ir.domain import Set, project_out_named
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
-from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import GroupInameTag
+from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
 
@@ -36,11 +35,12 @@ _PARAM = isl.dim_type.param
 
 
 class RaceKind(Enum):
-    """What is known of a write by several work-items."""
+    """What is known of a write by several work-items, or by one for several iterations at once."""
 
     CERTAIN = "different work-items write different values"
     SAME_VALUE = "different work-items write one value, for all that is known"
     POSSIBLE = "whether different work-items meet depends on data"
+    IN_COPIES = "copies of the instruction write different values, of which the last one stays"
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,17 @@ def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
 def race_text(kernel: LoopKernel, race: Race) -> str:
     """Say what races with what, and where."""
     access = race.access
+    if race.kind is RaceKind.IN_COPIES:
+        return message(
+            f"instruction '{access.insn_id}' writes elements of '{access.array}' in several "
+            "iterations that are said to be independent of each other",
+            kernel=kernel.name,
+            where=f"'{kernel.id_to_insn[access.insn_id]}'",
+            point=race.point,
+            because=race.kind.value,
+            hint="use the loops tagged 'ilp' or 'vec' in the subscripts, or tag them 'unr', which "
+            "keeps their order",
+        )
     verb = "may write" if race.kind is RaceKind.POSSIBLE else "writes"
     return message(
         f"instruction '{access.insn_id}' {verb} elements of '{access.array}' from several "
@@ -103,38 +114,57 @@ def find_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> Iterator[Race]:
 
 def _race(conflicts: Conflicts, insn: InstructionBase, access: Access) -> Race | None:
     axes = _axes_that_meet(conflicts.kernel, access)
-    if not axes:
+    if axes:
+        is_injective = conflicts.is_injective(access)
+        if not is_injective:
+            race = _Pairs(conflicts, insn, access, axes).race(is_injective is None)
+            if race is not None:
+                return race
+    copied = _copied(conflicts.kernel, access)
+    if not copied or conflicts.is_one_to_one(access):
         return None
-    is_injective = conflicts.is_injective(access)
-    if is_injective:
-        return None
-    return _Pairs(conflicts, insn, access, axes).race(is_injective is None)
+    return _Pairs(conflicts, insn, access, copied).race_of_copies()
 
 
-def _axes_that_meet(kernel: LoopKernel, access: Access) -> dict[str, Axis]:
-    """Return the axes along which work-items share the array."""
+def _axes_that_meet(kernel: LoopKernel, access: Access) -> tuple[str, ...]:
+    """Return the inames on axes along which work-items share the array."""
     space = getattr(kernel.array_vars[access.array], "address_space", None)
-    return {
-        iname: kernel.axes[iname]
+    return tuple(
+        iname
         for iname in access.place.inames
         if iname in kernel.axes
         and not (space == AddressSpace.LOCAL and isinstance(kernel.axes[iname].tag, GroupInameTag))
-    }
+    )
+
+
+def _copied(kernel: LoopKernel, access: Access) -> tuple[str, ...]:
+    """Return the inames whose iterations are said to be independent, and run in one work-item.
+
+    Temporaries get an entry for each of those.
+    """
+    if access.array in kernel.temporary_variables:
+        return ()
+    tags = (IlpBaseTag, VectorizeTag)
+    return tuple(iname for iname in access.place.inames if kernel.has_tag(iname, tags))
 
 
 class _Pairs:
-    """Two instances of an instruction, in different work-items, that write one element.
+    """Two instances of an instruction that write one element, and differ in the inames *apart*.
 
     Each iname is there twice, with ``.a`` and with ``.b``.
     """
 
     def __init__(
-        self, conflicts: Conflicts, insn: InstructionBase, access: Access, axes: dict[str, Axis]
+        self,
+        conflicts: Conflicts,
+        insn: InstructionBase,
+        access: Access,
+        apart: tuple[str, ...],
     ) -> None:
         self.kernel = conflicts.kernel
         self.insn = insn
         self.access = access
-        self.axes = axes
+        self.apart = apart
         footprints = conflicts.footprints
         self.is_exact = footprints.domain(access.place)[1]
         named, _ = elements_of(self.kernel, footprints, access)
@@ -155,14 +185,25 @@ class _Pairs:
             return Race(self.access, RaceKind.CERTAIN, self._describe(varying))
         return Race(self.access, RaceKind.SAME_VALUE, self._describe(pairs))
 
+    def race_of_copies(self) -> Race | None:
+        """Return a race for certain between iterations that run in one work-item."""
+        pairs = self._pairs()
+        if pairs.is_empty() or not self.is_exact or self._reads_data_to_write():
+            return None
+        varying = self._with_other_values(pairs)
+        if varying is None:
+            return None
+        point = describe_pair(example(varying), unit="a copy")
+        return Race(self.access, RaceKind.IN_COPIES, point)
+
     def _pairs(self) -> Set:
         one, other = self._side(".a"), self._side(".b")
         both = one.intersect(other)
         different: Set | None = None
         for iname in self.access.place.inames:
-            if iname not in self.axes:
+            if iname not in self.apart:
                 both = bound(both, f"{iname}.a", p.Variable(f"{iname}.b"))
-        for iname in self.axes:
+        for iname in self.apart:
             part = bound(both, f"{iname}.a", p.Variable(f"{iname}.b"), "ne_set")
             different = part if different is None else different.union(part)
         assert different is not None
@@ -189,7 +230,7 @@ class _Pairs:
             try:
                 part = _unequal(pairs, one, other)
             except ExpressionToAffineConversionError:
-                if self.axes.keys() & set(variable_names(operand)):
+                if not set(self.apart).isdisjoint(variable_names(operand)):
                     return pairs
                 continue
             if not part.is_empty():
@@ -211,7 +252,8 @@ class _Pairs:
 
     def _describe(self, pairs: Set) -> str:
         point = example(pairs)
-        for iname, axis in self.axes.items():
+        for iname in self.apart:
+            axis = self.kernel.axes[iname]
             for suffix in (".a", ".b"):
                 value = evaluate(axis.first, point)
                 point[axis_name(axis.tag) + suffix] = point[iname + suffix] - value

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import HardwareConcurrentTag
+from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.races import refuse_races
@@ -43,13 +43,14 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
     global barrier, which ends the launch, orders those. Raises :class:`WriteRaceError` for an
     instruction that no barrier can order with itself.
     """
-    parallel = any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames)
-    if not parallel:
+    if not any(kernel.has_tag(name, ConcurrentTag) for name in kernel.inames):
         return root
     conflicts = Conflicts(kernel)
     if not conflicts.accesses:
         return root
     refuse_races(conflicts, insn_ids(root))
+    if not any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames):
+        return root
     return _Inserter(kernel, conflicts).body(root, (), None)
 
 

@@ -251,9 +251,11 @@ class _DeviceEmitter(BodyEmitter):
         self.writer.signs.scope = None
         statements = vector_statements(self.writer, lanes)
         if statements is None:
-            return 0
-        self.runs += len(lanes.values)
-        out.extend(statements)
+            for lane in range(len(lanes.values)):
+                self._child(nodes, at + lane, out)
+        else:
+            self.runs += len(lanes.values)
+            out.extend(statements)
         return len(lanes.values)
 
 

@@ -182,6 +182,13 @@ def test_stores_in_strides_and_bank_conflicts() -> None:
     )
 
 
+def test_work_items_that_take_turns_load_elements_of_their_own() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i] + a[i + 2]", assumptions="n >= 1")
+    knl = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True)
+    assert not lp.explain(knl, {"a": np.float32}).advice
+
+
 @pytest.mark.parametrize(
     ("levels", "advice"),
     [

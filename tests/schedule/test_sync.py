@@ -244,6 +244,22 @@ def test_a_write_by_one_work_item_is_not(text: str, tags: str) -> None:
     overwriting(text, tags)
 
 
+@pytest.mark.parametrize("tag", ["ilp", "ilp.seq", "vec"])
+@pytest.mark.parametrize("text", ["a[i] = i + 2*j", "a[i] = a[i] + j", "a[0] = b[j]"])
+def test_independent_iterations_that_write_one_element_are_reported(text: str, tag: str) -> None:
+    with pytest.warns(lp.WriteRaceConditionWarning, match="a copy with j = 1 and a copy"):
+        overwriting(text, f"j:{tag}")
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [("a[i] = 1", "j:ilp"), ("a[i] = j", "j:unr"), ("a[i + j] = i + j", "j:ilp")],
+)
+@pytest.mark.filterwarnings("error::kgen.KgenWarning")
+def test_copies_that_write_the_same_or_elsewhere_are_not(text: str, tags: str) -> None:
+    overwriting(text, tags)
+
+
 def test_one_warning_is_silenced_at_a_time() -> None:
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < 16 }",
