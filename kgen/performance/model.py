@@ -16,9 +16,10 @@ from kgen.errors import KernelError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
-from kgen.performance.occupancy import Occupancy, find_occupancy
+from kgen.performance.occupancy import Occupancy, find_occupancy, find_resources
 from kgen.performance.peaks import measure_device
 from kgen.performance.timing import seconds_of
+from kgen.runtime.resources import Resources
 from kgen.statistics.countmap import ToCountMap
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.footprint import gather_access_footprint_bytes
@@ -71,6 +72,8 @@ class Roofline:
     launches: int
     occupancy: Occupancy | None
     device: Device
+    #: what each launch needs, as the device's driver or compiler says
+    resources: tuple[Resources, ...] = ()
     measured_s: float | None = None
     uncertain: tuple[str, ...] = ()
     #: seconds that each level takes at the least
@@ -119,6 +122,8 @@ class Roofline:
         ]
         if self.occupancy is not None:
             rows.append(("occupancy", str(self.occupancy)))
+        if any(needs.largest_group is not None for needs in self.resources):
+            rows += [(f"needs of {needs.function}", str(needs)) for needs in self.resources]
         rows += [(f"time of {level}", _shown(t)) for level, t in self.times_s.items()]
         rows.append(("predicted time", f"{_shown(self.predicted_s)}, by {self.limit}"))
         if self.measured_s is not None:
@@ -191,6 +196,7 @@ def roofline(
             )
         given = dict(arguments)
         measured = seconds_of(lambda: program(*leading, **given))
+    resources = find_resources(kernel, *leading)
     return Roofline(
         kernel_name=kernel.name,
         params=dict(params),
@@ -199,7 +205,8 @@ def roofline(
         bytes=moved,
         barriers=by_kind.get("barrier_local", 0),
         launches=by_kind.get("kernel_launch", 0),
-        occupancy=find_occupancy(kernel),
+        occupancy=find_occupancy(resources),
+        resources=resources,
         device=peaks,
         measured_s=measured,
         uncertain=tuple(dict.fromkeys(numbers.reasons)),

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from math import ceil, prod
 from pathlib import Path
+from typing import Any
 
 from kgen.errors import CompilationError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.runtime.cache import content_key, process_caches
+from kgen.runtime.resources import Resources, read_assembler
 from kgen.runtime.toolchain import NVCC_FLAGS, compiler_version, find_nvcc
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.generate import generate_module
+from kgen.targets.opencl import PyOpenCLTarget
 
-__all__ = ["Occupancy", "find_occupancy", "occupancy_of"]
+__all__ = ["Occupancy", "find_occupancy", "find_resources", "occupancy_of"]
 
-#: Of compute capability 9.0, in whose code kernels are compiled when nobody says otherwise.
-_ARCHITECTURE = "sm_90"
-_WARP, _MAX_WARPS, _MAX_GROUPS = 32, 64, 32
+#: In whose code kernels are compiled when nobody says otherwise.
+_CAPABILITY = (9, 0)
+_WARP = 32
 _REGISTERS, _REGISTERS_AT_ONCE = 65536, 256
-_SHARED, _SHARED_OF_SYSTEM, _SHARED_AT_ONCE = 228 * 1024, 1024, 128
+
+#: Warps, groups and KiB of shared memory of a multiprocessor, by compute capability: table
+#: "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide.
+_MULTIPROCESSORS = {
+    (5, 0): (64, 32, 64),
+    (5, 2): (64, 32, 96),
+    (6, 0): (64, 32, 64),
+    (6, 1): (64, 32, 96),
+    (7, 0): (64, 32, 96),
+    (7, 5): (32, 16, 64),
+    (8, 0): (64, 32, 164),
+    (8, 6): (48, 16, 100),
+    (8, 7): (48, 16, 164),
+    (8, 9): (48, 24, 100),
+    (9, 0): (64, 32, 228),
+    (10, 0): (64, 32, 228),
+    (12, 0): (48, 24, 100),
+}
 
 
 @dataclass(frozen=True)
@@ -45,46 +64,85 @@ class Occupancy:
         )
 
 
-def occupancy_of(registers: int, shared_bytes: int, group_size: int) -> Occupancy:
+def occupancy_of(
+    registers: int,
+    shared_bytes: int,
+    group_size: int,
+    capability: tuple[int, int] = _CAPABILITY,
+) -> Occupancy:
     """Calculate the occupancy of a kernel from what a work-item and a group of it need.
+
+    The device has the compute capability that is given, or one with the limits of the last
+    one before it that is known.
 
     >>> print(occupancy_of(64, 0, 256))
     50 %, by registers (64 registers, 0 bytes shared, groups of 256)
+    >>> print(occupancy_of(32, 0, 1024, (8, 6)))
+    67 %, by warps (32 registers, 0 bytes shared, groups of 1024)
     """
+    known = max(key for key in _MULTIPROCESSORS if key <= max(capability, min(_MULTIPROCESSORS)))
+    max_warps, max_groups, shared_kib = _MULTIPROCESSORS[known]
+    of_system, at_once = (1024, 128) if known >= (8, 0) else (0, 256)
     warps = ceil(group_size / _WARP)
     of_warp = ceil(registers * _WARP / _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
-    shared = ceil((shared_bytes + _SHARED_OF_SYSTEM) / _SHARED_AT_ONCE) * _SHARED_AT_ONCE
+    shared = ceil((shared_bytes + of_system) / at_once) * at_once
     groups = {
-        "warps": _MAX_WARPS // warps,
-        "groups": _MAX_GROUPS,
+        "warps": max_warps // warps,
+        "groups": max_groups,
         "registers": (_REGISTERS // max(of_warp, 1)) // warps,
-        "shared memory": _SHARED // shared,
+        "shared memory": shared_kib * 1024 // max(shared, 1),
     }
     limit = min(groups, key=lambda name: groups[name])
-    fraction = groups[limit] * warps / _MAX_WARPS
+    fraction = groups[limit] * warps / max_warps
     return Occupancy(fraction, limit, registers, shared_bytes, group_size)
 
 
-def find_occupancy(kernel: LoopKernel) -> Occupancy | None:
-    """Ask the CUDA compiler what a kernel needs; ``None`` for others, and without a compiler.
+def find_occupancy(resources: tuple[Resources, ...]) -> Occupancy | None:
+    """Return the least occupancy of several launches; ``None`` where registers are not known."""
+    found = [
+        occupancy_of(
+            needs.registers, needs.local_bytes, needs.group_size, needs.capability or _CAPABILITY
+        )
+        for needs in resources
+        if needs.registers is not None
+    ]
+    return min(found, key=lambda occupancy: occupancy.fraction, default=None)
 
-    Of several launches it is the one with the least occupancy.
+
+def find_resources(kernel: LoopKernel, queue: Any = None) -> tuple[Resources, ...]:
+    """Ask what the launches of a kernel need: the driver of an OpenCL *queue*, or CUDA's compiler.
+
+    Nothing for other targets, without a queue, and without a compiler.
     """
+    if isinstance(kernel.target, PyOpenCLTarget) and queue is not None:
+        module = generate_module(kernel)
+        flags = (*module.build_options, *kernel.options.build_options)
+        runtime = kernel.target.load_runtime()
+        found: tuple[Resources, ...] = runtime.resources_of(
+            process_caches.disk, queue, module, flags, kernel.name
+        )
+        return found
     if not isinstance(kernel.target, CudaTarget):
-        return None
+        return ()
     try:
         compiler = find_nvcc()
     except CompilationError:
-        return None
+        return ()
     module = generate_module(kernel)
     flags = (*module.build_options, *kernel.options.build_options)
     needs = _resources((*compiler, *NVCC_FLAGS, *flags), module.device_source, kernel.name)
-    found = [
-        occupancy_of(*needs[launch.function], prod(launch.locals))
-        for launch in module.launches
-        if launch.function in needs
-    ]
-    return min(found, key=lambda occupancy: occupancy.fraction, default=None)
+    launches = {launch.function: launch for launch in module.launches}
+    return tuple(
+        Resources(
+            function=name,
+            group_size=prod(launch.locals),
+            registers=needs[name][0],
+            local_bytes=needs[name][1],
+            capability=_CAPABILITY,
+        )
+        for name, launch in launches.items()
+        if name in needs
+    )
 
 
 def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, tuple[int, int]]:
@@ -92,7 +150,8 @@ def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, 
 
     That is what the assembler says when it is asked to be verbose; it is kept on disk.
     """
-    words = (*command, f"-arch={_ARCHITECTURE}", "-Xptxas", "-v", "-cubin")
+    architecture = "sm_{}{}".format(*_CAPABILITY)
+    words = (*command, f"-arch={architecture}", "-Xptxas", "-v", "-cubin")
     disk = process_caches.disk
     key = content_key("resources", source, compiler_version(command), *words)
     kept = disk.load(key)
@@ -110,12 +169,4 @@ def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, 
             )
         kept = result.stderr.encode()
         disk.store(key, kept)
-    found: dict[str, tuple[int, int]] = {}
-    function = ""
-    for line in kept.decode().splitlines():
-        if entry := re.search(r"Compiling entry function '(\w+)'", line):
-            function = entry[1]
-        elif used := re.search(r"Used (\d+) registers", line):
-            shared = re.search(r"(\d+) bytes smem", line)
-            found[function] = (int(used[1]), int(shared[1]) if shared else 0)
-    return found
+    return read_assembler(kept.decode())

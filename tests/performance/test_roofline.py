@@ -13,8 +13,10 @@ import pytest
 import kgen as lp
 from kgen.errors import KernelError
 from kgen.performance import Device, measure_device, roofline
-from kgen.performance.occupancy import occupancy_of
+from kgen.performance.occupancy import find_resources, occupancy_of
 from kgen.performance.timing import seconds_of
+from kgen.runtime.resources import read_assembler
+from kgen.statistics.programs import prepared_kernel
 
 DEVICE = Device(
     name="a device",
@@ -157,6 +159,40 @@ def test_description_of_a_device_runs_nothing() -> None:
 def test_occupancy(needs: tuple[int, int, int], percent: int, limit: str) -> None:
     found = occupancy_of(*needs)
     assert (round(100 * found.fraction), found.limit) == (percent, limit)
+
+
+def test_occupancy_of_other_devices() -> None:
+    assert occupancy_of(32, 0, 1024, (7, 5)).fraction == 1
+    assert occupancy_of(32, 0, 1024, (8, 6)).fraction == pytest.approx(2 / 3)
+    assert occupancy_of(32, 0, 32, (8, 9)).limit == "groups"
+    assert occupancy_of(32, 0, 1024, (9, 9)) == occupancy_of(32, 0, 1024)
+
+
+LOG = """
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'one' for 'sm_80'
+ptxas info    : Function properties for one
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 2112 bytes smem, 392 bytes cmem[0]
+ptxas info    : Compiling entry function 'two' for 'sm_80'
+ptxas info    : Used 12 registers, 360 bytes cmem[0]
+"""
+
+
+def test_the_log_of_the_assembler() -> None:
+    assert read_assembler(LOG) == {"one": (40, 2112), "two": (12, 0)}
+    assert read_assembler("") == {}
+
+
+def test_needs_of_launches_on_opencl(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", "out = sum(i, a[i])", target=lp.PyOpenCLTarget())
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    knl = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    found = find_resources(prepared_kernel(knl), opencl_queue)
+    assert [needs.function for needs in found] == ["kgen_kernel", "kgen_kernel_0"]
+    assert all(needs.group_size == 64 <= (needs.largest_group or 0) for needs in found)
+    assert all(needs.local_bytes >= 64 * 4 for needs in found)
+    assert "bytes local, groups of 64 of at most" in str(found[0])
 
 
 def test_registers_come_from_the_compiler(nvcc: Any) -> None:

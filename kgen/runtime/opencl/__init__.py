@@ -1,5 +1,6 @@
 """OpenCL: what uses pyopencl."""
 
 from kgen.runtime.opencl.executor import OpenCLExecutor, device_of, executor_for
+from kgen.runtime.opencl.resources import resources_of
 
-__all__ = ["OpenCLExecutor", "device_of", "executor_for"]
+__all__ = ["OpenCLExecutor", "device_of", "executor_for", "resources_of"]

@@ -12,7 +12,7 @@ from kgen.runtime.executor import refuse_group_size
 from kgen.runtime.toolchain import keep_source
 from kgen.targets.module import Launch
 
-__all__ = ["check_group_size", "load_program", "mistakes_guarded_barriers"]
+__all__ = ["check_group_size", "identity", "load_program", "mistakes_guarded_barriers"]
 
 
 def load_program(
@@ -20,7 +20,7 @@ def load_program(
 ) -> cl.Program:
     """Return the built *source* for all devices of a context, from *disk* if it is there."""
     devices = context.devices
-    keys = [content_key("opencl", source, *_identity(device), *flags) for device in devices]
+    keys = [content_key("opencl", source, *identity(device), *flags) for device in devices]
     found = [disk.load(key) for key in keys]
     binaries = [binary for binary in found if binary is not None]
     program: cl.Program
@@ -54,7 +54,7 @@ def load_program(
     return program
 
 
-def _identity(device: cl.Device) -> tuple[str, ...]:
+def identity(device: cl.Device) -> tuple[str, ...]:
     """Describe what code for a device depends on."""
     platform = device.platform
     return (
