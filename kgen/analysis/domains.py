@@ -81,21 +81,24 @@ def replace_dims(
         return _replace_params(domain, values, new)
     old = [name for name in dim_names(domain) if name in values]
     at = min(_at(domain, _SET, name) for name in old)
-    target = domain
+    space = domain.get_space()
     for name in old:
-        target = target.project_out(_SET, _at(target, _SET, name), 1)
-    space = _insert(target, _SET, at, new).get_space()
+        space = space.drop_dims(_SET, space.find_dim_by_name(_SET, name), 1)
+    space = space.insert_dims(_SET, at, len(new))
+    for k, name in enumerate(new):
+        space = space.set_dim_name(_SET, at + k, name)
     ls = isl.LocalSpace.from_space(space)
-    affs = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space, domain.get_space()))
-    for k, name in enumerate(dim_names(domain)):
+    affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, domain.dim(_SET))
+    for name in dim_names(domain):
         if name in values:
             aff = pw_aff_from_expr(space, values[name]).get_pieces()[0][1]
         else:
             aff = isl.Aff.var_on_domain(ls, _SET, space.find_dim_by_name(_SET, name))
-        affs = affs.set_aff(k, aff)
-    image = domain.preimage_multi_aff(affs)
+        affs = affs.add(aff)
+    to_old = isl.Space.map_from_domain_and_range(space, domain.get_space())
+    image = domain.preimage_multi_aff(isl.MultiAff.from_aff_list(to_old, affs))
     for row in positive:
-        image = image.add_constraint(isl.Constraint.ineq_from_names(space, dict(row)))
+        image = image.add_constraint(_row(ls, row))
     if valid is not None:
         named = to_named(image).intersect(to_named(valid))
         image = as_basic_set(from_named(named, dim_names(image)))
@@ -105,6 +108,21 @@ def replace_dims(
     for position, name in zip(positions, old, strict=True):
         image = _insert(image, _SET, position, (name,))
     return _insert(domain, _SET, at + len(old), new).intersect(image)
+
+
+def _row(ls: isl.LocalSpace, row: AffineRow) -> isl.Constraint:
+    """Return the constraint that *row* is not negative."""
+    space = ls.get_space()
+    aff = isl.Aff.zero_on_domain(ls)
+    for name, coefficient in row.items():
+        value = isl_int(coefficient) if isinstance(coefficient, int) else coefficient
+        if name == 1:
+            aff = aff.add_constant_val(value)
+            continue
+        kind = _SET if space.find_dim_by_name(_SET, str(name)) >= 0 else _PARAM
+        term = isl.Aff.var_on_domain(ls, kind, space.find_dim_by_name(kind, str(name)))
+        aff = aff.add(term.scale_val(value))
+    return isl.Constraint.inequality_from_aff(aff)
 
 
 def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[str]) -> BasicSet:

@@ -141,6 +141,8 @@ class Footprints:
         self._relations: dict[tuple[Place, tuple[Expr, ...] | None], isl.Map | None] = {}
         self._values: dict[tuple[Place, Expr], Values | None] = {}
         self._distinct: dict[Set, Values] = {}
+        #: What accesses touch, as :func:`kgen.analysis.instances.elements_of` has it.
+        self.elements: dict[tuple[Place, tuple[Expr, ...] | None], tuple[Set, bool]] = {}
         #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
         self.extents: dict[tuple[bool, tuple[tuple[Values, int, int], ...]], Expr] = {}
 

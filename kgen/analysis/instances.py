@@ -18,7 +18,7 @@ from kgen.ir.domain import Set, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.grid import Axis
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
 
@@ -50,6 +50,14 @@ def elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> t
 
     A condition, a loop's end or a subscript that depends on data is left out: then it is more.
     """
+    key = access.place, access.index
+    found = footprints.elements.get(key)
+    if found is None:
+        found = footprints.elements[key] = _elements_of(kernel, footprints, access)
+    return found
+
+
+def _elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[Set, bool]:
     domain, is_exact = footprints.domain(access.place)
     named = to_named(domain.intersect_params(kernel.assumptions))
     for axis, index in enumerate(access.index or ()):
@@ -137,12 +145,17 @@ def bound(named: Set, name: str, value: Expr, relation: str = "eq_set") -> Set:
     """
     named = with_params(named, (name,))
     space = named.get_space()
-    right = pw_aff_from_expr(space, value)
-    holds: Set = getattr(pw_aff_from_expr(space, p.Variable(name)), relation)(right)
-    return named.intersect(holds)
+    left = _variable(space, name)
+    return named.intersect(compare(left, relation, aff_from_expr(space, value)))
+
+
+def _variable(space: isl.Space, name: str) -> isl.Aff:
+    at = space.find_dim_by_name(_PARAM, name)
+    return isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
 
 
 def relate(named: Set, one: str, other: str, relation: str) -> Set:
     """Intersect with a relation of two names: ``eq_set``, ``lt_set``, ``ne_set``."""
     named = with_params(named, (one, other))
-    return bound(named, one, p.Variable(other), relation)
+    space = named.get_space()
+    return named.intersect(compare(_variable(space, one), relation, _variable(space, other)))

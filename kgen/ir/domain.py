@@ -228,7 +228,7 @@ def dim_max(domain: Set, name: str) -> PwAff:
     Raises :class:`StaticValueFindingError` where there is none.
     """
     try:
-        return _only_dim(domain, name).dim_max(0)
+        return _extreme(_only_dim(domain, name), largest=True)
     except isl.Error:
         raise _endless(domain, name, "last") from None
 
@@ -239,9 +239,43 @@ def dim_min(domain: Set, name: str) -> PwAff:
     Raises :class:`StaticValueFindingError` where there is none.
     """
     try:
-        return _only_dim(domain, name).dim_min(0)
+        return _extreme(_only_dim(domain, name), largest=False)
     except isl.Error:
         raise _endless(domain, name, "first") from None
+
+
+def _extreme(one: Set, *, largest: bool) -> PwAff:
+    """Return the end of a set of one dimension; without isl's search where it has one bound."""
+    bound = _single_bound(one, upper=largest)
+    if bound is not None:
+        return isl.PwAff.alloc(one.params(), bound)
+    return one.dim_max(0) if largest else one.dim_min(0)
+
+
+def _single_bound(one: Set, *, upper: bool) -> Aff | None:
+    """Return the only upper or lower bound, ``None`` where there are several, or multiples."""
+    parts = one.get_basic_sets()
+    if len(parts) != 1 or parts[0].dim(_DIV):
+        return None
+    found: isl.Constraint | None = None
+    for constraint in parts[0].get_constraints():
+        if not constraint.involves_dims(_SET, 0, 1):
+            continue
+        coefficient = constraint.get_coefficient_val(_SET, 0)
+        if constraint.is_equality() or not coefficient.abs().is_one():
+            return None
+        if coefficient.is_neg() == upper:
+            if found is not None:
+                return None
+            found = constraint
+    if found is None:
+        return None
+    rest = found.get_aff().set_coefficient_val(isl.dim_type.in_, 0, _ZERO)
+    rest = rest.project_domain_on_params()
+    return rest if upper else rest.neg()
+
+
+_ZERO = isl.Val.zero(isl.DEFAULT_CONTEXT)
 
 
 def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
@@ -252,6 +286,21 @@ def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
             hint="bound it on both sides: 0 <= i < n",
         )
     )
+
+
+def largest_extent(domain: Set, name: str, low: Aff, assumptions: Set) -> int | None:
+    """Return how many values *name* takes at most, counted from *low*; 0 for an empty set.
+
+    ``None`` where there is no such number for all parameters. *low* is over the parameters.
+    """
+    named = to_named(domain.intersect_params(assumptions)).params()
+    space = named.get_space()
+    at = space.find_dim_by_name(_PARAM, name)
+    index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
+    last = named.max_val(index.sub(low.align_params(space))).floor()
+    if last.is_nan():
+        return 0
+    return int(last.to_python()) + 1 if last.is_int() else None
 
 
 def _only_dim(domain: Set, name: str) -> Set:

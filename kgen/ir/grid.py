@@ -11,7 +11,18 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError, message
-from kgen.ir.domain import SET_DIM, PwAff, dim_max, dim_min, param_names, static_value
+from kgen.ir.domain import (
+    SET_DIM,
+    Aff,
+    PwAff,
+    Set,
+    dim_max,
+    dim_min,
+    isl_int,
+    largest_extent,
+    param_names,
+    static_value,
+)
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
@@ -103,26 +114,29 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
         end = domain.dim(SET_DIM)
         domain = domain.move_dims(SET_DIM, end, isl.dim_type.param, at, 1)
     low = static_value(dim_min(domain, iname), kernel.assumptions, largest=False, what=what)
-    start = isl.PwAff.from_aff(low)
-    extent = dim_max(domain, iname).sub(start).add_constant_val(_ONE)
     if must_be_constant:
-        named = domain
-        span = named.intersect_params(kernel.assumptions)
-        shifted = extent.intersect_domain(span.params())
-        top = _ONE if shifted.domain().is_empty() else shifted.floor().max_val()
-        if not top.is_int():
+        top = largest_extent(domain, iname, low, kernel.assumptions)
+        if top is None:
             raise StaticValueFindingError(
                 message(
                     f"the number of work-items for iname '{iname}' is not a constant",
                     kernel=kernel.name,
-                    because=f"its extent is {extent}",
+                    because=f"its extent is {_length(domain, iname, low)}",
                     hint=f"split_iname(kernel, '{iname}', 128, inner_tag='l.0', outer_tag='g.0')",
                 )
             )
-        size = isl.Aff.val_on_domain(isl.LocalSpace.from_space(low.get_domain_space()), top)
+        size = isl.Aff.val_on_domain(
+            isl.LocalSpace.from_space(low.get_domain_space()), isl_int(max(top, 1))
+        )
         return isl.PwAff.from_aff(size), aff_to_expr(low)
+    extent = _length(domain, iname, low)
     best = static_value(extent, kernel.assumptions, largest=True, what=what)
     return isl.PwAff.from_aff(best), aff_to_expr(low)
+
+
+def _length(domain: Set, iname: str, low: Aff) -> PwAff:
+    """Return the number of values from *low* on as a function of the parameters."""
+    return dim_max(domain, iname).sub(isl.PwAff.from_aff(low)).add_constant_val(_ONE)
 
 
 _ONE = isl.Val.one(isl.DEFAULT_CONTEXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -72,6 +73,13 @@ _FOUND_FROM = _MEMOS | {
 }
 
 
+def _is_same(new: Any, old: Any) -> bool:
+    """Tell whether a field holds the very same objects."""
+    if new is old or not (isinstance(new, tuple) and isinstance(old, tuple)):
+        return new is old
+    return len(new) == len(old) and all(map(operator.is_, new, old))
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoopKernel(Taggable):
     """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
@@ -123,7 +131,9 @@ class LoopKernel(Taggable):
         """Return this with some fields changed."""
         changes.setdefault("linearization", None)
         changed = dataclasses.replace(self, **changes)
-        touched = {name for name in changes if getattr(changed, name) is not getattr(self, name)}
+        touched = {
+            name for name in changes if not _is_same(getattr(changed, name), getattr(self, name))
+        }
         for name, fields in _FOUND_FROM.items():
             if fields.isdisjoint(touched) and (name in self.__dict__ or name in _MEMOS):
                 changed.__dict__[name] = getattr(self, name)

@@ -130,6 +130,13 @@ def _alike(one: Aff | PwAff, other: Aff | PwAff) -> tuple[Any, Any]:
     return as_pw_aff(one), as_pw_aff(other)
 
 
+def compare(left: Aff | PwAff, relation: str, right: Aff | PwAff) -> Set:
+    """Return where two functions are in a relation: ``eq_set``, ``lt_set``, ``ne_set``."""
+    one, other = _alike(left, right)
+    result: Set = getattr(one, relation)(other)
+    return result
+
+
 def aff_from_expr(space: isl.Space, expr: Expr) -> Aff | PwAff:
     """Convert *expr* over the dimensions and parameters of *space* (a set space).
 
@@ -198,9 +205,8 @@ def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
             return universe if condition else isl.Set.empty(ls.get_space())
         case p.Comparison():
             make = _AffMaker(ls)
-            left, right = _alike(make(condition.left), make(condition.right))
-            result: Set = getattr(left, _RELATIONS[str(condition.operator)])(right)
-            return result
+            relation = _RELATIONS[str(condition.operator)]
+            return compare(make(condition.left), relation, make(condition.right))
         case p.LogicalAnd() | p.LogicalOr():
             sets = [_to_set(ls, child) for child in condition.children]
             total = sets[0]
