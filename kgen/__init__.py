@@ -208,6 +208,9 @@ from kgen.targets.generate import (
     generate_header,
     preprocess_kernel,
 )
+from kgen.targets.ispc import (
+    ISPCTarget,
+)
 from kgen.targets.opencl import (
     OpenCLTarget,
     PyOpenCLTarget,
@@ -400,6 +403,7 @@ __all__ = [
     "ExpressionToAffineConversionError",
     "GlobalArg",
     "HappensAfter",
+    "ISPCTarget",
     "ImageArg",
     "InKernelCallable",
     "InstructionBase",

@@ -23,7 +23,7 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.parse import parse
-from kgen.ir.tags import Taggable, to_tags
+from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
 from kgen.ir.types import Optional, to_kgen_type
 
 __all__ = [
@@ -87,20 +87,6 @@ class SourceSpan:
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text.strip()}"
-
-
-class UseStreamingStoreTag(Tag):
-    """An assignment whose result bypasses the cache where the target can.
-
-    >>> import kgen as lp
-    >>> unit = lp.make_kernel(
-    ...     "{ [i]: 0<=i<n }", "out[i] = 1", [lp.GlobalArg("out", "float32"), ...],
-    ...     target=lp.CudaTarget())
-    >>> unit = lp.tag_instructions(unit, lp.UseStreamingStoreTag(), "writes:out")
-    >>> print(lp.generate_body(unit))
-      for (int i = 0; i < n; ++i)
-        __stcs(&out[i], 1.0f);
-    """
 
 
 def _names(value: Any) -> frozenset[str]:

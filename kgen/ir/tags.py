@@ -31,6 +31,7 @@ __all__ = [
     "TagLike",
     "UnrollTag",
     "UnrolledIlpTag",
+    "UseStreamingStoreTag",
     "VectorizeTag",
     "parse_tag",
     "to_tags",
@@ -172,6 +173,27 @@ class StringTag(Tag):
         return self.value
 
 
+#: How the next tag is spelled.
+_STREAMING = "!streaming_store"
+
+
+class UseStreamingStoreTag(Tag):
+    """An assignment whose result bypasses the cache where the target can: ``!streaming_store``.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 1", [lp.GlobalArg("out", "float32"), ...],
+    ...     target=lp.CudaTarget())
+    >>> unit = lp.tag_instructions(unit, lp.UseStreamingStoreTag(), "writes:out")
+    >>> print(lp.generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        __stcs(&out[i], 1.0f);
+    """
+
+    def __str__(self) -> str:
+        return _STREAMING
+
+
 class FoundInCallTag(Tag):
     """A value argument that follows from the arrays of a call and is never passed."""
 
@@ -186,6 +208,8 @@ TagLike: TypeAlias = str | Tag | None
 def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
     """Read any number of tags; a text is words separated by commas.
 
+    The word ``!streaming_store`` is a :class:`UseStreamingStoreTag`.
+
     >>> sorted(map(str, to_tags("load, fast")))
     ['fast', 'load']
     """
@@ -195,8 +219,12 @@ def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
         return frozenset((given,))
     words = given.split(",") if isinstance(given, str) else given
     return frozenset(
-        StringTag(word.strip()) if isinstance(word, str) else word for word in words if word
+        _read_word(word.strip()) if isinstance(word, str) else word for word in words if word
     )
+
+
+def _read_word(word: str) -> Tag:
+    return UseStreamingStoreTag() if word == _STREAMING else StringTag(word)
 
 
 _FIXED: dict[str, InameImplementationTag] = {

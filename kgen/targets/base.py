@@ -79,7 +79,10 @@ class CFamilyTarget(Target):
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {}
     #: What must stand before the code that calls a function of the language's library.
     math_needs: ClassVar[tuple[Need, ...]] = ()
-    #: What must stand before the code that calls ``printf``.
+    #: What the target calls to print, and the format of a value where it needs no other.
+    print_function: ClassVar[str] = "printf"
+    print_format: ClassVar[str | None] = None
+    #: What must stand before the code that prints.
     print_needs: ClassVar[tuple[Need, ...]] = ()
     #: The words before the declaration of an array, and of a table of constants.
     local_qualifier: ClassVar[str] = ""
@@ -87,6 +90,8 @@ class CFamilyTarget(Target):
     constant_qualifier: ClassVar[str] = ""
     table_qualifier: ClassVar[str] = "static"
     helper_qualifier: ClassVar[str] = "static inline"
+    #: The words before the types of a helper, for each version of it.
+    helper_variants: ClassVar[tuple[str, ...]] = ("",)
     #: The indices of the work-group and of the work-item along each axis, as ``int``.
     group_index: ClassVar[tuple[str, ...]] = ()
     local_index: ClassVar[tuple[str, ...]] = ()
@@ -107,6 +112,12 @@ class CFamilyTarget(Target):
     vectors: ClassVar[Vectors | None] = None
     #: Types for values of several numbers, such as ``uint4``.
     vector_values: ClassVar[Vectors] = CVectors()
+    #: What stands behind a number of type float64, and behind an integer of 64 bits.
+    double_suffix: ClassVar[str] = ""
+    long_suffix: ClassVar[str] = ""
+    #: The numbers that have no digits, by type name: none, and the largest.
+    nan: ClassVar[Mapping[str, str]] = {"float32": "NAN", "float64": "(double) NAN"}
+    infinity: ClassVar[Mapping[str, str]] = {"float32": "INFINITY", "float64": "HUGE_VAL"}
     #: What becomes of the operands of an operator.
     conversions: ClassVar[Conversions] = Conversions()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
@@ -145,7 +156,8 @@ class CFamilyTarget(Target):
         if numbers is None:
             return self.type_needs.get(dtype, ())
         vector = self.vector_of(dtype)
-        assert vector is not None
+        if vector is None:  # there is no name for the type
+            return ()
         return (*self.type_needs.get(numbers[0], ()), *vector.needs)
 
     def vector_of(self, dtype: Dtype) -> VectorType | None:

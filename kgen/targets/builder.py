@@ -106,17 +106,35 @@ class ASTBuilderBase:
         """Define a function."""
         return cgen.FunctionBody(declaration, body)
 
+    def get_function_name(self, name: str) -> str:
+        """Return what a function that is launched is called in the code."""
+        return name
+
+    def has_host_function(self, is_single: bool) -> bool:
+        """Tell whether a function makes the launches, or, if it *is_single*, the only launch.
+
+        Where the host's compiler compiles the code, that is one where there are several.
+        """
+        return not is_single and not self.target.has_hardware_axes
+
     def get_host_function_declaration(
         self, name: str, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
         """Declare the function of the host that makes all launches."""
         return cgen.FunctionDeclaration(cgen.Value("void", name), parameters)
 
+    def get_host_function_start(self, launches: Sequence[Launch]) -> list[cgen.Generable]:
+        """Return what the host does before all *launches*."""
+        return []
+
     def get_kernel_call(
-        self, launch: Launch, groups: Sequence[str], arguments: Sequence[str]
-    ) -> cgen.Generable:
-        """Launch a function on the host; *groups* are the numbers of work-groups."""
-        return cgen.Statement(f"{launch.function}({', '.join(arguments)})")
+        self, launch: Launch, groups: Sequence[str], arguments: Sequence[str], *, is_only: bool
+    ) -> list[cgen.Generable]:
+        """Launch a function on the host; *groups* are the numbers of work-groups.
+
+        *is_only*: nothing else is launched, now or later.
+        """
+        return [cgen.Statement(f"{launch.function}({', '.join(arguments)})")]
 
     def get_array_arg_decl(
         self, array: ArrayBase, element: cgen.Declarator, *, is_written: bool, restrict: bool

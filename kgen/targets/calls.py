@@ -27,7 +27,7 @@ from kgen.targets.cindex import parenthesized
 from kgen.targets.complex import stem
 from kgen.targets.complex_functions import INVERSES, inverse_name, inverse_need
 from kgen.targets.conversions import is_narrow
-from kgen.targets.helpers import HELPERS, helper_name, helper_need
+from kgen.targets.helpers import find_helper, helper_name, helper_need
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.random123 import RandomWriter
 from kgen.targets.user_calls import UserCallWriter, assign_returned
@@ -212,7 +212,7 @@ class CallWriter:
             self.writer.type_name(dtype)
             self.writer.preamble.add(inverse_need(self.target, name, dtype))
             return f"{inverse_name(name, dtype)}({', '.join(texts)})"
-        if name not in HELPERS:
+        if find_helper(self.target, name, dtype) is None:
             raise self._unknown(name, f"{name}({', '.join(texts)})", dtype)
         self.writer.type_name(dtype)
         if dtype.dtype.kind == "f":

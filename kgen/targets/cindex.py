@@ -28,6 +28,7 @@ from kgen.ir.expr import (
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.helpers import helper_name, helper_need
+from kgen.targets.literals import integer_text
 from kgen.targets.preamble import Preamble
 
 __all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
@@ -96,12 +97,14 @@ class IntegerWriter:
         self.fallback = fallback
         self.type_of = type_of
         self.long_names: set[str] = set()
+        #: How the index of the work-item is written, along each axis.
+        self.local_index = target.local_index
         self._texts: dict[str, str] = {}
 
     def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
         """Write *expr* as an operand of an operator of precedence *prec*."""
         if isinstance(expr, int | np.integer):
-            text = str(int(expr))
+            text = integer_text(self.target, int(expr))
             return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
         method = _METHODS.get(type(expr))
         if method is not None:
@@ -231,8 +234,9 @@ class IntegerWriter:
         return self._axis(self.target.group_index, expr.axis, prec, wide)
 
     def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
-        self.preamble.add(*self.target.local_needs)
-        return self._axis(self.target.local_index, expr.axis, prec, wide)
+        if self.local_index is self.target.local_index:
+            self.preamble.add(*self.target.local_needs)
+        return self._axis(self.local_index, expr.axis, prec, wide)
 
     def _axis(self, names: tuple[str, ...], axis: int, prec: int, wide: bool) -> str:
         if axis >= len(names):

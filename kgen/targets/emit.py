@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import cgen
 
@@ -46,6 +47,7 @@ def emit_module(
     _refuse_reserved_words(kernel, target)
     preamble = Preamble()
     builder = target.get_device_ast_builder()
+    functions = tuple(replace(f, name=builder.get_function_name(f.name)) for f in functions)
     writer = builder.get_expression_to_code_mapper(kernel, preamble)
     bodies: list[cgen.Generable] = []
     heads: list[cgen.NestedDeclarator] = []

@@ -7,9 +7,11 @@ operators, as in ``0 != signbit``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import cgen
 
 from kgen.targets.preamble import Need, Rank, include
 
@@ -18,8 +20,24 @@ __all__ = [
     "C_FUNCTIONS",
     "FunctionNames",
     "GNU_FUNCTIONS",
+    "Helper",
     "OPENCL_FUNCTIONS",
 ]
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A small function that generated code defines for what its language lacks.
+
+    ``body`` gives the statements for operands of a type, whose names are the letters of
+    ``operands``; ``result`` is the type of the result if it is another one, ``before`` what must
+    stand before the function.
+    """
+
+    body: Callable[[str], list[cgen.Generable]]
+    operands: str = "ab"
+    result: str | None = None
+    before: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -27,13 +45,15 @@ class FunctionNames:
     """Patterns of functions on real numbers, on integers by type name, and on complex ones.
 
     What is in no table the language does not have. ``needs``, by pattern, are what must stand
-    before the code beyond the headers of the library and of complex numbers.
+    before the code beyond the headers of the library and of complex numbers. ``helpers`` are
+    functions that the language has to have defined, or in its own way.
     """
 
     real: Mapping[str, str] = field(default_factory=dict)
     integer: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     complex: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
+    helpers: Mapping[str, Helper] = field(default_factory=dict)
 
 
 _REAL = """

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import cgen
 
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyTarget
+from kgen.targets.functions import Helper
 from kgen.targets.preamble import Need, Rank
 
-__all__ = ["HELPERS", "helper_name", "helper_need"]
+__all__ = ["find_helper", "helper_name", "helper_need"]
 
 
 def _floor_div(kind: str) -> list[cgen.Generable]:
@@ -84,16 +86,26 @@ def _high_half(kind: str) -> list[cgen.Generable]:
     ]
 
 
-#: By name: all take numbers of one type and return one of it.
-HELPERS: Final[Mapping[str, Callable[[str], list[cgen.Generable]]]] = {
-    "floor_div": _floor_div,
-    "isnormal": _is_normal,
-    "max": _maximum,
-    "min": _minimum,
-    "mod": _floor_mod,
-    "mul_hi": _high_half,
-    "pow": _power,
+#: By name: all take numbers of one type, and most return one of it.
+HELPERS: Final[Mapping[str, Helper]] = {
+    "floor_div": Helper(_floor_div),
+    "isnormal": Helper(_is_normal, "a", "int"),
+    "max": Helper(_maximum),
+    "min": Helper(_minimum),
+    "mod": Helper(_floor_mod),
+    "mul_hi": Helper(_high_half),
+    "pow": Helper(_power),
 }
+
+
+def find_helper(target: CFamilyTarget, name: str, dtype: NumpyType) -> Helper | None:
+    """Return the helper *name* for *dtype*, if the target has one."""
+    if name == "mod" and dtype.dtype.kind == "f":
+        suffix = "f" if dtype.itemsize == 4 else ""
+        return Helper(partial(_float_mod, fmod=target.functions.real["fmod"].format(f=suffix)))
+    if name == "pow" and dtype.dtype.kind == "u":
+        return Helper(_unsigned_power)
+    return target.functions.helpers.get(name) or HELPERS.get(name)
 
 
 def helper_name(name: str, dtype: NumpyType) -> str:
@@ -108,19 +120,15 @@ def helper_name(name: str, dtype: NumpyType) -> str:
 
 def helper_need(target: CFamilyTarget, name: str, dtype: NumpyType) -> Need:
     """Return the definition of the helper *name* for *dtype*."""
-    kind = target.type_name(dtype)
-    if name == "mod" and dtype.dtype.kind == "f":
-        suffix = "f" if dtype.itemsize == 4 else ""
-        body = _float_mod(kind, target.functions.real["fmod"].format(f=suffix))
-    elif name == "pow" and dtype.dtype.kind == "u":
-        body = _unsigned_power(kind)
-    else:
-        body = HELPERS[name](kind)
-    called = helper_name(name, dtype)
-    operands = [cgen.Value(kind, operand) for operand in ("a" if name == "isnormal" else "ab")]
-    result = "int" if name == "isnormal" else kind
-    declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"{target.helper_qualifier} {result}", called), operands
-    )
-    text = str(cgen.FunctionBody(declaration, cgen.Block(body)))
-    return Need(Rank.HELPER, called, text)
+    helper = find_helper(target, name, dtype)
+    assert helper is not None
+    type_name, called = target.type_name(dtype), helper_name(name, dtype)
+    texts = [] if helper.before is None else [helper.before(type_name)]
+    for variant in target.helper_variants:
+        kind, result = (variant + text for text in (type_name, helper.result or type_name))
+        declaration = cgen.FunctionDeclaration(
+            cgen.Value(f"{target.helper_qualifier} {result}", called),
+            [cgen.Value(kind, operand) for operand in helper.operands],
+        )
+        texts.append(str(cgen.FunctionBody(declaration, cgen.Block(helper.body(kind)))))
+    return Need(Rank.HELPER, called, "\n\n".join(texts))

@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, children_of
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import NumpyType
 from kgen.targets.bodies import BodyEmitter
@@ -66,7 +66,7 @@ def _loop(
 class HostDriver:
     """A host function that runs several functions one after the other."""
 
-    head: cgen.FunctionDeclaration
+    head: cgen.NestedDeclarator
     body: cgen.Generable
     launch: Launch
 
@@ -78,39 +78,51 @@ def host_driver(
     host: Node,
 ) -> HostDriver | None:
     """Write a function that makes all launches, where the host can call them as functions."""
-    if writer.target.has_hardware_axes or isinstance(host, Run):
+    builder = writer.builder
+    if not builder.has_host_function(isinstance(host, Run)):
         return None
     kernel = writer.kernel
     used = {name for function in functions for name in function.arguments} | _read_by(host)
+    used |= {name for launch in launches for name in variable_names(*launch.groups)}
     used -= _loops_of(host)
     names = [arg.name for arg in kernel.args if arg.name in used]
     names += [name for name in sorted(kernel.temporary_variables) if name in used]
     written = set(kernel.get_written_variables())
     name = _driver_name(kernel.name, functions)
-    head = cgen.FunctionDeclaration(
-        cgen.Value("void", name), declare_parameters(writer, names, written)
-    )
-    calls = _DriverEmitter(writer, launches).statements(host)
+    parameters = declare_parameters(writer, names, written)
+    head = builder.get_host_function_declaration(name, parameters)
+    calls = builder.get_host_function_start(launches)
+    calls += _DriverEmitter(writer, launches, is_single=isinstance(host, Run)).statements(host)
     together = DeviceFunction(name, host, (), (), tuple(names), (), ())
     launch = Launch(name, tuple(parameters_of(writer, together)), (), ())
-    return HostDriver(head, cgen.FunctionBody(head, cgen.Block(calls)), launch)
+    return HostDriver(head, builder.get_function_definition(head, cgen.Block(calls)), launch)
 
 
 class _DriverEmitter(BodyEmitter):
     """Writes calls of the functions that a tree of the host runs."""
 
-    def __init__(self, writer: ExpressionWriter, launches: tuple[Launch, ...]) -> None:
+    def __init__(
+        self, writer: ExpressionWriter, launches: tuple[Launch, ...], *, is_single: bool
+    ) -> None:
         super().__init__(writer)
         self.launches = {launch.function: launch for launch in launches}
+        self.is_single = is_single
 
     def run(self, node: Run, out: list[cgen.Generable]) -> None:
-        launch = self.launches[node.insn_id]
+        launch = self.launches[self.builder.get_function_name(node.insn_id)]
         self.outside()
         passed = [
             self.writer.integers.text(node.values[name]) if name in node.values else name
             for name in launch.parameters
         ]
-        out.append(cgen.Statement(f"{launch.function}({', '.join(passed)})"))
+        groups = [self._count(substitute(count, node.values)) for count in launch.groups]
+        out += self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
+
+    def _count(self, count: Expr) -> str:
+        """Write a number of work-groups: none where it would be negative."""
+        low = self.writer.signs.interval(count).low
+        is_known = low is not None and low >= 0
+        return self.writer.integers.text(count if is_known else p.Max((0, count)))
 
 
 def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:

@@ -12,7 +12,7 @@ from kgen.errors import CodegenError
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyTarget
 
-__all__ = ["literal"]
+__all__ = ["integer_text", "literal"]
 
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
@@ -31,18 +31,18 @@ def literal(target: CFamilyTarget, value: Any, dtype: NumpyType) -> tuple[str, i
     if kind == "b":
         return str(int(bool(value))), PREC_CALL
     if kind in "iu":
-        return _integer(int(value), dtype)
+        return _integer(target, int(value), dtype)
     if kind == "f":
-        return _real(float(value), dtype)
+        return _real(target, float(value), dtype)
     if kind == "c":
         number = complex(value)
         part = NumpyType(np.dtype(f"f{dtype.itemsize // 2}"))
-        parts = (_real(number.real, part)[0], _real(number.imag, part)[0])
+        parts = (_real(target, number.real, part)[0], _real(target, number.imag, part)[0])
         return f"{target.complex_constructors[dtype.dtype]}({', '.join(parts)})", PREC_CALL
     raise CodegenError(f"{target.language} has no constants of type {dtype.dtype}")
 
 
-def _integer(value: int, dtype: NumpyType) -> tuple[str, int]:
+def _integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[str, int]:
     limits = np.iinfo(dtype.dtype)
     if not limits.min <= value <= limits.max:
         raise CodegenError(
@@ -50,21 +50,33 @@ def _integer(value: int, dtype: NumpyType) -> tuple[str, int]:
             "  hint: give it a type of its own, such as numpy.int64"
         )
     if value in (-(2**31), -(2**63)):  # C negates the number without the sign, which is too large
-        return f"{value + 1} - 1", PREC_SUM
+        return f"{integer_text(target, value + 1)} - 1", PREC_SUM
     if value > np.iinfo(np.int64).max:
-        return f"{value}u", PREC_CALL
-    return str(value), PREC_CALL if value >= 0 else PREC_UNARY
+        return f"{value}u{target.long_suffix}", PREC_CALL
+    return integer_text(target, value), PREC_CALL if value >= 0 else PREC_UNARY
 
 
-def _real(value: float, dtype: NumpyType) -> tuple[str, int]:
+def integer_text(target: CFamilyTarget, value: int) -> str:
+    """Return the digits of an integer, and what tells that it has 64 bits.
+
+    >>> from kgen.targets.c import CTarget
+    >>> integer_text(CTarget(), 2**40)
+    '1099511627776'
+    """
+    is_long = not -(2**31) <= value < 2**31
+    return f"{value}{target.long_suffix}" if is_long else str(value)
+
+
+def _real(target: CFamilyTarget, value: float, dtype: NumpyType) -> tuple[str, int]:
     is_single = dtype.itemsize == 4
     sign = "-" if math.copysign(1, value) < 0 else ""
     if math.isnan(value):
-        return ("NAN", PREC_CALL) if is_single else ("(double) NAN", PREC_UNARY)
+        text = target.nan[dtype.dtype.name]
+        return text, PREC_UNARY if text.startswith("(") else PREC_CALL
     if math.isinf(value):
-        text = sign + ("INFINITY" if is_single else "HUGE_VAL")
+        text = sign + target.infinity[dtype.dtype.name]
     elif not is_single:
-        text = repr(value)
+        text = repr(value) + target.double_suffix
     elif abs(value) > _LARGEST_SINGLE:
         raise CodegenError(
             f"the constant {value} is too large for float32\n"

@@ -36,11 +36,15 @@ def trace(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
     formats = " ".join([f"{writer.kernel.name}.{insn.id}:", *(text for text, _ in shown)])
     values = "".join(f", {value}" for _, value in shown)
     writer.preamble.add(*writer.target.print_needs)
-    return [cgen.Statement(f'printf("{formats}\\n"{values})')]
+    called = writer.target.print_function
+    return [cgen.Statement(f'{called}("{formats}\\n"{values})')]
 
 
 def _shown(writer: ExpressionWriter, expr: Expr, dtype: NumpyType, name: str) -> tuple[str, str]:
     """Return the format of a value, and the value as ``printf`` takes it."""
+    plain = writer.target.print_format
+    if plain is not None:
+        return f"{name}={plain}", writer.rec(expr, PREC_NONE, dtype)
     name = name.replace("%", "%%")
     if dtype.is_integral():
         return f"{name}=%ld", f"(long) {writer.rec(expr, PREC_UNARY, dtype)}"

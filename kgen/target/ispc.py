@@ -1,0 +1,13 @@
+"""The ISPC target, under the documented module name."""
+
+from __future__ import annotations
+
+from kgen.targets.ispc import (
+    ISPCASTBuilder,
+    ISPCTarget,
+)
+
+__all__ = [
+    "ISPCASTBuilder",
+    "ISPCTarget",
+]
