@@ -15,6 +15,7 @@ __all__ = [
     "Array",
     "assert_computes",
     "assert_trace",
+    "block",
     "double",
     "indices",
     "integer",
@@ -55,6 +56,13 @@ def tile(unit: lp.TranslationUnit, inames: str, length: int) -> lp.TranslationUn
     """Give each work-group a tile of the loops, which have one letter each, fastest last."""
     for axis, iname in enumerate(reversed(inames)):
         unit = lp.split_iname(unit, iname, length, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+    return unit
+
+
+def block(unit: lp.TranslationUnit, inames: str, length: int) -> lp.TranslationUnit:
+    """Let plain loops, which have one letter each, run block after block, as on a host."""
+    for iname in inames:
+        unit = lp.split_iname(unit, iname, length)
     return unit
 
 

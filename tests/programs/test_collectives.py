@@ -69,6 +69,22 @@ def test_largest_elements_of_columns(opencl_queue: Any) -> None:
     assert_computes(lp.tag_inames(largest(), "j:g.0, i:l.0"), {"a": a}, want, opencl_queue)
 
 
+def least() -> lp.TranslationUnit:
+    """The least of all numbers and its place: work-items, then groups, then a second launch."""
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }", "value, at = argmin(i, a[i], i)", [double("a", "n"), ...]
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("n", [1, 16, 100])
+def test_the_least_of_all(n: int, opencl_queue: Any) -> None:
+    a = numbers(n)
+    want = {"value": a.min(), "at": a.argmin()}
+    assert_computes(least(), {"a": a}, want)
+    assert_computes(least(), {"a": a}, want, opencl_queue)
+
+
 def residual() -> lp.TranslationUnit:
     """The square of a norm for each right-hand side: a group for each, all items adding up."""
     knl = lp.make_kernel(

@@ -12,6 +12,7 @@ from tests.programs.support import (
     Array,
     assert_computes,
     assert_trace,
+    block,
     double,
     numbers,
     tile,
@@ -20,21 +21,32 @@ from tests.programs.support import (
 TILE = 8
 
 
-def product() -> lp.TranslationUnit:
-    """A tile of each operand in local memory, for any sizes."""
-    knl = lp.make_kernel(
+def plain_product() -> lp.TranslationUnit:
+    return lp.make_kernel(
         "{ [i, j, k]: 0 <= i < n and 0 <= j < m and 0 <= k < l }",
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
         [double("a, b"), ...],
     )
-    knl = lp.split_iname(tile(knl, "ij", TILE), "k", TILE)
+
+
+def product() -> lp.TranslationUnit:
+    """A tile of each operand in local memory, for any sizes."""
+    knl = lp.split_iname(tile(plain_product(), "ij", TILE), "k", TILE)
     knl = lp.add_prefetch(knl, "a", ["i_inner", "k_inner"])
     return lp.add_prefetch(knl, "b", ["j_inner", "k_inner"])
+
+
+def product_in_blocks() -> lp.TranslationUnit:
+    """A block of each operand in a small array, and a block of sums, on the host."""
+    knl = block(plain_product(), "ijk", TILE)
+    knl = lp.add_prefetch(knl, "a", ["i_inner", "k_inner"], default_tag=None)
+    return lp.add_prefetch(knl, "b", ["j_inner", "k_inner"], default_tag=None)
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(1, 1, 1), (7, 9, 17), (16, 8, 24)])
 def test_a_tiled_product(n: int, m: int, k: int, opencl_queue: Any) -> None:
     a, b = numbers(n, k), numbers(k, m)
+    assert_computes(product_in_blocks(), {"a": a, "b": b}, {"c": a @ b})
     assert_computes(product(), {"a": a, "b": b}, {"c": a @ b}, opencl_queue)
 
 
@@ -43,19 +55,46 @@ def test_the_code_of_a_product_runs_each_instance_once() -> None:
     assert lp.generate_body(product()).count("barrier(") == 2
 
 
-def transpose() -> lp.TranslationUnit:
-    """Rows are read and rows are written; a tile in local memory is turned around."""
-    knl = lp.make_kernel(
+def plain_transpose() -> lp.TranslationUnit:
+    return lp.make_kernel(
         "{ [i, j]: 0 <= i < n and 0 <= j < m }", "out[j, i] = a[i, j]", [double("a"), ...]
     )
-    return lp.add_prefetch(tile(knl, "ji", TILE), "a", ["i_inner", "j_inner"])
+
+
+def transpose() -> lp.TranslationUnit:
+    """Rows are read and rows are written; a tile in local memory is turned around."""
+    knl = tile(plain_transpose(), "ji", TILE)
+    return lp.add_prefetch(knl, "a", ["i_inner", "j_inner"])
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 9), (16, 8)])
 def test_a_tiled_transpose(n: int, m: int, opencl_queue: Any) -> None:
     a = numbers(n, m)
+    on_host = block(plain_transpose(), "ij", TILE)
+    on_host = lp.add_prefetch(on_host, "a", ["i_inner", "j_inner"], default_tag=None)
+    assert_computes(on_host, {"a": a}, {"out": a.T})
     assert_computes(transpose(), {"a": a}, {"out": a.T}, opencl_queue)
     assert_trace(transpose(), n=n, m=m)
+
+
+def small_products() -> lp.TranslationUnit:
+    """Four pairs of matrices for each group, an element of a product for each work-item."""
+    knl = lp.make_kernel(
+        "{ [e, i, j, k]: 0 <= e < batch and 0 <= i, j, k < 5 }",
+        "c[e, i, j] = sum(k, a[e, i, k]*b[e, k, j])",
+        [double("a, b", "batch, 5, 5"), ...],
+    )
+    return lp.split_iname(knl, "e", 4)
+
+
+def test_products_of_small_matrices(opencl_queue: Any) -> None:
+    a, b = numbers(7, 5, 5), numbers(7, 5, 5, seed=1)
+    assert_computes(small_products(), {"a": a, "b": b}, {"c": a @ b})
+    knl = lp.tag_inames(small_products(), "e_outer:g.0, e_inner:l.2, i:l.1, j:l.0, k:unr")
+    knl = lp.add_prefetch(knl, "a", ["e_inner", "i", "k"])
+    knl = lp.add_prefetch(knl, "b", ["e_inner", "k", "j"])
+    assert_computes(knl, {"a": a, "b": b}, {"c": a @ b}, opencl_queue)
+    assert_trace(knl, batch=5)
 
 
 # -- factorizations ----------------------------------------------------------------------------

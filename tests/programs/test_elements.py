@@ -116,6 +116,36 @@ def assembly() -> lp.TranslationUnit:
     )
 
 
+def stiffness() -> lp.TranslationUnit:
+    """Each triangle adds its products of gradients to the rows of its corners."""
+    return lp.make_kernel(
+        "{ [t, c, q, x]: 0 <= t < triangles and 0 <= c, q < 3 and 0 <= x < 2 }",
+        """
+        <> entry = area[t]*sum(x, gradient[t, c, x]*gradient[t, q, x])
+        matrix[corners[t, c], corners[t, q]] = matrix[corners[t, c], corners[t, q]] + entry {atomic}
+        """,
+        [
+            integer("corners", "triangles, 3"),
+            double("area", "triangles"),
+            double("gradient", "triangles, 3, 2"),
+            lp.GlobalArg("matrix", np.float64, shape="points, points", for_atomic=True),
+            size("points"),
+            ...,
+        ],
+    )
+
+
+def test_matrices_are_assembled(opencl_queue: Any) -> None:
+    corners, area, gradient = indices(6, 11, 3), numbers(11), numbers(11, 3, 2)
+    want = np.zeros((6, 6))
+    entries = area[:, None, None] * gradient @ gradient.transpose(0, 2, 1)
+    np.add.at(want, (corners[:, :, None], corners[:, None, :]), entries)
+    arguments = {"corners": corners, "area": area, "gradient": gradient, "matrix": np.zeros((6, 6))}
+    assert_computes(stiffness(), arguments, {"matrix": want})
+    knl = lp.tag_inames(tile(stiffness(), "t", 4), "c:l.1, q:unr, x:unr")
+    assert_computes(knl, arguments, {"matrix": want}, opencl_queue)
+
+
 def test_loads_are_assembled(opencl_queue: Any) -> None:
     corners, area, source = indices(6, 11, 3), numbers(11), numbers(6)
     want = np.zeros(6)

@@ -12,6 +12,7 @@ from tests.programs.support import (
     Array,
     assert_computes,
     assert_trace,
+    block,
     double,
     numbers,
     size,
@@ -19,21 +20,27 @@ from tests.programs.support import (
 )
 
 
-def blur() -> lp.TranslationUnit:
-    """Nine points: the tile with its rim is fetched."""
+def plain_blur() -> lp.TranslationUnit:
     knl = lp.make_kernel(
         "{ [i, j, p, q]: 0 <= i, j < n and 0 <= p, q < 3 }",
         "b[i, j] = sum((p, q), weight[p, q]*a[i + p, j + q])",
         [double("a, weight"), ...],
     )
-    knl = lp.tag_inames(tile(knl, "ij", 8), "p:unr, q:unr")
-    return lp.add_prefetch(knl, "a", ["i_inner", "j_inner", "p", "q"])
+    return lp.tag_inames(knl, "p:unr, q:unr")
+
+
+def blur() -> lp.TranslationUnit:
+    """Nine points: the tile with its rim is fetched."""
+    return lp.add_prefetch(tile(plain_blur(), "ij", 8), "a", ["i_inner", "j_inner", "p", "q"])
 
 
 def test_a_stencil_in_two_dimensions(opencl_queue: Any) -> None:
     a, weight = numbers(21, 21), numbers(3, 3)
     expected = sum(weight[p, q] * a[p : p + 19, q : q + 19] for p in range(3) for q in range(3))
     arguments = {"a": a, "weight": weight}
+    on_host = block(plain_blur(), "ij", 8)
+    on_host = lp.add_prefetch(on_host, "a", ["i_inner", "j_inner", "p", "q"], default_tag=None)
+    assert_computes(on_host, arguments, {"b": np.asarray(expected)})
     assert_computes(blur(), arguments, {"b": np.asarray(expected)}, opencl_queue)
     assert_trace(blur(), n=9)
 
@@ -44,12 +51,15 @@ LAPLACIAN = (
 )
 
 
-def laplacian() -> lp.TranslationUnit:
-    """Seven points: planes one after the other, a tile of three planes fetched for each."""
-    knl = lp.make_kernel(
+def plain_laplacian() -> lp.TranslationUnit:
+    return lp.make_kernel(
         "{ [i, j, k]: 0 <= i, j, k < n }", f"b[i, j, k] = {LAPLACIAN}", [double("a"), ...]
     )
-    knl = tile(knl, "jk", 4)
+
+
+def laplacian() -> lp.TranslationUnit:
+    """Seven points: planes one after the other, a tile of three planes fetched for each."""
+    knl = tile(plain_laplacian(), "jk", 4)
     return lp.add_prefetch(knl, "a", ["j_inner", "k_inner"], fetch_bounding_box=True)
 
 
@@ -61,6 +71,7 @@ def laplacian_in_numpy(a: Array) -> Array:
 
 def test_a_stencil_in_three_dimensions(opencl_queue: Any) -> None:
     a = numbers(11, 11, 11)
+    assert_computes(block(plain_laplacian(), "ijk", 4), {"a": a}, {"b": laplacian_in_numpy(a)})
     assert_computes(laplacian(), {"a": a}, {"b": laplacian_in_numpy(a)}, opencl_queue)
     assert_trace(laplacian(), n=5)
 
@@ -117,6 +128,35 @@ def wave_arguments(steps: int) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def test_waves_on_the_host() -> None:
     assert_computes(waves(), *wave_arguments(3))
+
+
+def waves_in_launches() -> lp.TranslationUnit:
+    """Two launches for each step: planes one after the other, tiles of them fetched."""
+    knl = lp.make_kernel(
+        ["{ [t]: 0 <= t < steps }", "{ [i, j, k, x, y, z]: 1 <= i, j, k, x, y, z < n - 1 }"],
+        """
+        for t
+            w[i, j, k] = 2*u[i, j, k] - v[i, j, k] + c2*(
+                u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k]
+                + u[i, j, k - 1] + u[i, j, k + 1] - 6*u[i, j, k])     {id=w, dep=*}
+            ... gbarrier                                              {id=new, dep=w}
+            v[x, y, z] = u[x, y, z]                                   {id=v, dep=*new}
+            u[x, y, z] = w[x, y, z]                                   {id=u, dep=*v}
+            ... gbarrier                                              {dep=u}
+        end
+        """,
+        [double("u, v, w", "n, n, n"), lp.ValueArg("c2", np.float64), size("steps"), ...],
+        assumptions="n >= 2",
+    )
+    knl = tile(tile(knl, "jk", 4), "yz", 4)
+    return lp.add_prefetch(knl, "u", ["j_inner", "k_inner"], within="id:w", fetch_bounding_box=True)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_waves_in_launches(steps: int, opencl_queue: Any) -> None:
+    arguments, want = wave_arguments(steps)
+    arguments["w"] = np.zeros((7, 7, 7))
+    assert_computes(waves_in_launches(), arguments, want, opencl_queue)
 
 
 # -- lattice Boltzmann, D2Q9 ----------------------------------------------------------------------

@@ -166,4 +166,6 @@ def test_conjugate_gradients(n: int, opencl_queue: Any) -> None:
     knl = conjugate_gradients()
     for k in range(4):
         knl = lp.split_iname(knl, f"i{k}", 4, outer_tag="g.0", inner_tag="l.0")
+    for iname in "stuv":  # each group adds up what it needs, its work-items together
+        knl = lp.split_iname(knl, iname, 4, inner_tag="l.0")
     assert_computes(knl, *cg_arguments(n), queue=opencl_queue)
