@@ -18,7 +18,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.opencl import PyOpenCLTarget
-from kgen.transforms.params import fix_parameters, fixable_names
+from kgen.transforms.params import fix_parameters
 from kgen.transforms.rename import duplicate_inames
 
 __all__ = ["default_target", "make_function", "make_kernel"]
@@ -97,8 +97,7 @@ def make_kernel(
     :arg options: an :class:`Options`, a dict, or text ``"return_dict,no_numpy"``
     :arg default_order: the layout of arrays without a declared one, ``"C"`` or ``"F"``
     :arg default_offset: the offset of guessed arrays: 0, or ``auto`` for one passed in calls
-    :arg fixed_parameters: values of parameters and arguments, see :func:`fix_parameters`;
-        names that the kernel does not use are left out
+    :arg fixed_parameters: values of parameters and arguments, see :func:`fix_parameters`
     :arg seq_dependencies: make every instruction depend on the one before it
     :arg temporary_variables, substitutions: more declarations, by name
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
@@ -174,9 +173,7 @@ def make_function(
         **settings,
     )
     kernel = _with_duplicated_inames(kernel)
-    known = fixable_names(kernel) if fixed_parameters else ()
-    fixed = {key: value for key, value in (fixed_parameters or {}).items() if key in known}
-    kernel = fix_parameters(kernel, **fixed)
+    kernel = fix_parameters(kernel, **(fixed_parameters or {}))
     kernel = infer_argument_shapes(kernel)
     return TranslationUnit(
         callables_table={name: CallableKernel(kernel)},

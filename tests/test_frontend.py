@@ -239,3 +239,11 @@ def test_types_of_arguments_are_kept() -> None:
         "np:dtype('float64')",
         "None",
     ]
+
+
+def test_dependencies_that_match_nothing_may_be_ignored() -> None:
+    text = "a[i] = 1 {id=one}\nb[i] = 2 {dep=one:nothing*}"
+    with pytest.raises(KernelError, match=r"depends on 'nothing\*'"):
+        make_kernel("{ [i]: 0<=i<4 }", text)
+    unit = make_kernel("{ [i]: 0<=i<4 }", text, options={"check_dep_resolution": False})
+    assert unit["kgen_kernel"].instructions[1].depends_on == {"one"}

@@ -71,7 +71,8 @@ def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
 
     Globs and match expressions become ids; an instruction waits for the only writer of a
     variable that it reads unless its dependencies are marked final. Raises
-    :class:`KernelError` for a name that is no instruction.
+    :class:`KernelError` for a name that is no instruction, or leaves it out where the option
+    ``check_dep_resolution`` is off.
     """
     finder = _Finder(kernel)
     writers = kernel.writers
@@ -108,7 +109,7 @@ class _Finder:
             matching = self.known.get(item)
             if matching is None:
                 matching = self.known[item] = self._matching(item)
-            if not matching:
+            if not matching and self.kernel.options.check_dep_resolution:
                 raise self._unresolved(insn, item, verb)
             found.update(name for name in matching if name != insn.id or item == insn.id)
         return found

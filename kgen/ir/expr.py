@@ -182,27 +182,31 @@ class _NodesOfKgen:
 
     rec: Callable[..., Any]
 
-    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any, **kwargs: Any) -> Expr:
         return expr
 
-    def map_typed_literal(self, expr: Any, *args: Any) -> Expr:
+    def map_typed_literal(self, expr: Any, *args: Any, **kwargs: Any) -> Expr:
         return expr
 
     map_group_hardware_axis_index = map_typed_literal
     map_local_hardware_axis_index = map_typed_literal
 
-    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> Expr:
-        return TruncQuotient(self.rec(expr.numerator, *args), self.rec(expr.denominator, *args))
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any, **kwargs: Any) -> Expr:
+        return TruncQuotient(
+            self.rec(expr.numerator, *args, **kwargs), self.rec(expr.denominator, *args, **kwargs)
+        )
 
-    def map_trunc_remainder(self, expr: TruncRemainder, *args: Any) -> Expr:
-        return TruncRemainder(self.rec(expr.numerator, *args), self.rec(expr.denominator, *args))
+    def map_trunc_remainder(self, expr: TruncRemainder, *args: Any, **kwargs: Any) -> Expr:
+        return TruncRemainder(
+            self.rec(expr.numerator, *args, **kwargs), self.rec(expr.denominator, *args, **kwargs)
+        )
 
-    def map_type_cast(self, expr: TypeCast, *args: Any) -> Expr:
-        child = self.rec(expr.child, *args)
+    def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Expr:
+        child = self.rec(expr.child, *args, **kwargs)
         return expr if child is expr.child else TypeCast(expr.type, child)
 
-    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
-        parts = tuple(self.rec(part, *args) for part in expr.exprs)
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
+        parts = tuple(self.rec(part, *args, **kwargs) for part in expr.exprs)
         if all(a is b for a, b in zip(parts, expr.exprs, strict=True)):
             return expr
         return Reduction(
@@ -212,15 +216,17 @@ class _NodesOfKgen:
             expr.allow_simultaneous,
         )
 
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Expr:
-        subscript = self.rec(expr.subscript, *args)
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Expr:
+        subscript = self.rec(expr.subscript, *args, **kwargs)
         return expr if subscript is expr.subscript else SubArrayRef(expr.swept_inames, subscript)
 
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Expr:
-        return LinearSubscript(self.rec(expr.aggregate, *args), self.rec(expr.index, *args))
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any, **kwargs: Any) -> Expr:
+        return LinearSubscript(
+            self.rec(expr.aggregate, *args, **kwargs), self.rec(expr.index, *args, **kwargs)
+        )
 
-    def map_tuple(self, expr: tuple[Expr, ...], *args: Any) -> Expr:
-        return tuple(self.rec(part, *args) for part in expr)
+    def map_tuple(self, expr: tuple[Expr, ...], *args: Any, **kwargs: Any) -> Expr:
+        return tuple(self.rec(part, *args, **kwargs) for part in expr)
 
 
 class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
@@ -234,21 +240,23 @@ class SubstitutionMapper(IdentityMapper):
         super().__init__()
         self.replacements = replacements
 
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+    def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> Expr:
         return self.replacements.get(expr.name, expr)
 
-    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any, **kwargs: Any) -> Expr:
         return self.replacements.get(expr.name, expr)
 
-    def map_call(self, expr: p.Call, *args: Any) -> Expr:
-        return p.Call(expr.function, tuple(self.rec(arg, *args) for arg in expr.parameters))
+    def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> Expr:
+        return p.Call(
+            expr.function, tuple(self.rec(arg, *args, **kwargs) for arg in expr.parameters)
+        )
 
-    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
         renamed = []
         for iname in expr.inames:
             new = self.replacements.get(iname)
             renamed.append(new.name if isinstance(new, p.Variable) else iname)
-        parts = tuple(self.rec(part, *args) for part in expr.exprs)
+        parts = tuple(self.rec(part, *args, **kwargs) for part in expr.exprs)
         return Reduction(
             expr.operation,
             tuple(renamed),
@@ -256,81 +264,85 @@ class SubstitutionMapper(IdentityMapper):
             expr.allow_simultaneous,
         )
 
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Expr:
-        swept = tuple(self.rec(v, *args) for v in expr.swept_inames)
-        return SubArrayRef(swept, self.rec(expr.subscript, *args))
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Expr:
+        swept = tuple(self.rec(v, *args, **kwargs) for v in expr.swept_inames)
+        return SubArrayRef(swept, self.rec(expr.subscript, *args, **kwargs))
 
 
 class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg]
     """Fold an expression bottom-up; the base of analyses."""
 
-    def map_typed_literal(self, expr: Any, *args: Any) -> Any:
+    def map_typed_literal(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         return self.combine(())
 
     map_group_hardware_axis_index = map_typed_literal
     map_local_hardware_axis_index = map_typed_literal
 
-    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> Any:
-        return self.combine([self.rec(expr.numerator, *args), self.rec(expr.denominator, *args)])
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any, **kwargs: Any) -> Any:
+        return self.combine(
+            [self.rec(expr.numerator, *args, **kwargs), self.rec(expr.denominator, *args, **kwargs)]
+        )
 
     map_trunc_remainder = map_trunc_quotient
 
-    def map_type_cast(self, expr: TypeCast, *args: Any) -> Any:
-        return self.rec(expr.child, *args)
+    def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
+        return self.rec(expr.child, *args, **kwargs)
 
-    def map_reduction(self, expr: Reduction, *args: Any) -> Any:
-        return self.combine([self.rec(part, *args) for part in expr.exprs])
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Any:
+        return self.combine([self.rec(part, *args, **kwargs) for part in expr.exprs])
 
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Any:
-        return self.rec(expr.subscript, *args)
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Any:
+        return self.rec(expr.subscript, *args, **kwargs)
 
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Any:
-        return self.combine([self.rec(expr.aggregate, *args), self.rec(expr.index, *args)])
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any, **kwargs: Any) -> Any:
+        return self.combine(
+            [self.rec(expr.aggregate, *args, **kwargs), self.rec(expr.index, *args, **kwargs)]
+        )
 
-    def map_tuple(self, expr: tuple[Expr, ...], *args: Any) -> Any:
-        return self.combine([self.rec(part, *args) for part in expr])
+    def map_tuple(self, expr: tuple[Expr, ...], *args: Any, **kwargs: Any) -> Any:
+        return self.combine([self.rec(part, *args, **kwargs) for part in expr])
 
 
 class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg]
     """Visit every node, for its effect on the mapper."""
 
-    def map_typed_literal(self, expr: Any, *args: Any) -> None:
-        self.visit(expr, *args)
+    def map_typed_literal(self, expr: Any, *args: Any, **kwargs: Any) -> None:
+        self.visit(expr, *args, **kwargs)
 
     map_group_hardware_axis_index = map_typed_literal
     map_local_hardware_axis_index = map_typed_literal
 
-    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> None:
-        self.map_variable(expr, *args)
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any, **kwargs: Any) -> None:
+        self.map_variable(expr, *args, **kwargs)
 
-    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any) -> None:
-        if self.visit(expr, *args):
-            self.rec(expr.numerator, *args)
-            self.rec(expr.denominator, *args)
+    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any, **kwargs: Any) -> None:
+        if self.visit(expr, *args, **kwargs):
+            self.rec(expr.numerator, *args, **kwargs)
+            self.rec(expr.denominator, *args, **kwargs)
 
     map_trunc_remainder = map_trunc_quotient
 
-    def map_type_cast(self, expr: TypeCast, *args: Any) -> None:
-        if self.visit(expr, *args):
-            self.rec(expr.child, *args)
+    def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> None:
+        if self.visit(expr, *args, **kwargs):
+            self.rec(expr.child, *args, **kwargs)
 
-    def map_reduction(self, expr: Reduction, *args: Any) -> None:
-        if self.visit(expr, *args):
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> None:
+        if self.visit(expr, *args, **kwargs):
             for part in expr.exprs:
-                self.rec(part, *args)
+                self.rec(part, *args, **kwargs)
 
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> None:
-        if self.visit(expr, *args):
-            self.rec(expr.subscript, *args)
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> None:
+        if self.visit(expr, *args, **kwargs):
+            self.rec(expr.subscript, *args, **kwargs)
 
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> None:
-        if self.visit(expr, *args):
-            self.rec(expr.aggregate, *args)
-            self.rec(expr.index, *args)
+    def map_linear_subscript(self, expr: LinearSubscript, *args: Any, **kwargs: Any) -> None:
+        if self.visit(expr, *args, **kwargs):
+            self.rec(expr.aggregate, *args, **kwargs)
+            self.rec(expr.index, *args, **kwargs)
 
-    def map_tuple(self, expr: tuple[Expr, ...], *args: Any) -> None:
+    def map_tuple(self, expr: tuple[Expr, ...], *args: Any, **kwargs: Any) -> None:
         for part in expr:
-            self.rec(part, *args)
+            self.rec(part, *args, **kwargs)
 
 
 #: The fields of a node that hold expressions, where not all do. Functions are no variables.
@@ -433,4 +445,3 @@ def flatten_sum(expr: Expr) -> tuple[Expr, ...]:
         else:
             terms.append(top)
     return tuple(terms)
-

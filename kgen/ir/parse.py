@@ -40,9 +40,9 @@ _DTYPE = re.compile(r"(?:np:)?dtype\(\s*(['\"])(.*)\1\s*\)|(?:np\.|numpy\.|np:)?
 
 @lru_cache(maxsize=256)
 def parse_type(text: str) -> KgenType:
-    """Read the name of a type: ``float32``, ``np.float32``, ``"float32"``, ``double``...
+    """Read the name of a type, as numpy has it: ``float32``, ``np.float32``, ``"float32"``...
 
-    >>> parse_type("np.float32") == parse_type("float")
+    >>> parse_type("np.float64") == parse_type("float")
     True
     """
     name = text.strip()

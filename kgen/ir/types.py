@@ -182,7 +182,8 @@ def to_kgen_type(
 ) -> Any:
     """Convert anything that names a numpy dtype to a :class:`KgenType`.
 
-    ``None`` and :data:`auto` mean "to be inferred" and both give ``None``.
+    ``None`` and :data:`auto` mean "to be inferred" and both give ``None``. Names are numpy's:
+    ``float`` is float64 and ``int`` is int64, as in Python, not as in C.
 
     >>> to_kgen_type("float32")
     np:dtype('float32')
@@ -196,24 +197,13 @@ def to_kgen_type(
     if isinstance(dtype, KgenType):
         return dtype
     if isinstance(dtype, str):
-        dtype = _C_NAMES.get(dtype.strip(), dtype.strip().removeprefix("np:"))
+        dtype = dtype.strip().removeprefix("np:")
     try:
         converted = np.dtype(dtype)
     except TypeError as err:
         raise KgenError(f"'{dtype}' does not name a data type: {err}") from None
     return _from_numpy(converted, for_atomic)
 
-
-_C_NAMES = {
-    "float": "float32",
-    "double": "float64",
-    "int": "int32",
-    "long": "int64",
-    "unsigned": "uint32",
-    "uint": "uint32",
-    "char": "int8",
-    "short": "int16",
-}
 
 INT32: Final = NumpyType(np.dtype(np.int32))
 INT64: Final = NumpyType(np.dtype(np.int64))

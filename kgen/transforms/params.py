@@ -17,14 +17,15 @@ from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import NoSuchNameError, matcher, transform
 from kgen.transforms.variables import substitute_everywhere, substitute_in_instructions
 
-__all__ = ["assume", "fix_parameters", "fixable_names"]
+__all__ = ["assume", "fix_parameters"]
 
 
 @transform
 def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any) -> LoopKernel:
     """Replace parameters and value arguments by numbers; the arguments are gone then.
 
-    Names that a kernel does not use are left out, so that one set of values can be given to many.
+    Names that a kernel does not use are left out, so that one set of values can be given to many
+    kernels.
 
     :arg within: replace in the expressions of matching instructions only; domains, shapes
         and the arguments stay
@@ -34,28 +35,29 @@ def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: A
         for i  {0<=i<n}           fix_parameters(kernel, n=4)        for i  {0<=i<4}
           a[i] = a[i] + n                     =>                       a[i] = a[i] + 4
 
-    Raises :class:`TransformError` when no name is a parameter or value argument, for a domain
-    parameter that is no integer, and for a value that contradicts the assumptions.
+    Raises :class:`TransformError` for the name of an array or a loop, for a domain parameter that
+    is no integer, and for a value that contradicts the assumptions.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = fix_parameters(make_kernel("{ [i]: 0<=i<n }", "a[i] = n"), n=4)
     >>> print(knl.default_entrypoint.domains[0], [a.name for a in knl.default_entrypoint.args])
     { [i] : 0 <= i <= 3 } ['a']
     """
-    known = fixable_names(kernel)
+    sizes = frozenset(size_names(kernel)) - kernel.array_vars.keys()
+    known = sizes.union(arg.name for arg in kernel.args if isinstance(arg, ValueArg))
     values = {
-        name: _read_value(kernel, name, value)
+        name: _read_value(kernel, name, value, is_size=name in sizes)
         for name, value in value_dict.items()
         if name in known
     }
+    for name in value_dict:
+        if name not in values and name in (*kernel.array_vars, *kernel.inames):
+            raise NoSuchNameError(kernel.name, "parameter", name, sorted(known))
     if not values:
-        if value_dict:
-            raise NoSuchNameError(kernel.name, "parameter", next(iter(value_dict)), known)
         return kernel
     if within is not None:
         return substitute_in_instructions(kernel, values, matcher(kernel, within))
-    sizes = {name: value for name, value in values.items() if name in kernel.all_params()}
-    numbers = {name: int(value) for name, value in sizes.items()}
+    numbers = {name: int(values[name]) for name in values if name in kernel.all_params()}
     assumptions = fix_dims(kernel.assumptions, _integers(values))
     if assumptions.is_empty() and not kernel.assumptions.is_empty():
         shown = ", ".join(f"{name}={value}" for name, value in values.items())
@@ -74,37 +76,29 @@ def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: A
     )
 
 
-def fixable_names(kernel: LoopKernel) -> tuple[str, ...]:
-    """Return the value arguments, and the variables of loop bounds and layouts."""
-    numbers = (arg.name for arg in kernel.args if isinstance(arg, ValueArg))
-    sizes = (name for name in size_names(kernel) if name not in kernel.array_vars)
-    return tuple(dict.fromkeys((*sizes, *numbers)))
-
-
 def _integers(values: dict[str, Expr]) -> dict[str, int]:
     return {name: value for name, value in values.items() if isinstance(value, int)}
 
 
-def _read_value(kernel: LoopKernel, name: str, value: Any) -> Expr:
+def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> Expr:
     """Return the number that stands for *name*, of the type that it was declared with."""
     declared = kernel.arg_dict.get(name)
-    params = kernel.all_params()
     if not is_constant(value):
         raise TransformError(
             message(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)
         )
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         value = int(value)
-    elif name in params:
+    elif is_size:
         raise TransformError(
             message(
-                f"parameter '{name}' bounds a loop and cannot be {value!r}",
+                f"parameter '{name}' bounds a loop or an array and cannot be {value!r}",
                 kernel=kernel.name,
                 because="it is no integer",
             )
         )
     dtype = None if declared is None else declared.dtype
-    if dtype is None or dtype.is_integral():
+    if is_size or dtype is None or dtype.is_integral():
         return value
     return dtype.numpy_dtype.type(value)
 

@@ -238,10 +238,15 @@ def test_typed_literals_print_as_they_are_written(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["float32", "np.float32", "'float32'", "np:dtype('float32')", "float"]
+    "text", ["float64", "np.float64", "'float64'", "np:dtype('float64')", "float", "double"]
 )
 def test_type_names(text: str) -> None:
-    assert parse_type(text) == to_kgen_type(np.float32)
+    assert parse_type(text) == to_kgen_type(np.float64)
+
+
+@pytest.mark.parametrize("name", ["int", "uint", "short", "complex", "bool"])
+def test_names_mean_what_they_mean_in_numpy(name: str) -> None:
+    assert parse_type(name).numpy_dtype == np.dtype(name)
 
 
 # -- max(k, a[k]) or max(a, b)? -------------------------------------------------------

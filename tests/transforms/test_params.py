@@ -60,17 +60,28 @@ def test_names_that_are_not_used_are_left_out() -> None:
     made = lp.make_kernel("{[i]: 0 <= i < 4}", "a[1, i] = 1", data, fixed_parameters=values)
     later = lp.make_kernel("{[i]: 0 <= i < 4}", "a[1, i] = 1", data)
     assert lp.fix_parameters(later, **values) == made
+    assert lp.fix_parameters(made, **values) == made
     array = kernel_of(made).arg_dict["a"]
     assert isinstance(array, lp.ArrayArg)
     assert array.shape == (2, 4)
 
 
+def test_sizes_stay_integers_whatever_they_are_declared_as() -> None:
+    data = [lp.GlobalArg("a", np.float32, "n + 2*h"), lp.ValueArg("h, x", np.float64), ...]
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "a[i + h] = x + 1", data)
+    fixed = lp.fix_parameters(knl, h=1, x=2)
+    assert instructions(fixed) == ["i: a[i + 1] = 2.0 + 1"]
+    assert str(kernel_of(fixed).arg_dict["a"]).startswith(
+        "a: type: np:dtype('float32'), shape: (n + 2)"
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "what"),
     [
-        ({"m": 3}, "there is no parameter 'm'"),
+        ({"i": 3}, "there is no parameter 'i'"),
         ({"a": 3}, "there is no parameter 'a'"),
-        ({"n": 2.5}, "'n' bounds a loop and cannot be 2.5"),
+        ({"n": 2.5}, "'n' bounds a loop or an array and cannot be 2.5"),
         ({"n": "8"}, "the value '8' of 'n' is not a number"),
         ({"n": 6}, "n=6 contradicts the assumptions"),
     ],

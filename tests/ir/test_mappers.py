@@ -1,0 +1,60 @@
+"""Mappers over kgen's nodes: users derive from them, with arguments of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymbolic.primitives as p
+import pytest
+
+from kgen.ir.expr import Expr, to_text
+from kgen.symbolic import CombineMapper, IdentityMapper, WalkMapper, parse
+
+TEXT = "sum([j], a[i, j]) + cast(np.float32, b$once[i]) + x[[i]]"
+
+
+class Prefixer(IdentityMapper):
+    def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> Expr:
+        return p.Variable(kwargs["prefix"] + expr.name)
+
+
+class Counter(CombineMapper):
+    def combine(self, values: Any) -> int:
+        return sum(values)
+
+    def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> int:
+        return int(kwargs["weight"])
+
+    map_tagged_variable = map_variable
+
+    def map_constant(self, expr: Any, *args: Any, **kwargs: Any) -> int:
+        return 0
+
+
+class Names(WalkMapper):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> None:
+        assert kwargs["depth"] == 1
+        self.found.append(expr.name)
+
+
+def test_identity_mappers_pass_keywords_on() -> None:
+    expected = "reduce(sum, [j], p_a[p_i, p_j]) + cast(float32, b$once[p_i]) + p_x[[p_i]]"
+    assert to_text(Prefixer()(parse("reduce(sum, [j], a[i, j])"), prefix="p_")) == (
+        expected.partition(" + ")[0]
+    )
+    assert to_text(Prefixer()(parse(TEXT), prefix="p_")).count("p_") == 6
+
+
+@pytest.mark.parametrize("weight", [1, 10])
+def test_combining_mappers_pass_keywords_on(weight: int) -> None:
+    assert Counter()(parse(TEXT), weight=weight) == 7 * weight
+
+
+def test_walking_mappers_pass_keywords_on() -> None:
+    names = Names()
+    names(parse(TEXT), depth=1)
+    assert names.found == ["a", "i", "j", "b", "i", "x", "i"]
