@@ -18,7 +18,7 @@ __all__ = ["ISPC_FUNCTIONS"]
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
 _SAME = """
-    abs acos asin atan atan2 cbrt ceil cos exp floor fmod frexp ldexp log pow sin sqrt tan trunc
+    abs acos asin atan atan2 cbrt ceil cos exp floor fmod ldexp log pow sin sqrt tan trunc
 """
 
 _REAL: Final = {
@@ -52,12 +52,12 @@ def _floor_div(kind: str) -> list[cgen.Generable]:
     ]
 
 
-def _rounded(kind: str) -> list[cgen.Generable]:
+def _rounded(kind: str, *, cast: str = "") -> list[cgen.Generable]:
     """Round halves away from 0."""
     return [
         cgen.Initializer(cgen.Const(cgen.Value(kind, "whole")), "trunc(a)"),
-        cgen.If(cgen.Line("abs(a - whole) < 0.5f"), cgen.Statement("return whole")),
-        cgen.Statement("return a < 0 ? whole - 1 : whole + 1"),
+        cgen.If(cgen.Line("abs(a - whole) < 0.5f"), cgen.Statement(f"return {cast}whole")),
+        cgen.Statement(f"return {cast}(a < 0 ? whole - 1 : whole + 1)"),
     ]
 
 
@@ -126,6 +126,9 @@ ISPC_FUNCTIONS: Final = FunctionNames(
         "isinf": _truth("isinf(a)"),
         "isnan": _truth("isnan(a)"),
         "isnormal": Helper(_is_normal, "a", "int32"),
+        **dict.fromkeys(
+            ("llround", "lround"), Helper(partial(_rounded, cast="(int64) "), "a", "int64")
+        ),
         "max": Helper(partial(_returned, "b != b || a > b ? a : b")),
         "min": Helper(partial(_returned, "b != b || a < b ? a : b")),
         "round": Helper(_rounded, "a"),

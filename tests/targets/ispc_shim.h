@@ -108,6 +108,10 @@ template <class A> requires is_val<A>::value auto operator~(A a) { auto x = num(
 template <class T> struct Cast {};
 template <class T, class A> auto operator->*(Cast<T>, A a) { auto const x = num(a); return Num<T, x.varies>(x); }
 
+template <class T, class S> struct Casts {};
+template <class T, class S> Casts<T, S> operator->*(Cast<T>, Cast<S>) { return {}; }
+template <class T, class S, class A> auto operator->*(Casts<T, S>, A a) { return Cast<T>() ->* (Cast<S>() ->* a); }
+
 template <class T> struct Ptr
 {
   T *at;

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import kgen as lp
+from kgen.targets.module import Launch
 
 _NAMES = r"(unsigned )?(int8|int16|int32|int64|float|double)"
 
@@ -79,6 +82,8 @@ def to_cxx(code: lp.CodeGenerationResult, shared: Iterable[str] = ()) -> str:
 
 def compiled(folder: Path, programs: Mapping[str, str]) -> ctypes.CDLL:
     """Compile translated programs together, each in a namespace of its name."""
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
     spaces = [f"namespace {name}_space\n{{\n{text}\n}}\n" for name, text in programs.items()]
     shim = Path(__file__).parent / "ispc_shim.h"
     source = folder / "programs.cpp"
@@ -92,14 +97,29 @@ def compiled(folder: Path, programs: Mapping[str, str]) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def call(library: ctypes.CDLL, knl: lp.TranslationUnit, values: Sequence[Any]) -> None:
-    """Call an exported function with the values of its arguments, which arrays keep."""
+def call_types(knl: lp.TranslationUnit) -> dict[str, np.dtype[Any]]:
+    """Return the types of what the exported function takes, in order, by name."""
+    (module,) = lp.generate_code_v2(knl).modules
+    (launch,) = module.steps
+    assert isinstance(launch, Launch)
+    dtypes = {argument.name: argument.dtype for argument in module.arguments}
+    return {name: dtypes[name] for name in launch.parameters}
+
+
+def call(
+    library: ctypes.CDLL,
+    name: str,
+    dtypes: Mapping[str, np.dtype[Any]],
+    values: Mapping[str, Any],
+) -> None:
+    """Call an exported function; what it stores is in the arrays then."""
     passed: list[Any] = []
-    for arg, value in zip(knl.default_entrypoint.args, values, strict=True):
+    for argument, dtype in dtypes.items():
+        value = values[argument]
         if isinstance(value, np.ndarray):
             assert value.flags.c_contiguous
+            assert value.dtype == dtype
             passed.append(ctypes.c_void_p(value.ctypes.data))
         else:
-            dtype = getattr(arg.dtype, "numpy_dtype", np.dtype(np.int32))
             passed.append(np.ctypeslib.as_ctypes_type(dtype)(value))
-    getattr(library, knl.default_entrypoint.name)(*passed)
+    getattr(library, name)(*passed)

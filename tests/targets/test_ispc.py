@@ -16,7 +16,7 @@ import pytest
 
 import kgen as lp
 from kgen.target.ispc import ISPCTarget
-from tests.targets.ispc_shim import call, compiled, to_cxx
+from tests.targets.ispc_shim import call, call_types, compiled, to_cxx
 
 F4, F8, I1, I4, I8, U1, U4 = (np.dtype(name) for name in ("f4", "f8", "i1", "i4", "i8", "u1", "u4"))
 DOMAIN = "{ [i]: 0 <= i < n }"
@@ -190,12 +190,13 @@ def test_all_gangs_are_alike() -> None:
         ("z[i] = 2*z[i]", "ISPC has no element type for complex64"),
         ("<> v = make_float2(i, i)\nout[i] = v.x", "ISPC has no element type"),
         ("out[i // 2] = out[i // 2] * 3 {atomic}", "no function for this atomic update of float32"),
+        ("out[i], e[i] = frexp(b[i])", "ISPC has no function 'frexp'"),
         ("out[i] = bessel_j0(i)", "ISPC has no function 'bessel_j0'"),
     ],
 )
 def test_what_ispc_does_not_have(code: str, why: str) -> None:
     out = lp.GlobalArg("out", F4, shape="n", for_atomic=True)
-    knl = make(DOMAIN, code, out, *(arrays(z=np.complex64) if "z" in code else []))
+    knl = make(DOMAIN, code, out, *arrays(z=np.complex64, b=F4, e=I4))
     with pytest.raises(lp.CodegenError, match=why):
         lp.generate_code_v2(knl)
 
@@ -297,7 +298,7 @@ def two_launches() -> Program:
     a = draw(40)
     code = "b[i] = 2*a[i] {id=b}\n... gbarrier {id=g, dep=b}\nc[j] = b[n - 1 - j] {dep=g}"
     knl = make("{ [i, j]: 0 <= i, j < n }", code, *arrays(a=F4, b=F4, c=F4))
-    return Program(lanes(lanes(knl), "j"), {"a": a, "n": 40}, {"c": 2 * a[::-1]})
+    return Program(lanes(lanes(knl), "j"), {"a": a, "b": zeros(40), "n": 40}, {"c": 2 * a[::-1]})
 
 
 def functions() -> Program:
@@ -306,7 +307,8 @@ def functions() -> Program:
         out[i] = sin(a[i]) + exp(a[i])*sqrt(a[i]) + a[i]**2.5 + abs(-a[i]) + erf(a[i]) \\
             + tanh(a[i]) + hypot(a[i], 2) + round(a[i] - 0.5) + copysign(a[i], -1) \\
             + max(a[i], 1, 2) + fmin(a[i], 1)
-        single[i] = floor(f[i]) + log2(abs(f[i])) + min(f[i], 0) + copysign(2, f[i]) + rint(f[i])
+        single[i] = floor(f[i]) + log2(abs(f[i])) + min(f[i], 0) + copysign(2, f[i]) + rint(f[i]) \\
+            + lround(f[i])
         """
     f = draw(33)
     erf, single = np.vectorize(math.erf), f.astype(F8)
@@ -316,6 +318,7 @@ def functions() -> Program:
         + np.hypot(a, 2) + rounded - a + np.maximum(a, 2) + np.minimum(a, 1)
     )  # fmt: skip
     parts = np.floor(f) + np.log2(abs(f)) + np.minimum(f, 0) + np.copysign(2, single) + np.rint(f)
+    parts = parts + np.trunc(single + np.copysign(0.5, single))
     knl = make(DOMAIN, code, *arrays(a=F8, f=F4))
     return Program(lanes(knl), {"a": a, "f": f, "n": 33}, {"out": wanted, "single": parts}, 1e-5)
 
@@ -465,10 +468,38 @@ def scanned() -> Program:
     return Program(knl, {"a": a}, {"out": np.cumsum(a)})
 
 
+def time_steps() -> Program:
+    """A loop on the host, whose launches wait for each other."""
+    u = draw(50, F8)
+    code = """
+        for t
+            v[i] = (u[i - 1] + u[i + 1]) / 2  {id=a}
+            ... gbarrier                      {id=first, dep=a}
+            u[j] = v[j]                       {id=b, dep=first}
+            ... gbarrier                      {id=second, dep=b}
+        end
+        """
+    knl = make(
+        "{ [t, i, j]: 0 <= t < nt and 1 <= i < n - 1 and 1 <= j < n - 1 }",
+        code,
+        lp.GlobalArg("u", F8, shape="n"),
+        lp.TemporaryVariable("v", F8, shape="n", address_space=lp.AddressSpace.GLOBAL),
+        seq_dependencies=True,
+        assumptions="n >= 3",
+    )
+    wanted = u.copy()
+    for _ in range(4):
+        wanted[1:-1] = (wanted[:-2] + wanted[2:]) / 2
+    return Program(
+        lanes(lanes(knl), "j"), {"u": u, "v": zeros(50, F8), "n": 50, "nt": 4}, {"u": wanted}
+    )
+
+
 PROGRAMS = [
     elementwise, without_lanes, sequential_in_lanes, bounds_of_lanes, strides_of_lanes,
     reduction_over_lanes, prefetched, transposed, two_launches, functions, special_numbers,
     integers, mixed_types, truth, conditions, histogram, streamed, tables, groups_of_one, scanned,
+    time_steps,
 ]  # fmt: skip
 
 
@@ -498,17 +529,11 @@ def renamed(knl: lp.TranslationUnit, name: str) -> lp.TranslationUnit:
 def test_program(make_program: Any, library: Any) -> None:
     program = make_program()
     knl = lp.infer_unknown_types(renamed(program.knl, make_program.__name__))
-    values = []
-    for arg in knl.default_entrypoint.args:
-        if arg.name in program.values:
-            values.append(program.values[arg.name])
-        else:
-            wanted = program.wanted.get(arg.name, program.values.get("a"))
-            values.append(zeros(np.shape(wanted), arg.dtype.numpy_dtype))
-    call(library, knl, values)
-    for arg, value in zip(knl.default_entrypoint.args, values, strict=True):
-        if arg.name in program.wanted:
-            wanted = program.wanted[arg.name]
-            np.testing.assert_allclose(
-                value, wanted, rtol=program.tolerance, atol=1e-5, err_msg=arg.name
-            )
+    dtypes = call_types(knl)
+    outputs = {name: zeros(wanted.shape, dtypes[name]) for name, wanted in program.wanted.items()}
+    values: dict[str, Any] = {**outputs, **program.values}
+    call(library, make_program.__name__, dtypes, values)
+    for name, wanted in program.wanted.items():
+        np.testing.assert_allclose(
+            values[name], wanted, rtol=program.tolerance, atol=1e-5, err_msg=name
+        )
