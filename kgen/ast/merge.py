@@ -19,6 +19,7 @@ from kgen.ast.nodes import (
     children_of,
     has_barrier,
 )
+from kgen.ast.starts import free_starts
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -32,7 +33,7 @@ def merge_guards(node: Node, kernel: LoopKernel) -> Node:
     that give the same name to the same value, and barriers among them, do so once.
     ``if (c) if (d) a;`` becomes ``if (c && d) a;``.
     """
-    return _flat(_Merger(kernel).node(node))
+    return _flat(free_starts(_Merger(kernel).node(node), kernel))
 
 
 def is_empty(node: Node) -> bool:

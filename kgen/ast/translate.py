@@ -12,10 +12,20 @@ from kgen.ast.expr import ExprReader, conjunction, minimum, successor
 from kgen.ast.hoist import hoist_guards
 from kgen.ast.islast import NODE, OP
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
-from kgen.ir.expr import Expr, is_constant, substitute, variable_names
+from kgen.ir.affine import simplify
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    LocalHardwareAxisIndex,
+    TruncQuotient,
+    is_constant,
+    substitute,
+    variable_names,
+)
+from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT32
-from kgen.schedule.to_isl import Nest, axis_from_name, loop_name, tied_name
+from kgen.schedule.to_isl import Nest, axes_in, axis_from_name, loop_name, tied_name
 from kgen.schedule.tree import Barrier as ScheduleBarrier
 
 
@@ -145,7 +155,10 @@ def _name_single_trips(node: Node, loop: str) -> Node:
         return node
     if not _loops_of(node).isdisjoint(variable_names(value)):
         return node  # isl may write it in terms of loops further inside, where strides tie them
-    return Let(loop, INT32, value, _without_value(node, loop))
+    body = _without_value(node, loop)
+    if isinstance(value, p.FloorDiv | TruncQuotient) and is_constant(value.denominator):
+        body = _with_rest(body, loop, value)
+    return Let(loop, INT32, value, body)
 
 
 def _loops_of(node: Node) -> set[str]:
@@ -184,6 +197,43 @@ def _without_value(node: Node, loop: str) -> Node:
     return node
 
 
+class _RestWriter(IdentityMapper):
+    """Writes a remainder as what a quotient leaves over."""
+
+    def __init__(self, name: str, quotient: p.FloorDiv | TruncQuotient) -> None:
+        self.top, self.den = quotient.numerator, quotient.denominator
+        self.rest = p.Sum((self.top, p.Product((-self.den, p.Variable(name)))))
+
+    def map_remainder(self, expr: Expr, *args: object) -> Expr:
+        if expr.numerator == self.top and expr.denominator == self.den:
+            return self.rest
+        return expr
+
+    map_trunc_remainder = map_remainder
+
+
+def _with_rest(node: Node, name: str, quotient: p.FloorDiv | TruncQuotient) -> Node:
+    """Write remainders in bounds of loops by means of the quotient, which has a *name*.
+
+    With ``io = (n - 1) / 4``, ``(n - 1) % 4 + 1`` is ``n - 4*io``.
+    """
+    rest = _RestWriter(name, quotient)
+    match node:
+        case Block():
+            return Block(tuple(_with_rest(child, name, quotient) for child in node.children))
+        case For():
+            first, stop = simplify(rest(node.first)), simplify(rest(node.stop))
+            body = _with_rest(node.body, name, quotient)
+            return For(node.iname, node.dtype, first, stop, node.step, body)
+        case If():
+            orelse = node.orelse and _with_rest(node.orelse, name, quotient)
+            return If(node.condition, _with_rest(node.body, name, quotient), orelse)
+        case Let():
+            body = _with_rest(node.body, name, quotient)
+            return Let(node.name, node.dtype, node.value, body)
+    return node
+
+
 # -- from canonical names to a kernel's own ------------------------------------------------
 
 
@@ -200,7 +250,7 @@ class _Instance:
         self.names: dict[str, Expr] = {
             name: p.Variable(loop.iname) for name, loop in self.loops.items()
         }
-        self.axes = dict(nest.axes)
+        self.axes = {name: _of_one(value, nest.grid) for name, value in nest.axes}
 
     def node(self, node: Node) -> Node:
         match node:
@@ -247,3 +297,12 @@ class _Instance:
             condition = conjunction([substitute(c, values) for c in statement.conditions])
             body = If(condition, body, reads_data=True)
         return body
+
+
+def _of_one(value: Expr, grid: Grid) -> Expr:
+    """Put 0 in the place of the index along an axis of length 1."""
+    axis = axes_in(value)
+    is_local = isinstance(axis, LocalHardwareAxisIndex)
+    if (grid.locals if is_local else grid.groups)[axis.axis] != 1:
+        return value
+    return simplify(p.Sum(value.children[1:])) if isinstance(value, p.Sum) else 0

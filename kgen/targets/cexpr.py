@@ -304,9 +304,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         end = 0
         while end < len(terms) and _is_whole(terms[end], self._whole_names):
             end += 1
-        if end < 2 or self._index(p.Sum(terms[:end])) is None:
-            return terms
-        return (p.Sum(terms[:end]), *terms[end:])
+        for stop in range(end, 1, -1):
+            if self._index(p.Sum(terms[:stop])) is not None:
+                return (p.Sum(terms[:stop]), *terms[stop:])
+        return terms
 
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
         index = self._index(expr)

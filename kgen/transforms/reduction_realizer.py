@@ -283,12 +283,30 @@ class Realizer(IdentityMapper):
         """
         types = tuple(self.typer(operand) for operand in operands)
         if self.nested:
+            (inner, operands) = self._only_where_it_counts(reduction, operands, inner)
             operands = tuple(self.rec(operand, inner) for operand in operands)
         context.out.extend(inner.out)
         inner = dataclasses.replace(
             inner, depends_on=inner.depends_on.union(wait_for, inner.updates), out=context.out
         )
         return self.combine(reduction, accumulators, operands, types, inner)
+
+    def _only_where_it_counts(
+        self, reduction: Reduction, operands: tuple[Expr, ...], inner: Context
+    ) -> tuple[Context, tuple[Expr, ...]]:
+        """Let a step that else changes nothing wait for the condition of a reduction inside.
+
+        ``sum(j, if(i != j, sum(k, a[j, k]), 0))`` steps under ``i != j``.
+        """
+        match operands:
+            case (p.If(then=then, condition=condition, else_=other),) if (
+                is_constant(other)
+                and contains_reduction(then)
+                and not contains_reduction(condition)
+                and other == reduction.operation.neutral([self.typer(operands[0])])[0]
+            ):
+                return self._guarded(inner, condition), (then,)
+        return inner, operands
 
     def combine(
         self,

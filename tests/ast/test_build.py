@@ -95,6 +95,19 @@ def test_a_final_slab_leaves_the_bulk_without_guards() -> None:
     assert slab.count("if") == 3
 
 
+def test_bounds_in_a_slab_are_those_of_elements() -> None:
+    knl = lp.split_iname(fill(assumptions="n >= 1"), "i", 4, slabs=(0, 1), inner_tag="unr")
+    assert "if 4*i_outer + 3 < n" in code(knl)
+    knl = lp.split_iname(fill(assumptions="n >= 1"), "i", 4, slabs=(0, 1))
+    slab = "let i_outer = (n - 1) // 4\nfor i_inner = 0 .. n - 4*i_outer\n  insn()"
+    assert code(knl).endswith(slab)
+
+
+def test_axes_of_one_work_item_are_not_read() -> None:
+    knl = lp.split_iname(fill(), "i", 1, outer_tag="g.0", inner_tag="l.0")
+    expect(knl, "insn(i_outer=gid(0), i_inner=0)")
+
+
 def test_hardware_axes_have_no_loop_and_one_guard() -> None:
     expect(
         lp.split_iname(fill(), "i", 128, outer_tag="g.0", inner_tag="l.0"),

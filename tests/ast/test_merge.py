@@ -88,6 +88,29 @@ def test_unequal_is_one_comparison() -> None:
     assert "if (j != i)" in body(knl)
 
 
+def test_variables_start_without_conditions() -> None:
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "c[i, j] = sum(k, a[i, k]*a[k, j])")
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(lp.split_iname(knl, "k", 16), "a[k, j]", "k_inner, j_inner")
+    assert "\nfloat acc_k_outer_k_inner = 0.0f;\nfor (" in body(knl).replace("\n  ", "\n")
+
+
+def test_sums_inside_of_sums_stay_where_they_count() -> None:
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j < n and 0 <= k < 3}",
+        "p[i] = sum(j, if(i != j, 1/sum(k, (a[i, k] - a[j, k])**2), 0))",
+        [lp.GlobalArg("a", shape="n, 3"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    assert body(knl).count("!=") == 1
+    assert "      acc_j += 1.0f / acc_k;" in body(knl)
+    a = np.random.default_rng(1).random((5, 3))
+    square = ((a[:, None] - a) ** 2).sum(axis=2) + np.diag([np.inf] * 5)
+    _, (p,) = knl(a=a)
+    np.testing.assert_allclose(p, (1 / square).sum(axis=1))
+
+
 def test_a_tree_comes_once_for_bulk_and_slab(opencl_queue: Any) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", assumptions="n >= 1")
     knl = lp.split_iname(knl, "i", 8, inner_tag="l.0", outer_tag="g.0", slabs=(0, 1))

@@ -1,0 +1,104 @@
+"""First values of variables, set without the conditions under which they matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+
+import pymbolic.primitives as p
+
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run, children_of
+from kgen.ir.expr import is_constant, variable_names
+from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+
+__all__ = ["free_starts"]
+
+
+def free_starts(node: Node, kernel: LoopKernel) -> Node:
+    """Take constants that private variables start with out of conditions.
+
+    ::
+
+        if (lid(0) < n) acc = 0;             acc = 0;
+        barrier();                     =>    barrier();
+        if (lid(0) < n) acc += t[0];         if (lid(0) < n) acc += t[0];
+
+    Nothing was in the variable before: the assignment stands in no loop, and is the first
+    that has to do with it. Where the condition does not hold, nothing reads it. A variable
+    that is used below the condition only stays there.
+    """
+    return _Starts(kernel, node).node(node)
+
+
+class _Starts:
+    """Walks in the order of the text, and counts the uses of variables so far."""
+
+    def __init__(self, kernel: LoopKernel, root: Node) -> None:
+        self.kernel = kernel
+        self.used: Counter[str] = Counter()
+        self.all = self._uses(root)
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case Block():
+                parts = (_opened(self.node(child)) for child in node.children)
+                return Block(tuple(chain.from_iterable(parts)))
+            case Comment():
+                return Comment(node.text, self.node(node.body))
+            case If(orelse=None, reads_data=False):
+                return self._guarded(node)
+            case Let():
+                return Let(node.name, node.dtype, node.value, self.node(node.body))
+        self.used.update(self._uses(node))
+        return node
+
+    def _guarded(self, guard: If) -> Node:
+        """Move what may be moved in front of a condition."""
+        inside = self._uses(guard)
+        free: list[Node] = []
+        rest: list[Node] = []
+        for part in _opened(guard.body):
+            (free if self._is_start(part, inside) else rest).append(part)
+            self.used.update(self._uses(part))
+        if not free:
+            return guard
+        return Block((*free, If(guard.condition, Block(tuple(rest)))) if rest else tuple(free))
+
+    def _is_start(self, node: Node, inside: Counter[str]) -> bool:
+        insn = self.kernel.id_to_insn[node.insn_id] if isinstance(node, Run) else None
+        if not isinstance(insn, Assignment) or not is_constant(insn.expression):
+            return False
+        if not isinstance(insn.assignee, p.Variable) or insn.atomicity:
+            return False
+        name = insn.assignee.name
+        temporary = self.kernel.temporary_variables.get(name)
+        return (
+            temporary is not None
+            and temporary.address_space == AddressSpace.PRIVATE
+            and temporary.base_storage is None
+            and not self.used[name]
+            and self.all[name] > inside[name]
+        )
+
+    def _uses(self, node: Node) -> Counter[str]:
+        found: Counter[str] = Counter()
+        if isinstance(node, If):
+            found.update(set(variable_names(node.condition)))
+        elif isinstance(node, For):
+            found.update(set(variable_names(node.first, node.stop)))
+        elif isinstance(node, Run):
+            found.update(self.kernel.id_to_insn[node.insn_id].dependency_names())
+        for child in children_of(node):
+            found.update(self._uses(child))
+        return found
+
+
+def _opened(node: Node) -> Iterator[Node]:
+    if isinstance(node, Block):
+        for child in node.children:
+            yield from _opened(child)
+    else:
+        yield node
