@@ -187,15 +187,20 @@ def _bounds(
 ) -> tuple[Expr, int]:
     """Return the least element along an axis, and the largest extent.
 
-    Where the least one is ``max(0, 8*i - 1)``, it is counted from ``8*i - 1``.
+    Where the least one is ``max(0, 8*i - 1)``, it is counted from ``8*i - 1``: from what makes
+    the extent least.
     """
     shown = f"the least element of axis '{name}' that {what} touch"
     lower, upper = dim_min(footprint, name), dim_max(footprint, name)
+    found: list[tuple[int, Expr]] = []
     for least in static_bounds(lower, context, largest=False):
         most = upper.sub(isl.PwAff.from_aff(least))
         extent = most.intersect_params(context).floor().max_val()  # isl may write it as a fraction
         if extent.is_int():
-            return aff_to_expr(least), int(extent.to_python()) + 1
+            found.append((int(extent.to_python()) + 1, aff_to_expr(least)))
+    if found:
+        count, start = min(found, key=lambda way: way[0])
+        return start, count
     first = static_value(lower, context, largest=False, what=shown)
     most = upper.sub(isl.PwAff.from_aff(first))
     raise StaticValueFindingError(

@@ -469,3 +469,13 @@ def test_what_isl_counts_in_fractions_is_fetched() -> None:
     fetched = lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True, default_tag=None)
     a = np.random.default_rng(1).random((9, 10))
     assert_same_results(knl, fetched, {"a": a, "out": np.zeros((9, 10))})
+
+
+def test_a_tile_at_a_border_is_no_larger_where_sizes_are_bounded() -> None:
+    text = "out[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
+    args = [lp.GlobalArg("u, out", np.float32, shape="n, n"), ...]
+    knl = lp.make_kernel(
+        "{[i, j]: 1 <= i, j < n - 1}", text, args, assumptions="3 <= n <= 40000"
+    )
+    fetched = lp.add_prefetch(tiled(knl), "u", "i_inner, j_inner", fetch_bounding_box=True)
+    assert "__local float u_fetch[324];" in body(fetched)
