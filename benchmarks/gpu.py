@@ -94,15 +94,22 @@ def transpose(size: int, *, tile: bool = False) -> Case:
     )
 
 
-def laplacian(size: int, *, tile: bool = False) -> Case:
+def laplacian(size: int, *, tile: bool = False, rows_each: int = 1) -> Case:
+    """Five points; with a *tile* in shared memory, or *rows_each* for each work-item."""
     knl = make(
         "{[i,j]: 0<=i,j<n}",
         "out[i,j] = u[i+1,j+1]**2 - 1 - 4*u[i+1,j+1] "
         "+ u[i+2,j+1] + u[i,j+1] + u[i+1,j+2] + u[i+1,j]",
         "1 <= n <= 40000",
     )
-    knl = lp.split_iname(knl, "i", 16 if tile else 8, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "j", 16 if tile else 32, outer_tag="g.0", inner_tag="l.0")
+    if rows_each > 1:
+        knl = lp.split_iname(knl, "i", 2 * rows_each, outer_tag="g.1")
+        knl = lp.split_iname(knl, "i_inner", rows_each, outer_tag="l.1", inner_tag="ilp")
+        knl = lp.split_iname(lp.assume(knl, "n mod 128 = 0"), "j", 128)
+        knl = lp.tag_inames(knl, "j_outer:g.0, j_inner:l.0")
+    else:
+        knl = lp.split_iname(knl, "i", 16 if tile else 8, outer_tag="g.1", inner_tag="l.1")
+        knl = lp.split_iname(knl, "j", 16 if tile else 32, outer_tag="g.0", inner_tag="l.0")
     if tile:
         knl = lp.assume(knl, "n mod 16 = 0")
         knl = lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True)
@@ -117,12 +124,18 @@ def laplacian(size: int, *, tile: bool = False) -> Case:
         return difference
 
     return Case(
-        title="5-point Laplacian + u^2 - 1, " + ("18x18 fetched" if tile else "8x32"),
+        title="5-point Laplacian, " + _ways(tile=tile, rows_each=rows_each),
         kernel=knl,
         inputs={"u": u},
         output_shape=(size, size),
         check=check,
     )
+
+
+def _ways(*, tile: bool, rows_each: int) -> str:
+    if tile:
+        return "18x18 fetched"
+    return "8x32" if rows_each == 1 else f"2x128, {rows_each} rows each"
 
 
 def sparse_product(size: int) -> Case:
@@ -217,6 +230,7 @@ def main() -> None:
         lambda: transpose(8192, tile=True),
         lambda: laplacian(8192),
         lambda: laplacian(8192, tile=True),
+        lambda: laplacian(8192, rows_each=8),
         lambda: sparse_product(2048),
     )
     for make_case in cases:
