@@ -30,12 +30,12 @@ def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
     """Give array arguments the shape of what is touched of them, where it says ``auto``.
 
     ``out[i + 1]`` with ``0 <= i < n`` makes ``out`` an array of ``n + 1`` elements. An
-    argument with ``shape=None`` and one axis stays one of unknown extent, with stride 1. The
-    same kernel when nothing changes.
+    argument with one axis and ``shape=None``, or with subscripts that are data or no affine
+    expression, is one of unknown extent, with stride 1. The same kernel when nothing changes.
 
     Raises :class:`StaticValueFindingError` where no single expression is the extent,
     :class:`KgenIndexError` for subscripts that can be negative or whose number differs, and
-    :class:`KgenError` where the extent cannot be found: subscripts that depend on data.
+    :class:`KgenError` where the extent of one of several axes cannot be found.
     """
     open_ = [arg for arg in kernel.args if isinstance(arg, ArrayArg) and _is_open(arg)]
     changed = _with_shapes(kernel, open_)
@@ -71,6 +71,10 @@ def _with_shapes(kernel: LoopKernel, arrays: Sequence[Array]) -> dict[str, Array
     return {array.name: _with_shape(kernel, footprints, array) for array in arrays}
 
 
+class _UnknownExtentError(KgenError):
+    """An extent that does not follow from what is touched."""
+
+
 def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Array:
     accesses = footprints.accesses.get(array.name, ())
     if array.shape is None and all(a.index is None or len(a.index) == 1 for a in accesses):
@@ -86,14 +90,20 @@ def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Arr
     naxes = len(declared or (subscripts[0].index if subscripts else None) or ())
     for access in subscripts:
         refuse_wrong_rank(kernel, access, naxes)
-    return array.with_shape(
-        tuple(
-            _extent(kernel, footprints, array, axis, subscripts)
-            if declared is None or declared[axis] is auto
-            else declared[axis]
-            for axis in range(naxes)
+    try:
+        return array.with_shape(
+            tuple(
+                _extent(kernel, footprints, array, axis, subscripts)
+                if declared is None or declared[axis] is auto
+                else declared[axis]
+                for axis in range(naxes)
+            )
         )
-    )
+    except _UnknownExtentError:
+        if naxes != 1 or declared is not None or not isinstance(array, ArrayArg):
+            raise
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else (FixedStrideArrayDimTag(1),)
+    return array.copy(shape=None, dim_tags=tags)
 
 
 def _extent(
@@ -211,9 +221,11 @@ def _kind(array: ArrayBase) -> str:
     return "temporary" if isinstance(array, TemporaryVariable) else "argument"
 
 
-def _unknown(kernel: LoopKernel, array: Array, why: str, axis: int | None = None) -> KgenError:
+def _unknown(
+    kernel: LoopKernel, array: Array, why: str, axis: int | None = None
+) -> _UnknownExtentError:
     part = "the shape" if axis is None else f"shape axis {axis}"
-    return KgenError(
+    return _UnknownExtentError(
         message(
             f"{part} of {_kind(array)} '{array.name}' cannot be found",
             kernel=kernel.name,

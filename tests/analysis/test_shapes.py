@@ -152,8 +152,8 @@ def test_negative_subscripts_come_with_an_example() -> None:
 @pytest.mark.parametrize(
     ("instruction", "why"),
     [
-        ("out[i] = a[idx[i]]", "the subscript 'idx[i]' in instruction 'insn' is not affine"),
-        ("out[i] = a[i*i]", "the subscript 'i*i' in instruction 'insn' is not affine"),
+        ("out[i] = a[i, idx[i]]", "the subscript 'idx[i]' in instruction 'insn' is not affine"),
+        ("out[i] = a[i*i, 0]", "the subscript 'i*i' in instruction 'insn' is not affine"),
         ("out[i] = a[[i]]", "does not say which axis"),
     ],
 )
@@ -162,21 +162,28 @@ def test_what_cannot_be_found_is_to_be_declared(instruction: str, why: str) -> N
         kernel("{ [i]: 0 <= i < n }", instruction)
     assert why in str(caught.value)
     assert "declare it: GlobalArg('a', shape='...')" in str(caught.value)
-    declared = [GlobalArg("a", shape="n"), "..."]
-    assert shape(kernel("{ [i]: 0 <= i < n }", instruction, declared), "a") == "(n)"
+    size = "n" if "[[" in instruction else "n, n"
+    declared = [GlobalArg("a", shape=size), "..."]
+    assert shape(kernel("{ [i]: 0 <= i < n }", instruction, declared), "a") == f"({size})"
+
+
+@pytest.mark.parametrize("subscript", ["idx[i]", "i*i", "start + k*i", "idx[i] + i"])
+def test_one_axis_whose_subscripts_say_nothing_is_of_unknown_extent(subscript: str) -> None:
+    found = kernel("{ [i]: 0 <= i < n }", f"out[i] = a[i] + a[{subscript}]").arg_dict["a"]
+    assert "shape: unknown, dim_tags: (stride:1)" in str(found)
 
 
 def test_loop_bounds_that_are_data() -> None:
+    domains: Any = ["{ [i]: 0 <= i < n }", "{ [k]: 0 <= k < length }"]
+    text = """
+        for i
+            <> length = count[i]
+            out[i] = sum(k, %s)
+        end
+        """
+    assert "shape: unknown" in str(kernel(domains, text % "a[k]").arg_dict["a"])
     with pytest.raises(KgenError, match="depend on 'length', which is computed"):
-        kernel(
-            ["{ [i]: 0 <= i < n }", "{ [k]: 0 <= k < length }"],  # type: ignore[arg-type]
-            """
-            for i
-                <> length = count[i]
-                out[i] = sum(k, a[k])
-            end
-            """,
-        )
+        kernel(domains, text % "a[i, k]")
 
 
 def test_an_unused_argument_stays_open() -> None:
