@@ -60,6 +60,8 @@ class Conflicts:
         self.kernel = kernel
         self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}
+        self._kinds: dict[Access, tuple[str, int]] = {}
+        self._shapes: dict[object, int] = {}
         self._injective: dict[object, bool | None] = {}
         self._sets: dict[tuple[Access, str, Around], Set] = {}
 
@@ -93,15 +95,36 @@ class Conflicts:
             return None
         if one == other and self.is_one_to_one(one):
             return None
-        first, second = one, other
-        if one.array != other.array:  # in one storage: any two elements may overlap
-            first, second = replace(one, index=None), replace(other, index=None)
-        is_local = self._is_local(first.array)
-        key = (is_local, self._shape(first), self._shape(second), equal, ascending)
+        key = self._key(one, other, equal, ascending)
         if key not in self._memo:
+            first, second = one, other
+            if one.array != other.array:  # in one storage: any two elements may overlap
+                first, second = replace(one, index=None), replace(other, index=None)
             self._memo[key] = self._conflict(first, second, equal, ascending)
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.where)
+
+    def _key(
+        self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
+    ) -> object:
+        (array, first), (other_array, second) = self.kind(one), self.kind(other)
+        return first, second, array == other_array, equal, ascending
+
+    def kind(self, access: Access) -> tuple[str, int]:
+        """Return the array of an access, and a number for its place and subscripts."""
+        found = self._kinds.get(access)
+        if found is None:
+            shape = self._shape(access), self._is_local(access.array)
+            number = self._shapes.setdefault(shape, len(self._shapes))
+            found = self._kinds[access] = access.array, number
+        return found
+
+    def never_meet(
+        self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
+    ) -> bool:
+        """Tell whether it was found that no two accesses of these kinds conflict."""
+        key = self._key(one, other, equal, ascending)
+        return key in self._memo and self._memo[key] is None
 
     def storage(self, array: str) -> str:
         """Return what arrays that overlap have in common: their storage, or a name of its own."""
@@ -124,14 +147,14 @@ class Conflicts:
 
         In local memory, that is each one of a group. ``None`` where it depends on data.
         """
-        key = (self._shape(access), self._is_local(access.array))
+        key = self.kind(access)[1]
         if key not in self._injective:
             self._injective[key] = self._find_injective(access)
         return self._injective[key]
 
     def is_one_to_one(self, access: Access) -> bool:
         """Tell whether each instance of an access (in a group, if it is local) has an element."""
-        key = ("all loops", self._shape(access), self._is_local(access.array))
+        key = ("all loops", self.kind(access)[1])
         if key not in self._injective:
             self._injective[key] = self._find_injective(access, loops_differ=True)
         return bool(self._injective[key])

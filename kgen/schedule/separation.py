@@ -86,16 +86,34 @@ def find_unsynchronized(kernel: LoopKernel, schedule: Schedule) -> Iterator[Unsy
             for access in conflicts.accesses.get(insn_id, ()):
                 by_array.setdefault(access.array, []).append(access)
         for accesses in by_array.values():
-            for one in accesses:
-                for other in accesses:
-                    if one.is_write or other.is_write:
-                        yield from _of_pair(conflicts, order, one, other)
+            yield from _among(conflicts, order, accesses)
 
 
-def _of_pair(
-    conflicts: Conflicts, order: _Order, one: Access, other: Access
+def _among(
+    conflicts: Conflicts, order: _Order, accesses: list[Access]
 ) -> Iterator[Unsynchronized]:
-    """Give what of *one* and the later *other* is not kept apart."""
+    """Give what of the accesses to one array is not kept apart.
+
+    What is found of two accesses holds for all of their kinds in the same loops.
+    """
+    kinds = [(conflicts.kind(access), order.insns[access.insn_id][1]) for access in accesses]
+    distinct = set(kinds)
+    apart: dict[object, set[object]] = {kind: set() for kind in distinct}
+    for one, kind in zip(accesses, kinds, strict=True):
+        if apart[kind] >= distinct:
+            continue
+        for other, other_kind in zip(accesses, kinds, strict=True):
+            if other_kind in apart[kind] or not (one.is_write or other.is_write):
+                continue
+            cases = list(_cases(order, one, other))
+            yield from _of_pair(conflicts, order, one, other, cases)
+            is_later = order.insns[one.insn_id][0] < order.insns[other.insn_id][0]
+            if is_later and all(conflicts.never_meet(one, other, *_agreed(c)) for c in cases):
+                apart[kind].add(other_kind)
+
+
+def _cases(order: _Order, one: Access, other: Access) -> Iterator[tuple[_Loops, bool]]:
+    """Give the loops that two accesses agree on; or, carried, all but the last of which."""
     first, around_first = order.insns[one.insn_id]
     second, around_second = order.insns[other.insn_id]
     common: _Loops = ()
@@ -103,14 +121,32 @@ def _of_pair(
         if mine != theirs:
             break
         common = (*common, mine)
-    cases = [(common, False)] if first < second else []
-    cases += [(common[:k], True) for k in range(len(common), 0, -1)]
+    if first < second:
+        yield common, False
+    for k in range(len(common), 0, -1):
+        yield common[:k], True
+
+
+def _agreed(case: tuple[_Loops, bool]) -> tuple[tuple[str, ...], str | None]:
+    """Return the loops of which two accesses are in the same iteration, and the ascending one."""
+    loops, carried = case
+    names = tuple(name for _, name in loops)
+    return (names[:-1], names[-1]) if carried else (names, None)
+
+
+def _of_pair(
+    conflicts: Conflicts,
+    order: _Order,
+    one: Access,
+    other: Access,
+    cases: list[tuple[_Loops, bool]],
+) -> Iterator[Unsynchronized]:
+    """Give what of *one* and the later *other* is not kept apart."""
     space = getattr(conflicts.kernel.array_vars[one.array], "address_space", None)
     memory = "local" if space == AddressSpace.LOCAL else "global"
     for loops, carried in cases:
-        names = tuple(name for _, name in loops)
-        ascending = names[-1] if carried else None
-        found = conflicts.between(one, other, names[:-1] if carried else names, ascending)
+        equal, ascending = _agreed((loops, carried))
+        found = conflicts.between(one, other, equal, ascending)
         if found is None:
             continue
         is_kept = order.separates(one.insn_id, other.insn_id, memory, loops, carried)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError
@@ -14,6 +15,9 @@ from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.races import refuse_races
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence, insn_ids, sequence
+
+#: An array, and a number for a place and subscripts.
+_Kind: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class _Inserter:
         for k, node in enumerate(nodes):
             for insn_id, before, after in _barriers_around(node):
                 for access in self.conflicts.accesses.get(insn_id, ()):
-                    visit = _Visit(k, access, before, after)
+                    visit = _Visit(k, access, self.conflicts.kind(access), before, after)
                     found.setdefault(self.conflicts.storage(access.array), []).append(visit)
         return found
 
@@ -111,25 +115,24 @@ class _Inserter:
         met: set[tuple[int, int]] = set()
         for visits in accesses.values():
             memory = self._memory(visits[0].access.array)
-            writes = [visit for visit in visits if visit.access.is_write]
-            for one in visits:
-                for other in visits if one.access.is_write else writes:
-                    if ascending is None and other.child <= one.child:
-                        continue
-                    inside = memory in one.after or memory in other.before
-                    place = (one.child, other.child)
-                    if memory == "local" and (inside or place in met):
-                        continue
-                    if memory == "local" and kept_apart and one.child <= other.child:
-                        continue
-                    found = self.conflicts.between(one.access, other.access, equal, ascending)
-                    if found is None or self._is_race_of_one(found):
-                        continue
-                    if not (inside and found.reach is Reach.GROUP):
-                        span = self._span(found, one.child, other.child, count, ascending)
-                        spans[span] = None
-                        if memory == "local":
-                            met.add(place)
+            apart: dict[_Kind, set[_Kind]] = {}
+            for one, other in _pairs(visits, apart, carried=ascending is not None):
+                inside = memory in one.after or memory in other.before
+                place = (one.child, other.child)
+                if memory == "local" and (inside or place in met):
+                    continue
+                if memory == "local" and kept_apart and one.child <= other.child:
+                    continue
+                found = self.conflicts.between(one.access, other.access, equal, ascending)
+                if found is None or self._is_race_of_one(found):
+                    if self.conflicts.never_meet(one.access, other.access, equal, ascending):
+                        apart[one.kind].add(other.kind)
+                    continue
+                if not (inside and found.reach is Reach.GROUP):
+                    span = self._span(found, one.child, other.child, count, ascending)
+                    spans[span] = None
+                    if memory == "local":
+                        met.add(place)
         return list(spans)
 
     def _is_race_of_one(self, found: Conflict) -> bool:
@@ -180,8 +183,28 @@ class _Visit:
 
     child: int
     access: Access
+    kind: _Kind
     before: str
     after: str
+
+
+def _pairs(
+    visits: Seq[_Visit], apart: dict[_Kind, set[_Kind]], *, carried: bool
+) -> Iterator[tuple[_Visit, _Visit]]:
+    """Give two accesses, one of which writes; the second is in a later child, unless *carried*.
+
+    Those of kinds that are found *apart* on the way are left out.
+    """
+    writes = [visit for visit in visits if visit.access.is_write]
+    others_of = {True: visits, False: writes}
+    kinds_of = {key: {visit.kind for visit in some} for key, some in others_of.items()}
+    for one in visits:
+        clear = apart.setdefault(one.kind, set())
+        if clear >= kinds_of[one.access.is_write]:
+            continue
+        for other in others_of[one.access.is_write]:
+            if other.kind not in clear and (carried or other.child > one.child):
+                yield one, other
 
 
 def _barriers_around(

@@ -12,6 +12,7 @@ import pytest
 import kgen as lp
 from kgen.ir.expr import Expr
 from kgen.ir.parse import parse
+from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.sync import Span, choose_boundaries
 from kgen.targets.generate import lower
 
@@ -353,3 +354,17 @@ def test_offsets_that_callers_pass_are_known_to_be_the_same() -> None:
     )
     knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
     assert "barrier" not in schedule(knl)
+
+
+@pytest.mark.parametrize("find", [lambda knl: schedule(knl), lp.verify])
+def test_accesses_of_one_kind_are_compared_once(find: Any, monkeypatch: Any) -> None:
+    count, asked = 50, []
+    between = Conflicts.between
+    monkeypatch.setattr(Conflicts, "between", lambda *args: asked.append(1) or between(*args))
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        [f"t[i] = 2*t[i] + {k} {{id=s{k}{f', dep=s{k - 1}' if k else ''}}}" for k in range(count)],
+        [lp.GlobalArg("t", np.float32, shape="n"), ...],
+    )
+    find(lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0"))
+    assert 0 < len(asked) < 3 * count
