@@ -12,6 +12,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.reduction_realizer import Realizer
 from kgen.transforms.scan import ScanWishes
+from kgen.transforms.scan_groups import share_launches
 from kgen.transforms.select import require_instruction, split_names, transform
 
 __all__ = ["realize_for_code", "realize_reduction"]
@@ -127,9 +128,10 @@ def _replace(
     replaced: dict[Any, list[InstructionBase]] = {i.id: realizer.realize(i) for i in work}
     replaced |= {name: [insn] for name, insn in realizer.moved.items()}
     instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
+    instructions = [_wait_for_all(insn, realizer.parts) for insn in instructions]
     temporaries = {**kernel.temporary_variables, **realizer.temporaries}
     return kernel.copy(
-        instructions=[_wait_for_all(insn, realizer.parts) for insn in instructions],
+        instructions=share_launches(kernel, instructions, realizer.scans),
         temporary_variables=temporaries,
         **realizer.loops.changes(),
     )

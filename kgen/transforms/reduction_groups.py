@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import AffineRow, replace_dims
-from kgen.errors import ScheduleError, message
+from kgen.analysis.prefixes import domain_inside
 from kgen.ir.assignee import assignee_name
-from kgen.ir.domain import as_basic_set, dim_names, param_names
-from kgen.ir.expr import Expr, Reduction, is_zero, to_text
+from kgen.ir.domain import rename_dims
+from kgen.ir.expr import Expr, Reduction, is_zero
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
@@ -54,7 +54,7 @@ def join_groups(
     results = tuple(realizer.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
     neutral = reduction.operation.neutral(dtypes)
     starts = realizer.assign(after, results, neutral, (), f"{prefix}_init")
-    inames, own = _second_loops(realizer, groups, lanes)
+    inames, own = _second_loops(realizer, around, groups, lanes)
     adding = dataclasses.replace(
         after, within=after.within.union(inames), depends_on=after.depends_on.union(starts)
     )
@@ -128,7 +128,6 @@ def end_launch(
     kernel, loops = realizer.kernel, realizer.loops
     barrier = realizer.new_id(f"{around.insn.id}_{'_'.join(reduction.inames)}_barrier")
     hardware = {n for n in around.within if loops.origin(n) in kernel.axes}
-    _refuse_tied_loops(realizer, reduction, around, hardware)
     around.out.append(
         BarrierInstruction(
             barrier,
@@ -143,15 +142,19 @@ def end_launch(
 
 
 def _second_loops(
-    realizer: Realizer, groups: Mapping[str, GroupInameTag], lanes: Lanes | None
+    realizer: Realizer,
+    around: Context,
+    groups: Mapping[str, GroupInameTag],
+    lanes: Lanes | None,
 ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
-    """Make loops over all groups; return their inames, and the index of a group in them.
+    """Make loops over all groups there are; return their inames, and the index of a group in them.
 
     Work-items share the groups of the first axis, in strides.
     """
     kernel, loops = realizer.kernel, realizer.loops
     origins = [loops.origin(name) for name in groups]
-    domain = as_basic_set(kernel.domain_of(tuple(origins)))
+    domain = domain_inside(kernel, around.place.inames.difference(origins), origins)
+    domain = rename_dims(domain, around.place.renamed)
     counters = [loops.new_iname(f"{name}_part") for name in origins]
     values: dict[str, Expr] = {
         name: p.Variable(counter) for name, counter in zip(origins, counters, strict=True)
@@ -176,28 +179,6 @@ def _second_loops(
     loops.add_domain(replace_dims(domain, values, inames, positive=positive))
     realizer.types.update((name, kernel.index_dtype) for name in inames)
     return tuple(inames), tuple(_shifted(values[name], firsts[name]) for name in origins)
-
-
-def _refuse_tied_loops(
-    realizer: Realizer, reduction: Reduction, around: Context, hardware: Set[str]
-) -> None:
-    """Refuse loops around that the host cannot run: their bounds involve work-items."""
-    kernel, loops = realizer.kernel, realizer.loops
-    for name in sorted(around.within - hardware):
-        domain = kernel.domains[kernel.home_domain[loops.origin(name)]]
-        tied = [n for n in (*dim_names(domain), *param_names(domain)) if n in kernel.axes]
-        if tied:
-            raise ScheduleError(
-                message(
-                    f"the reduction '{to_text(reduction)}' over work-groups takes two launches, "
-                    f"and is in the loop '{name}', which shares its bounds with '{tied[0]}' on a "
-                    "hardware axis",
-                    kernel=kernel.name,
-                    where=f"instruction '{around.insn.id}'",
-                    hint=f"declare '{name}' in a domain of its own, or leave the reduction to the "
-                    "work-items of a group",
-                )
-            )
 
 
 def _shifted(expr: Expr, first: Expr) -> Expr:

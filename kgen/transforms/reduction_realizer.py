@@ -37,6 +37,7 @@ from kgen.transforms.reduction_parallel import (
     run_once,
 )
 from kgen.transforms.scan import ScanWishes, plan_scan
+from kgen.transforms.scan_groups import GroupScan
 from kgen.transforms.scan_steps import accumulate_scan
 from kgen.transforms.select import taken_names
 
@@ -70,6 +71,8 @@ class Realizer(IdentityMapper):
         self.temporaries: dict[str, TemporaryVariable] = {}
         #: further instructions that an instruction was replaced by
         self.parts: dict[str, tuple[str, ...]] = {}
+        #: scans across work-groups
+        self.scans: list[GroupScan] = []
         #: other instructions that changed
         self.moved: dict[str, InstructionBase] = {}
         self._names = UniqueNameGenerator(set(taken_names(kernel)))

@@ -22,6 +22,7 @@ from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_nam
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, ConcurrentTag, GroupInameTag, LocalInameTag
+from kgen.transforms.statements import ancestors
 
 if TYPE_CHECKING:
     from kgen.transforms.reduction_context import Context
@@ -288,7 +289,7 @@ def _refuse_stores_inside(
     reduction: Reduction, context: Context, sweep: tuple[str, ...], kernel: LoopKernel
 ) -> None:
     """Refuse operands that the same loops overwrite: each value is read once, at its step."""
-    before = _all_before(kernel, str(context.insn.id))
+    before = ancestors(kernel, kernel.id_to_insn[str(context.insn.id)])
     for array in dict.fromkeys(variable_names(*reduction.exprs)):
         for name in kernel.writers.get(array, ()):
             writer = kernel.id_to_insn[name]
@@ -338,17 +339,6 @@ def _is_stored_in_step(
 
 def _is_element_of(node: Expr, array: str) -> bool:
     return isinstance(node, p.Subscript | LinearSubscript) and assignee_name(node) == array
-
-
-def _all_before(kernel: LoopKernel, insn_id: str) -> frozenset[str]:
-    found: set[str] = set()
-    stack = list(kernel.id_to_insn[insn_id].depends_on)
-    while stack:
-        name = stack.pop()
-        if name not in found and name != insn_id:
-            found.add(name)
-            stack.extend(kernel.id_to_insn[name].depends_on)
-    return frozenset(found)
 
 
 def _rows(reduction: Reduction, context: Context, kernel: LoopKernel) -> dict[str, tuple[int, int]]:

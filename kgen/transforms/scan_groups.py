@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
@@ -11,14 +12,84 @@ from kgen.analysis.domains import AffineRow, drop_dims, replace_dims
 from kgen.analysis.prefixes import domain_at, domain_inside, lane_domain
 from kgen.ir.domain import BasicSet, rename_dims
 from kgen.ir.expr import Expr, is_zero
-from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.transforms.reduction_context import Context
 from kgen.transforms.reduction_groups import Parts, end_launch, store_parts
 from kgen.transforms.reduction_tree import Lanes, join_lanes
 from kgen.transforms.scan_lanes import LaneScan
 from kgen.transforms.scan_pieces import Steps
 
-__all__ = ["totals_before"]
+__all__ = ["GroupScan", "share_launches", "totals_before"]
+
+
+@dataclass(frozen=True)
+class GroupScan:
+    """A scan of an instruction across groups, and the barriers at which its launches end."""
+
+    insn_id: str
+    barriers: tuple[str, str]
+
+
+def share_launches(
+    kernel: LoopKernel, instructions: Sequence[InstructionBase], scans: Sequence[GroupScan]
+) -> list[InstructionBase]:
+    """Let scans of which none waits for another end their launches together.
+
+    *kernel* is the one before, *instructions* those that its scans have become.
+    """
+    by_id = {str(insn.id): insn for insn in instructions}
+    shared: list[list[GroupScan]] = []
+    for scan in scans:
+        loops = by_id[scan.barriers[0]].within_inames
+        for together in shared:
+            if by_id[together[0].barriers[0]].within_inames == loops and all(
+                _are_apart(kernel, scan.insn_id, other.insn_id, loops) for other in together
+            ):
+                together.append(scan)
+                break
+        else:
+            shared.append([scan])
+    renamed: dict[str, str] = {}
+    for first, *others in shared:
+        for other in others:
+            renamed.update(zip(other.barriers, first.barriers, strict=True))
+    waits = {new: by_id[new].depends_on for new in renamed.values()}
+    for old, new in renamed.items():
+        waits[new] |= by_id[old].depends_on
+    result = []
+    for insn in instructions:
+        if insn.id not in renamed:
+            depends_on = waits.get(str(insn.id), insn.depends_on)
+            depends_on = frozenset(renamed.get(name, name) for name in depends_on)
+            result.append(insn.copy(depends_on=depends_on - {insn.id}))
+    return result
+
+
+def _are_apart(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) -> bool:
+    """Tell whether neither instruction waits for the other, inside of the *loops* of both."""
+    if one == other:
+        return True
+    return one not in _waits_for(kernel, other, loops) and other not in _waits_for(
+        kernel, one, loops
+    )
+
+
+def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[str]:
+    """Return all that an instruction waits for; of a plain loop, all that is inside."""
+    found: set[str] = set()
+    stack = list(kernel.id_to_insn[insn_id].depends_on)
+    while stack:
+        name = stack.pop()
+        if name in found:
+            continue
+        found.add(name)
+        insn = kernel.id_to_insn[name]
+        stack.extend(insn.depends_on)
+        plain = {n for n in insn.within_inames - loops if not kernel.has_tag(n, AxisTag)}
+        stack.extend(str(i.id) for i in kernel.instructions if i.within_inames & plain)
+    return found
 
 
 def totals_before(steps: Steps, context: Context) -> tuple[Context, tuple[Expr, ...]]:
@@ -59,6 +130,7 @@ def totals_before(steps: Steps, context: Context) -> tuple[Context, tuple[Expr, 
     alone = [realizer.loops.lane(tag, 1) for tag in tags.values()]
     done = _scan_parts(steps, _within(second, [*alone, *parts.idle]), parts)
     barrier = end_launch(realizer, steps.reduction, second, done)
+    realizer.scans.append(GroupScan(str(context.insn.id), (parts.barrier, barrier)))
     behind = dataclasses.replace(context, depends_on=context.depends_on | {barrier})
     before = parts.at(_indices(steps, {}))
     return behind, tuple(before)

@@ -401,6 +401,19 @@ def test_a_vector_is_refused() -> None:
         lp.tag_inames(knl, "i:vec")
 
 
+def test_rows_of_a_triangle_over_groups(opencl_queue: Any) -> None:
+    """Groups without a part in a row do not count: what they had in the row before would."""
+    knl = lp.make_kernel(
+        "{[r, i]: 0 <= r <= i < n}",
+        "out[r] = sum(i, a[r, i])",
+        [lp.GlobalArg("a", np.float64, "n, n"), ...],
+    )
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    a = RNG.random((17, 17))
+    _, (found,) = knl(opencl_queue, a=a)
+    np.testing.assert_allclose(found, np.triu(a).sum(1))
+
+
 # -- on a device -----------------------------------------------------------------------------------
 
 

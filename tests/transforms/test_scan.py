@@ -321,11 +321,43 @@ def test_a_users_operation_across_groups(opencl_queue: Any) -> None:
 
 @pytest.mark.parametrize("rows", ["l.1", "for"])
 def test_rows_across_groups(opencl_queue: Any, rows: str) -> None:
-    domains = ["{[b]: 0 <= b < 5}", "{[i, j]: 3 <= j <= i < n}"]
-    knl = lanes(lp.tag_inames(kernel("out[b, i] = sum(j, a[b, j])", domains), {"b": rows}))
+    domain = "{[b, i, j]: 0 <= b < 5 and 3 <= j <= i < n}"
+    knl = lanes(lp.tag_inames(kernel("out[b, i] = sum(j, a[b, j])", domain), {"b": rows}))
     a = np.random.default_rng(3).random((5, 40))
     found = run_on(opencl_queue, scanned(knl), a=a, n=40)["out"]
     np.testing.assert_allclose(found[:, 3:], np.cumsum(a[:, 3:], axis=1))
+
+
+def test_a_triangle_of_rows_across_groups(opencl_queue: Any) -> None:
+    domain = "{[b, i, j]: 0 <= b < m and 0 <= j <= i <= b}"
+    square = lp.GlobalArg("a, out", F64, "m, m")
+    knl = scanned(lanes(kernel("out[b, i] = sum(j, a[b, j])", domain, square)))
+    a = np.random.default_rng(3).random((20, 20))
+    found = run_on(opencl_queue, knl, a=a, out=np.zeros((20, 20)))["out"]
+    np.testing.assert_allclose(found, np.tril(np.cumsum(a, axis=1)))
+
+
+def test_scans_share_launches(opencl_queue: Any) -> None:
+    scans = ["<> s = sum(j, a[j]) - 2*min(j, a[j])", "<> m = max(j, a[j])"]
+    knl = scanned(lanes(kernel(["for i", *scans, "out[i] = s*m", "end"])))
+    assert lp.generate_code_v2(knl).device_code().count("__kernel") == 3
+    expected = np.cumsum(A) - 2 * np.minimum.accumulate(A)
+    found = run_on(opencl_queue, knl, a=A)["out"]
+    np.testing.assert_allclose(found, expected * np.maximum.accumulate(A))
+
+
+def test_a_scan_that_waits_for_another_has_launches_of_its_own(opencl_queue: Any) -> None:
+    text = [
+        "s[i] = sum(j, a[j])     {id=s}",
+        "... gbarrier            {id=done, dep=s}",
+        "out[k] = sum(m, s[m])   {dep=done}",
+    ]
+    domains = [TRIANGLE, "{[k, m]: 0 <= m <= k < n}"]
+    knl = lanes(kernel(text, domains, lp.GlobalArg("s", F64, "n", is_input=False)))
+    knl = scanned(lp.split_iname(knl, "k", 8, outer_tag="g.0", inner_tag="l.0"))
+    assert lp.generate_code_v2(knl).device_code().count("__kernel") == 6
+    found = run_on(opencl_queue, knl, a=A)["out"]
+    np.testing.assert_allclose(found, np.cumsum(np.cumsum(A)))
 
 
 def test_values_that_later_launches_need(opencl_queue: Any) -> None:
