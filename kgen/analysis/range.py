@@ -26,13 +26,11 @@ from kgen.ir.quasi_affine import aff_to_expr, set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
-__all__ = ["PARAM_LIMIT", "PARAM_MARGIN", "Ranges", "index_type", "loop_type"]
+__all__ = ["PARAM_LIMIT", "Ranges", "index_type", "loop_type"]
 
-#: What lies above the largest value of an int32 size is room for ``128*group + item`` and
-#: ``n + 15``.
-PARAM_MARGIN: Final = 2**20
-#: The largest value that a caller may pass for an int32 size; a call with more is refused.
-PARAM_LIMIT: Final = 2**31 - PARAM_MARGIN
+#: The largest value that a caller may pass for an int32 size. What lies above, 2**20 - 1
+#: values, is room for ``128*group + item`` and ``n + 15``; a call with more is refused.
+PARAM_LIMIT: Final = 2**31 - 2**20
 
 _INT32_MAX: Final = 2**31 - 1
 _SET = isl.dim_type.set

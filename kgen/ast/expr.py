@@ -156,6 +156,9 @@ def successor(bound: Expr, *, first_is_natural: bool) -> Expr:
     ``n - 1`` gives ``n``, ``min(a, b)`` gives ``min(a + 1, b + 1)``, ``e // d`` gives
     ``(e + d) // d``. With a first value >= 0 (*first_is_natural*), C's division serves for
     the latter: where they differ, both are <= 0 and the loop does not run.
+
+    Bounds that are divided are better than conditions without division, ``128*i + lid(0) < n``:
+    compilers unroll what they can count.
     """
     match bound:
         case p.Min() | p.Max():
@@ -167,11 +170,17 @@ def successor(bound: Expr, *, first_is_natural: bool) -> Expr:
                 successor(bound.then, first_is_natural=first_is_natural),
                 successor(bound.else_, first_is_natural=first_is_natural),
             )
-        case p.FloorDiv() | TruncQuotient() if is_constant(bound.denominator):
+        case TruncQuotient() if is_constant(bound.denominator):
             top = simplify(p.Sum((bound.numerator, bound.denominator)))
-            exact = first_is_natural or isinstance(bound, TruncQuotient)
-            return (TruncQuotient if exact else p.FloorDiv)(top, bound.denominator)
-    return simplify(p.Sum((bound, 1)))
+            return TruncQuotient(top, bound.denominator)
+    return as_bound(simplify(p.Sum((bound, 1))), first_is_natural=first_is_natural)
+
+
+def as_bound(bound: Expr, *, first_is_natural: bool) -> Expr:
+    """Write an exclusive upper bound with C's division, where that serves."""
+    if isinstance(bound, p.FloorDiv) and is_constant(bound.denominator) and first_is_natural:
+        return TruncQuotient(bound.numerator, bound.denominator)
+    return bound
 
 
 def compare_with_bound(value: Expr, op: str, bound: Expr) -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction
@@ -31,7 +33,7 @@ def hoist_guards(node: Node) -> Node:
         case For():
             body = hoist_guards(node.body)
             free, body = _split(body, node.iname)
-            loop = For(node.iname, node.dtype, node.first, node.stop, node.step, body, node.comment)
+            loop = dataclasses.replace(node, body=body)
             return If(free, loop) if free is not True else loop
         case If():
             orelse = None if node.orelse is None else hoist_guards(node.orelse)

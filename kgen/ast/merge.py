@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Container
 
 import pymbolic.primitives as p
@@ -48,7 +49,7 @@ def _flat(node: Node) -> Node:
             return Block(tuple(map(_flat, node.children)))
         case For():
             body = _flat(node.body)
-            return For(node.iname, node.dtype, node.first, node.stop, node.step, body, node.comment)
+            return dataclasses.replace(node, body=body)
         case If():
             body = _flat(node.body)
             if node.orelse is not None:
@@ -77,9 +78,7 @@ class _Merger:
                 body = self.node(node.body)
                 if is_empty(body):
                     return Block(())
-                return For(
-                    node.iname, node.dtype, node.first, node.stop, node.step, body, node.comment
-                )
+                return dataclasses.replace(node, body=body)
             case If():
                 body = self.node(node.body)
                 orelse = None if node.orelse is None else self.node(node.orelse)

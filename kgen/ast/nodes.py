@@ -15,7 +15,10 @@ from kgen.ir.types import NumpyType
 
 @dataclass(frozen=True)
 class For:
-    """``for (dtype iname = first; iname < stop; iname += step)``."""
+    """``for (dtype iname = first; iname < stop; iname += step)``.
+
+    ``is_short``: it goes round a few times, and is to become straight code.
+    """
 
     iname: str
     dtype: NumpyType
@@ -24,6 +27,7 @@ class For:
     step: int
     body: Node
     comment: str | None = None
+    is_short: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.range import loop_type
-from kgen.ast.expr import ExprReader, conjunction, minimum, successor
+from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
 from kgen.ast.hoist import hoist_guards
 from kgen.ast.islast import NODE, OP
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
@@ -89,10 +89,11 @@ class _Translator:
             parts = [cond.op_get_arg(k) for k in range(cond.op_get_n_arg())]
             return minimum([self._stop(part, reader, names, first) for part in parts])
         bound = reader.value(cond.op_get_arg(1))
+        first_is_natural = is_constant(first) and bool(first >= 0)
         if op == OP.lt:
-            return bound
+            return as_bound(bound, first_is_natural=first_is_natural)
         assert op == OP.le, f"isl gave a loop condition of type {op}"
-        return successor(bound, first_is_natural=is_constant(first) and bool(first >= 0))
+        return successor(bound, first_is_natural=first_is_natural)
 
     def _if(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
         condition = self._reader(names).condition(ast.if_get_cond())

@@ -100,6 +100,8 @@ class CFamilyTarget(Target):
     local_needs: ClassVar[tuple[Need, ...]] = ()
     #: The statement that makes the work-items of a group wait, by the memory made consistent.
     barriers: ClassVar[Mapping[str, str]] = {}
+    #: What asks the compiler to make a loop of few trips straight code.
+    unroll_pragma: ClassVar[str | None] = None
     #: The function that stores past the cache.
     streaming_store: ClassVar[str | None] = None
     #: The functions that expressions may call.

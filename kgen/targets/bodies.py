@@ -9,9 +9,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
-from kgen.analysis.range import PARAM_MARGIN
 from kgen.analysis.signs import Interval
-from kgen.ast.expr import compare_with_bound, minimum
 from kgen.ast.nodes import (
     Barrier,
     Block,
@@ -25,13 +23,7 @@ from kgen.ast.nodes import (
     children_of,
 )
 from kgen.errors import CodegenError, message
-from kgen.ir.expr import (
-    Expr,
-    GroupHardwareAxisIndex,
-    LocalHardwareAxisIndex,
-    TruncQuotient,
-    walk,
-)
+from kgen.ir.expr import Expr
 from kgen.ir.tags import VectorizeTag
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.cexpr import ExpressionWriter
@@ -134,7 +126,7 @@ class BodyEmitter:
     def _for(self, node: For) -> list[cgen.Generable]:
         self.outside()
         first = self._value(node.first, node.dtype)
-        condition = self._goes_on(node)
+        condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
         type_name = self.writer.declared_type(node.iname, node.dtype)
         signs = self.writer.signs
         stop = signs.interval(node.stop).high
@@ -147,33 +139,10 @@ class BodyEmitter:
         comment = node.comment
         if comment is None and self.kernel.options.annotate_inames:
             comment = f"loop over '{node.iname}'"
-        return [loop] if comment is None else [self.builder.emit_comment(comment), loop]
-
-    def _goes_on(self, node: For) -> str:
-        """Write the condition of a loop; bounds that work-items differ in are not divided.
-
-        ``128 * io + lid(0) < n`` takes the place of ``io < (n - lid(0) + 127) / 128``.
-        """
-        tops = node.stop.children if isinstance(node.stop, p.Min) else (node.stop,)
-        apart = [top for top in tops if self._is_better_multiplied(top)]
-        index = p.Variable(node.iname)
-        conditions = [self.writer.condition(compare_with_bound(index, "<", top)) for top in apart]
-        if len(apart) < len(tops):
-            rest = minimum([top for top in tops if top not in apart])
-            bound = self._value(rest, node.dtype, PREC_COMPARISON)
-            conditions.insert(0, f"{node.iname} < {bound}")
-        return " && ".join(conditions)
-
-    def _is_better_multiplied(self, top: Expr) -> bool:
-        """Tell whether a bound is a quotient of what work-items, or groups, differ in.
-
-        The product is at most a divisor away from what it is compared with.
-        """
-        if not isinstance(top, p.FloorDiv | TruncQuotient):
-            return False
-        is_small = isinstance(top.denominator, int) and 0 < top.denominator <= PARAM_MARGIN
-        axes = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
-        return is_small and any(isinstance(node, axes) for node in walk(top.numerator))
+        lines = [] if comment is None else [self.builder.emit_comment(comment)]
+        if node.is_short and self.writer.target.unroll_pragma is not None:
+            lines.append(cgen.Pragma(self.writer.target.unroll_pragma))
+        return [*lines, loop]
 
     def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""

@@ -113,6 +113,7 @@ class CudaTarget(CFamilyTarget):
     local_needs: ClassVar[tuple[Need, ...]] = (
         Need(Rank.MACRO, "lid gid 0", "#define lid(AXIS) ((int) threadIdx.AXIS)"),
     )
+    unroll_pragma: ClassVar[str | None] = "unroll"
     barriers: ClassVar[Mapping[str, str]] = {
         "local": "__syncthreads()",
         "global": "__syncthreads()",

@@ -107,6 +107,7 @@ class OpenCLTarget(CFamilyTarget):
     local_needs: ClassVar[tuple[Need, ...]] = (
         Need(Rank.MACRO, "lid gid 0", "#define lid(N) ((int) get_local_id(N))"),
     )
+    unroll_pragma: ClassVar[str | None] = "unroll"
     barriers: ClassVar[Mapping[str, str]] = {
         "local": "barrier(CLK_LOCAL_MEM_FENCE)",
         "global": "barrier(CLK_GLOBAL_MEM_FENCE)",

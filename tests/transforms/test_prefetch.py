@@ -60,10 +60,13 @@ def body(knl: lp.TranslationUnit, *arrays: str) -> str:
 STENCIL = """\
   __local float u_fetch[324];
 
+  #pragma unroll
   for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer)
   {
     int const u_dim_0 = 16 * u_dim_0_outer + lid(1);
     if (u_dim_0 < 18 && 16 * gid(1) + u_dim_0 < n + 2)
+    {
+      #pragma unroll
       for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer)
       {
         int const u_dim_1 = 16 * u_dim_1_outer + lid(0);
@@ -71,6 +74,7 @@ STENCIL = """\
           u_fetch[18 * u_dim_0 + u_dim_1] = \
 u[((long) n + 2) * (16 * gid(1) + u_dim_0) + 16 * gid(0) + u_dim_1];
       }
+    }
   }
   barrier(CLK_LOCAL_MEM_FENCE);  // for u_fetch (insn depends on u_fetch_rule)
   if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
@@ -348,10 +352,14 @@ def planes() -> lp.TranslationUnit:
 def test_axes_go_to_the_loops_that_keep_most_work_items_busy() -> None:
     fetch = """
     for (int u_dim_0 = 0; u_dim_0 < 3; ++u_dim_0)
+    {
+      #pragma unroll
       for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer)
       {
         int const u_dim_1 = 8 * u_dim_1_outer + lid(1);
         if (u_dim_1 < 10 && 8 * gid(1) + u_dim_1 < n + 2)
+        {
+          #pragma unroll
           for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer)
           {
             int const u_dim_2 = 16 * u_dim_2_outer + lid(0);
