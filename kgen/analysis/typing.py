@@ -310,7 +310,7 @@ def _is_integer(operand: Operand) -> bool:
 
 def _result_of(function: Function, operands: list[Operand]) -> _Result:
     known = [operand for operand in operands if not isinstance(operand, Literal)]
-    if function.fixed is not None:
+    if function.fixed is not None or not operands:
         dtypes = function.settled(operands)
     elif known:
         dtypes = function.adapted(operands, settle(common(*known)))
@@ -321,6 +321,8 @@ def _result_of(function: Function, operands: list[Operand]) -> _Result:
     else:
         dtypes = function.adapted(operands, settle(common(*operands)))
     results = function.types_for(dtypes)[1]
+    if not results:
+        raise TypeInferenceFailure(f"'{function.name}' does not say the type of a result: -1")
     if len(results) > 1:
         return results
     (result,) = results

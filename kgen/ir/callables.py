@@ -121,9 +121,8 @@ class ScalarCallable(InKernelCallable):
         ``expression_to_code_mapper(place).expr`` is a place as code, for a part of an array the
         address of its first element; ``var("&")(...)`` is the address of another place.
         """
-        first, *others = insn.assignees
-        is_returned = not isinstance(first, SubArrayRef)
-        stored = tuple(others) if is_returned else insn.assignees
+        is_returned = bool(insn.assignees) and not isinstance(insn.assignees[0], SubArrayRef)
+        stored = insn.assignees[1:] if is_returned else insn.assignees
         address = p.Variable("&")
         pointers = tuple(p.Call(address, (expression_to_code_mapper(o).expr,)) for o in stored)
         call: Any = self.emit_call(
@@ -144,8 +143,6 @@ class ScalarCallable(InKernelCallable):
         count = sum(isinstance(key, int) and key >= 0 for key in types)
         if count != len(dtypes):
             raise TypeInferenceFailure(f"'{self.name}' takes {count}, not {len(dtypes)} arguments")
-        if -1 not in types:
-            raise TypeInferenceFailure(f"'{self.name}' does not say the type of its result: -1")
         return found
 
     @property

@@ -227,6 +227,10 @@ class RegisteredFunction(Function):
             registered=registered,
         )
 
+    def types_for(self, dtypes: Types) -> tuple[Types, Types]:
+        """Return the types of the converted arguments and those of the results."""
+        called = self.registered.specialized(dtypes)
+        return called.operand_types, called.result_types
 
     def adapted(self, operands: Sequence[Operand], dtype: NumpyType) -> Types:
         """Leave integers what they are: the function sees that ``f(2, x)`` has one."""

@@ -77,8 +77,9 @@ def make_loop_kernel(
     rules.update(substitutions or {})
     declared = read_kernel_data(name, kernel_data, temporary_variables)
     order = _order(name, default_order)
-    if any(map(passes_slices, insns)):
-        insns, more = realize_slices(name, insns, declared.arrays(), _dims(sets))
+    arrays = declared.arrays()
+    if any(passes_slices(insn, arrays, rules) for insn in insns):
+        insns, more = realize_slices(name, insns, arrays, rules, _dims(sets))
         sets = (*sets, *more)
     inames = {n: Iname(n) for n in _dims(sets)}
     shell = LoopKernel(

@@ -341,7 +341,7 @@ class ExpressionParser:
         return tuple(args), keywords
 
     def _bracketed(self) -> Expr:
-        """Read ``[i, j]``, and ``[i, j]: a[i, j]`` when a colon follows."""
+        """Read ``[i, j]``, and ``[i, j]: a[i, j]`` or, one element, ``[]: a[0]``."""
         at = self.expect("[").at
         parts: list[Expr] = []
         while self.token.text != "]":
@@ -351,7 +351,7 @@ class ExpressionParser:
         self.expect("]")
         if not self.take(":"):
             return _Names(parts)
-        if not parts or not all(isinstance(part, p.Variable) for part in parts):
+        if not all(isinstance(part, p.Variable) for part in parts):
             raise NotParsable("the swept loop variables of a sub-array reference are names", at)
         place = self.token.at
         array = self.operand()

@@ -1,4 +1,4 @@
-"""Slices in calls: ``y[:, j] = f(x[1:n])`` becomes sub-array references over new loops."""
+"""Slices in calls: ``y[:, j] = f(x[1:n], a)`` becomes sub-array references over new loops."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.errors import KernelError, message
+from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayBase
 from kgen.ir.dependencies import where
 from kgen.ir.domain import BasicSet
 from kgen.ir.domain_text import parse_domain
 from kgen.ir.expr import Expr, SubArrayRef, to_text
+from kgen.ir.functions import FUNCTIONS
 from kgen.ir.instruction import (
     Assignment,
     CallInstruction,
@@ -28,9 +30,12 @@ def realize_slices(
     kernel: str,
     instructions: Sequence[InstructionBase],
     arrays: Mapping[str, ArrayBase],
+    rules: Iterable[str],
     taken: Iterable[str],
 ) -> tuple[list[InstructionBase], list[BasicSet]]:
     """Replace slices in calls by sub-array references, and return the domains of their loops.
+
+    An array that is passed by its name alone is passed as a whole.
 
     Raises :class:`KernelError` for a slice whose end is not known: that of an array whose
     shape is not in *arrays*.
@@ -39,7 +44,10 @@ def realize_slices(
     domains: list[BasicSet] = []
 
     def swept(insn: InstructionBase, expr: Expr) -> Expr:
-        if not _is_sliced(expr):
+        if _is_whole(expr, arrays):
+            axes = len(arrays[expr.name].shape)
+            expr = p.Subscript(expr, (p.Slice((None, None)),) * axes)
+        elif not _is_sliced(expr):
             return expr
         inames, index = [], []
         for axis, at in enumerate(expr.index_tuple):
@@ -52,16 +60,18 @@ def realize_slices(
             place: Expr = p.Variable(iname)
             place = place if step == 1 else p.Product((step, place))
             place = place if start == 0 else p.Sum((start, place))
+            sign = "<" if step > 0 else ">"
             domains.append(
                 parse_domain(
-                    f"{{ [{iname}]: 0 <= {iname} and {to_text(place)} < {to_text(stop)} }}"
+                    f"{{ [{iname}]: 0 <= {iname} and {to_text(place)} {sign} {to_text(stop)} }}"
                 )
             )
             index.append(place)
         return SubArrayRef(tuple(inames), p.Subscript(expr.aggregate, tuple(index)))
 
     result = [
-        _with_slices_replaced(insn, swept) if passes_slices(insn) else insn for insn in instructions
+        _with_slices_replaced(insn, swept) if passes_slices(insn, arrays, rules) else insn
+        for insn in instructions
     ]
     return result, domains
 
@@ -70,11 +80,29 @@ def _is_sliced(expr: Expr) -> bool:
     return isinstance(expr, p.Subscript) and any(isinstance(i, p.Slice) for i in expr.index_tuple)
 
 
-def passes_slices(insn: InstructionBase) -> bool:
-    """Tell whether *insn* is a call with slices among its operands or assignees."""
+def _is_whole(expr: Expr, arrays: Mapping[str, ArrayBase]) -> bool:
+    """Tell whether *expr* is the name of an array with axes."""
+    array = arrays.get(expr.name) if type(expr) is p.Variable else None
+    return array is not None and isinstance(array.shape, tuple) and array.shape != ()
+
+
+def passes_slices(
+    insn: InstructionBase, arrays: Mapping[str, ArrayBase], rules: Iterable[str] = ()
+) -> bool:
+    """Tell whether *insn* is a call with slices among its operands or assignees.
+
+    Whole arrays among the operands are such too, other than those of *rules* and of functions
+    that take numbers.
+    """
     if not isinstance(insn, Assignment | CallInstruction) or type(insn.expression) is not p.Call:
         return False
-    return any(map(_is_sliced, (*insn.expression.parameters, *insn.assignees)))
+    call = insn.expression
+    if any(map(_is_sliced, (*call.parameters, *insn.assignees))):
+        return True
+    takes_numbers = {*FUNCTIONS, *rules}
+    return getattr(call.function, "name", "") not in takes_numbers and any(
+        _is_whole(operand, arrays) for operand in call.parameters
+    )
 
 
 def check_slices(kernel: str, insn: InstructionBase, found: Mentions) -> None:
@@ -115,21 +143,37 @@ def _limits(
     at: p.Slice,
     arrays: Mapping[str, ArrayBase],
 ) -> tuple[Expr, Expr, int]:
-    """Return where a slice starts, where it ends, and its step."""
+    """Return where a slice starts, where it ends, and its step, which may be negative."""
     start, stop, step = (*at.children, None, None)[:3]
-    if not (step is None or (isinstance(step, int) and step > 0)):
-        raise _refusal(kernel, insn, f"the step of '{to_text(expr)}' is not a positive number")
+    if not (step is None or (isinstance(step, int) and step != 0)):
+        raise _refusal(kernel, insn, f"the step of '{to_text(expr)}' is not a number, or 0")
+    if step is not None and step < 0:
+        stop = -1 if stop is None else stop
+        if start is None:
+            start = simplify(p.Sum((_extent(kernel, insn, expr, axis, arrays), -1)))
+        return start, stop, step
     if stop is None:
-        array = arrays.get(getattr(expr.aggregate, "name", ""))
-        if array is None or not isinstance(array.shape, tuple) or axis >= len(array.shape):
-            raise _refusal(
-                kernel,
-                insn,
-                f"the end of '{to_text(expr)}' is not known",
-                f"declare the shape of '{to_text(expr.aggregate)}', or write where it ends: 0:n",
-            )
-        stop = array.shape[axis]
+        stop = _extent(kernel, insn, expr, axis, arrays)
     return 0 if start is None else start, stop, 1 if step is None else step
+
+
+def _extent(
+    kernel: str,
+    insn: InstructionBase,
+    expr: p.Subscript,
+    axis: int,
+    arrays: Mapping[str, ArrayBase],
+) -> Expr:
+    """Return the extent of an axis of a declared array."""
+    array = arrays.get(getattr(expr.aggregate, "name", ""))
+    if array is None or not isinstance(array.shape, tuple) or axis >= len(array.shape):
+        raise _refusal(
+            kernel,
+            insn,
+            f"the end of '{to_text(expr)}' is not known",
+            f"declare the shape of '{to_text(expr.aggregate)}', or write where it ends: 0:n",
+        )
+    return array.shape[axis]
 
 
 def _refusal(kernel: str, insn: InstructionBase, what: str, hint: str | None = None) -> KernelError:

@@ -97,7 +97,8 @@ class CallWriter:
         if isinstance(function, RegisteredFunction):
             text, is_returned = self.users.statement(function, insn, dtypes)
             stored = slice(1, None) if is_returned else slice(None)
-            self._refuse_other_types(insn, places[stored], results[stored])
+            if places:
+                self._refuse_other_types(insn, places[stored], results[stored])
             if not is_returned:
                 return [cgen.Statement(text)]
             return [assign_returned(self.writer, *places[0], text, results[0])]
@@ -150,7 +151,7 @@ class CallWriter:
         """Return the types that the arguments are converted to."""
         typer = self.writer.typer
         operands = [typer.operand(argument) for argument in expr.parameters]
-        if function.fixed is not None:
+        if function.fixed is not None or not operands:
             return function.types_for(function.settled(operands))[0]
         known = [operand for operand in operands if not isinstance(operand, Literal)]
         if known:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
@@ -207,6 +208,8 @@ class _Inlining:
         call = insn.expression
         inputs = [a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input]
         outputs = [a.name for a in callee.args if isinstance(a, ArrayArg) and a.is_output]
+        if not insn.assignees and set(outputs) <= set(inputs):
+            outputs = []  # what is passed is changed in its place
         if len(call.parameters) > len(inputs) or len(insn.assignees) != len(outputs):
             raise self._refusal(
                 f"'{callee.name}' takes ({', '.join(inputs)}) and gives ({', '.join(outputs)}), "
@@ -262,7 +265,7 @@ class _Inlining:
             for node in walk(value)
         )
         if is_constant_here:
-            is_index = declared is None or declared.is_integral()
+            is_index = declared is None or (declared.is_integral() and self._is_integral(value))
             return value if is_index else TypeCast(declared, value)
         held = str(self.names(name))
         self.temporaries[held] = TemporaryVariable(held, dtype=declared, shape=())
@@ -281,6 +284,17 @@ class _Inlining:
             )
         )
         return p.Variable(held)
+
+    def _is_integral(self, value: Expr) -> bool:
+        """Tell whether a sum of products of numbers and arguments is an integer."""
+        for node in walk(value):
+            if isinstance(node, p.Variable):
+                arg = self.kernel.arg_dict.get(node.name)
+                if arg is not None and arg.dtype is not None and not arg.dtype.is_integral():
+                    return False
+            elif is_constant(node) and not isinstance(node, int | np.integer):
+                return False
+        return True
 
     def _refuse_missing(self) -> None:
         """Refuse parameters of the callee that are no arguments of it."""
@@ -397,15 +411,20 @@ class _Inlining:
                     )
             if len(swept) == len(index):
                 return substitute(place.subscript, dict(zip(swept, index, strict=True)))
-        elif isinstance(place, p.Variable) and index:
+        elif isinstance(place, p.Variable) and index and not self._is_scalar(place.name):
             return p.Subscript(place, index if len(index) > 1 else index[0])
-        elif not index or index == (0,):
+        elif all(i == 0 for i in index):
             return place
         raise self._refusal(
             f"'{to_text(place)}' is passed for '{name}', which has {len(index)} axes in "
             f"'{self.callee.name}'",
             "pass as many loop variables as it has axes: [i, j]: a[i, j]",
         )
+
+    def _is_scalar(self, name: str) -> bool:
+        """Tell whether a variable of the caller has no axes."""
+        array = self.kernel.array_vars.get(name)
+        return array is None or array.shape == ()
 
     def _refusal(self, what: str, hint: str | None = None) -> TransformError:
         where = f"instruction '{self.insn}'"

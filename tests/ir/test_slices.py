@@ -38,6 +38,9 @@ def test_a_slice_becomes_a_loop_over_the_axis() -> None:
         (":m", "[islice]: a[islice]", "[m] -> { [islice] : 0 <= islice < m }"),
         ("::2", "[islice]: a[2*islice]", "[n] -> { [islice] : islice >= 0 and 2islice < n }"),
         ("1:7:3", "[islice]: a[1 + 3*islice]", "{ [islice] : 0 <= islice <= 1 }"),
+        ("7:-1:-1", "[islice]: a[7 - islice]", "{ [islice] : 0 <= islice <= 7 }"),
+        ("7:1:-3", "[islice]: a[7 - 3*islice]", "{ [islice] : 0 <= islice <= 1 }"),
+        ("::-1", "[islice]: a[n - 1 - islice]", "[n] -> { [islice] : 0 <= islice < n }"),
     ],
 )
 def test_limits(piece: str, reference: str, domain: str) -> None:
@@ -50,7 +53,9 @@ def test_limits(piece: str, reference: str, domain: str) -> None:
     ("text", "what"),
     [
         ("f(b[:])", "the end of 'b[:]' is not known"),
-        ("f(b[::-1])", "is not a positive number"),
+        ("f(b[::-1])", "the end of 'b[::-1]' is not known"),
+        ("f(a[::i])", "is not a number, or 0"),
+        ("f(a[::0])", "is not a number, or 0"),
         ("b[:] = 1", "passed to a function or assigned from one"),
         ("b[i] = sum(i, a[:])", "passed to a function or assigned from one"),
     ],
@@ -60,3 +65,16 @@ def test_refusals(text: str, what: str) -> None:
         make(text, GlobalArg("a", shape="n"))
     assert what in str(caught.value)
     assert f"line 1: {text}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("y[:] = f(a)", "y[islice_0] = f([islice]: a[islice])"),
+        ("y[i] = f(a, a[i], n)", "f([islice]: a[islice], a[i], n)"),
+        ("y[i] = f(s)", "y[i] = f(s)"),
+    ],
+)
+def test_an_array_without_subscripts_is_passed_whole(text: str, read: str) -> None:
+    shapes = GlobalArg("y", shape="n"), GlobalArg("a", shape="n"), GlobalArg("s", shape=())
+    assert read in str(make(text, *shapes).instructions[0])

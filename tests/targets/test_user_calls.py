@@ -183,6 +183,43 @@ def test_all_results_may_go_through_pointers() -> None:
     np.testing.assert_array_equal(knl(a=a)[1][0], 100 * (a // (3 + i)) + a % (3 + i))
 
 
+class Count(lp.ScalarCallable):
+    """A function without results, which counts what is positive."""
+
+    def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+        types = {k: DOUBLE for k in arg_id_to_dtype if k >= 0}
+        return self.copy(arg_id_to_dtype=types, name_in_target=f"count_{len(types)}"), clbl_inf_ctx
+
+    def generate_preambles(self, target: Any) -> Iterable[tuple[str, str]]:
+        yield "count", "static int calls = 0;"
+        yield "count_0", "static void count_0(void) { ++calls; }"
+        yield "count_1", "static void count_1(double x) { calls += x > 0; }"
+
+
+def test_functions_without_results_are_statements() -> None:
+    knl = compiled(
+        "{ [i]: 0 <= i < n }",
+        """
+        count()        {id=one}
+        count(a[i])    {id=each, dep=one, inames=i}
+        ... nop        {id=wait, dep=each}
+        out[0] = 0     {id=out, dep=wait}
+        """,
+        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("out", np.int32, shape=1)],
+        count=Count,
+    )
+    assert lp.generate_body(knl).startswith("""\
+  count_0();
+  for (int i = 0; i < n; ++i)
+    count_1((double) a[i]);""")
+
+
+def test_a_function_without_a_result_has_no_value() -> None:
+    knl = compiled("{ [i]: 0 <= i < n }", "out[i] = 1 + count()", [], count=Count)
+    with pytest.raises(lp.TypeInferenceFailure, match="does not say the type of a result"):
+        lp.generate_code_v2(knl)
+
+
 class OneResult(lp.ScalarCallable):
     """A function that stores its result in a double that a pointer leads to."""
 

@@ -95,6 +95,53 @@ def test_a_column_and_every_second_element() -> None:
     np.testing.assert_array_equal(found[1:], A[::2] / 2)
 
 
+def test_results_may_go_backwards() -> None:
+    knl = rows("b[i, 15:-1:-1] = twice(a[i, :])")
+    np.testing.assert_array_equal(run(lp.merge([knl, twice()]), a=A)["b"], 2 * A[:, ::-1])
+
+
+def test_whole_arrays_and_single_elements() -> None:
+    data = [lp.GlobalArg("x", shape=16), lp.GlobalArg("s", shape=(), is_input=False), ...]
+    total = lp.make_function("{[i]: 0 <= i < 16}", "s = sum(i, x[i])", data, name="total")
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < 4}",
+        "[]: b[i] = total(x)",
+        [lp.GlobalArg("x", F64, shape=16), lp.GlobalArg("b", F64, shape=4), ...],
+    )
+    found = run(lp.merge([knl, total]), x=A[0])["b"]
+    np.testing.assert_allclose(found, [A[0].sum()] * 4)
+
+
+def test_scalars_take_the_first_elements_of_results() -> None:
+    code = "y[0] = x[0] + 1\nz[0] = 2*x[0]"
+    data = [lp.GlobalArg("y,z", shape=1, is_input=False), lp.GlobalArg("x", shape=1), ...]
+    both = lp.make_function("{:}", code, data, name="both")
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < 4}",
+        "<> s, <> t = both(x[i])  {id=call}\nb[i] = s + t  {dep=call}",
+        [lp.GlobalArg("x", F64, shape=4), ...],
+    )
+    np.testing.assert_allclose(run(lp.merge([knl, both]), x=A[0, :4])["b"], 3 * A[0, :4] + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [("3.9", "+= 3;"), ("s", "+= (int64_t) s;"), ("k", "+= k;")]
+)
+def test_calls_that_assign_nothing_change_what_they_are_passed(value: str, code: str) -> None:
+    """A number is converted to the type that the called kernel declares."""
+    array = lp.GlobalArg("a", F64, shape=6, is_input=True, is_output=True)
+    add = lp.make_function(
+        "{[i]: 0 <= i < 6}",
+        "a[i] = a[i] + j",
+        [array, lp.ValueArg("j", np.int64)],
+        name="add",
+        target=lp.CTarget(),
+    )
+    numbers = [lp.ValueArg("s", F64), lp.ValueArg("k", np.int64)]
+    knl = lp.make_kernel("{:}", f"add(a[:], {value})", [array, *numbers], target=lp.CTarget())
+    assert lp.generate_body(lp.merge([knl, add])).endswith(f"a[i] {code}")
+
+
 SCALED = """
     <> t = alpha*x[i] {id=t}
     y[i] = sum(j, x[j]) + t {id=y, dep=t}
