@@ -241,6 +241,13 @@ def test_types_of_arguments_are_kept() -> None:
     ]
 
 
+def test_options_as_text() -> None:
+    text = "return_dict, no_numpy=0, write_code=code.c, build_options=-O2 -g"
+    options = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 1", options=text)["kgen_kernel"].options
+    assert (options.return_dict, options.no_numpy) == (True, False)
+    assert (options.write_code, options.build_options) == ("code.c", ("-O2", "-g"))
+
+
 def test_dependencies_that_match_nothing_may_be_ignored() -> None:
     text = "a[i] = 1 {id=one}\nb[i] = 2 {dep=one:nothing*}"
     with pytest.raises(KernelError, match=r"depends on 'nothing\*'"):

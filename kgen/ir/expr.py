@@ -48,6 +48,14 @@ __all__ = [
 ]
 
 
+class _Node(p.ExpressionNode):
+    """A node of kgen's own, which ``str`` writes in the instruction language."""
+
+    def make_stringifier(self, originating_stringifier: Any = None) -> Any:
+        """Return what pymbolic writes this node with, inside of others too."""
+        return StringifyMapper()
+
+
 @p.expr_dataclass()
 class TaggedVariable(p.Variable):
     """A variable ``name$tag`` whose uses can be told apart by their tags.
@@ -62,7 +70,7 @@ class TaggedVariable(p.Variable):
 
 
 @p.expr_dataclass()
-class TypeCast(p.ExpressionNode):
+class TypeCast(_Node):
     """``cast(type, child)``: *child* converted to *type*.
 
     >>> from kgen.ir.parse import parse
@@ -78,7 +86,7 @@ class TypeCast(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class TypedLiteral(p.ExpressionNode):
+class TypedLiteral(_Node):
     """A constant of a declared type, such as ``2.5f`` or ``7u``."""
 
     value: Any
@@ -86,7 +94,7 @@ class TypedLiteral(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class Reduction(p.ExpressionNode):
+class Reduction(_Node):
     """``operation(inames, expr)``: *expr* combined over all values of *inames*.
 
     *expr* is a tuple for operations on tuples, such as ``argmin``.
@@ -126,7 +134,7 @@ class Reduction(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class SubArrayRef(p.ExpressionNode):
+class SubArrayRef(_Node):
     """``[i, j]: a[...]``: the part of an array that *swept_inames* run over."""
 
     swept_inames: tuple[p.Variable, ...]
@@ -134,7 +142,7 @@ class SubArrayRef(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class LinearSubscript(p.ExpressionNode):
+class LinearSubscript(_Node):
     """``a[[index]]``: element number *index* of the storage of ``a``.
 
     >>> from kgen.ir.parse import parse
@@ -148,21 +156,21 @@ class LinearSubscript(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class GroupHardwareAxisIndex(p.ExpressionNode):
+class GroupHardwareAxisIndex(_Node):
     """The index of the work-group along an axis."""
 
     axis: int
 
 
 @p.expr_dataclass()
-class LocalHardwareAxisIndex(p.ExpressionNode):
+class LocalHardwareAxisIndex(_Node):
     """The index of the work-item in its group along an axis."""
 
     axis: int
 
 
 @p.expr_dataclass()
-class TruncQuotient(p.ExpressionNode):
+class TruncQuotient(_Node):
     """C's integer ``/``; stands where it equals floor division, or where both do."""
 
     numerator: Expr
@@ -170,7 +178,7 @@ class TruncQuotient(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class TruncRemainder(p.ExpressionNode):
+class TruncRemainder(_Node):
     """C's integer ``%``; stands where it equals the modulus, or is compared with 0."""
 
     numerator: Expr

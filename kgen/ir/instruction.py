@@ -311,6 +311,11 @@ class Assignment(MultiAssignmentBase):
         return (self.assignee,)
 
     @property
+    def assignee_name(self) -> str:
+        """The name of the variable written."""
+        return assignee_name(self.assignee)
+
+    @property
     def temp_var_types(self) -> tuple[Optional, ...]:
         """``temp_var_type`` as a tuple, as for calls."""
         return (self.temp_var_type,)

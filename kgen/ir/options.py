@@ -85,8 +85,11 @@ _OLD_NAMES = {
 }
 
 
+_SWITCHES = {"0": False, "False": False, "false": False, "1": True, "True": True, "true": True}
+
+
 def make_options(given: Any, base: Options | None = None) -> Options:
-    """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=1"``.
+    """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=0,d=file.c"``.
 
     What is not given has the value that it has in *base*.
     """
@@ -101,7 +104,7 @@ def make_options(given: Any, base: Options | None = None) -> Options:
         settings: dict[str, Any] = {}
         for item in filter(None, (part.strip() for part in given.split(","))):
             name, has_value, value = item.partition("=")
-            off = has_value and value.strip() in ("0", "False", "false")
-            settings[name.strip()] = not off
+            text = value.strip() if has_value else "1"
+            settings[name.strip()] = _SWITCHES.get(text, text)
         return base.copy(**settings)
     raise KgenError(f"options are an Options, a dict or text, not {type(given).__name__}")

@@ -42,7 +42,7 @@ __all__ = [
 
 
 def add_dtypes(prog_or_kernel: Program, dtype_dict: Mapping[str, Any]) -> Program:
-    """Give arguments and temporaries their data types.
+    """Give arguments and temporaries their data types: ``{"a": ..., "b, c": ...}``.
 
     ::
 
@@ -57,11 +57,14 @@ def add_dtypes(prog_or_kernel: Program, dtype_dict: Mapping[str, Any]) -> Progra
     np:dtype('float32')
     """
     program = prog_or_kernel
+    dtypes = {
+        name.strip(): dtype for names, dtype in dtype_dict.items() for name in names.split(",")
+    }
     if has_several_kernels(program):
-        for name, dtype in dtype_dict.items():  # each must be in one kernel, not all in the same
+        for name, dtype in dtypes.items():  # each must be in one kernel, not all in the same
             program = _add_dtypes(program, {name: dtype})
         return program
-    return _add_dtypes(program, dtype_dict)
+    return _add_dtypes(program, dtypes)
 
 
 @transform

@@ -58,3 +58,12 @@ def test_walking_mappers_pass_keywords_on() -> None:
     names = Names()
     names(parse(TEXT), depth=1)
     assert names.found == ["a", "i", "j", "b", "i", "x", "i"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2*reduce(sum, [j], a[i, j])", "cast(np:dtype('float32'), b[i]) + x[[i]]", "2.5f*b[i]"],
+)
+def test_expressions_print_as_they_are_written(text: str) -> None:
+    assert str(parse(text)) == to_text(parse(text)) == text
+    assert str(p.Power(parse(text), 2)) == f"({text})**2"

@@ -58,6 +58,10 @@ def test_an_assignment_that_creates_a_temporary(kind: object, dtype: object) -> 
     assert made.temp_var_type == lp.Optional()
 
 
+def test_the_variable_that_an_assignment_writes() -> None:
+    assert lp.Assignment("a[i, j]", 1).assignee_name == lp.Assignment("a", 1).assignee_name == "a"
+
+
 def test_an_empty_optional_has_no_value() -> None:
     assert lp.Assignment("t", 1, temp_var_type=lp.Optional()).temp_var_type == lp.Optional()
     with pytest.raises(lp.KgenError, match="has no value"):

@@ -24,6 +24,9 @@ def test_types_of_arguments_and_temporaries() -> None:
     assert knl.arg_dict["a"].dtype.numpy_dtype == np.float32
     assert knl.temporary_variables["t"].dtype.numpy_dtype == np.float64
     assert lp.add_dtypes(knl, {"a": np.float32}) is knl
+    assert lp.add_dtypes(lp.add_dtypes(double(), {"a": "float32"}), {"a, t": np.float32}) == (
+        lp.add_dtypes(double(), {"a": np.float32, "t": np.float32})
+    )
     with pytest.raises(lp.TransformError, match=r"'a' is declared as .*float32.* cannot be"):
         lp.add_dtypes(knl, {"a": np.float64})
     with pytest.raises(lp.TransformError, match="no argument or temporary 'b'"):
