@@ -44,6 +44,7 @@ def _shown(writer: ExpressionWriter, expr: Expr, dtype: NumpyType, name: str) ->
     """Return the format of a value, and the value as ``printf`` takes it."""
     plain = writer.target.print_format
     if plain is not None:
+        name = name.replace(plain, "mod")  # there is no other way to print that sign
         return f"{name}={plain}", writer.rec(expr, PREC_NONE, dtype)
     name = name.replace("%", "%%")
     if dtype.is_integral():
