@@ -83,17 +83,20 @@ def accumulate_apart(
                                                 c[i] = acc[i]
     """
     kernel = realizer.kernel
-    domain = domain_inside(
-        kernel, context.insn.within_inames.difference(apart.inames), apart.inames
-    )
-    copies = realizer.loops.add(apart.inames, domain)
-    realizer.types.update((new, kernel.index_dtype) for new in copies.values())
+    shared = realizer.loops.loops_shared(reduction, str(context.insn.id))
+    outer = context.insn.within_inames.difference(apart.inames)
+    # reductions in one loop share the loops inside of it, and what these hold
+    key = (shared, apart.inames, outer)
+    if key not in realizer.apart:
+        made = realizer.loops.add(apart.inames, domain_inside(kernel, outer, apart.inames))
+        realizer.types.update((new, kernel.index_dtype) for new in made.values())
+        realizer.apart[key] = made
+    copies = realizer.apart[key]
     inside = dataclasses.replace(
         context,
         within=context.within.difference(apart.inames).union(copies.values()),
         place=context.place.inside((), {**context.place.renamed, **copies}),
     )
-    shared = realizer.loops.loops_shared(reduction, str(context.insn.id))
     for insn in _others_in(kernel, shared, str(context.insn.id)):
         own = insn.within_inames.intersection(apart.inames)
         kept = {name: copies[name] for name in own if not _can_leave(kernel, insn, name)}

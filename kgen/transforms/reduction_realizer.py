@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -73,6 +73,8 @@ class Realizer(IdentityMapper):
         self.parts: dict[str, tuple[str, ...]] = {}
         #: scans across work-groups
         self.scans: list[GroupScan] = []
+        #: copies of loops that are inside of those of reductions
+        self.apart: dict[Hashable, dict[str, str]] = {}
         #: other instructions that changed
         self.moved: dict[str, InstructionBase] = {}
         self._names = UniqueNameGenerator(set(taken_names(kernel)))

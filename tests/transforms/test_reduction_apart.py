@@ -10,6 +10,7 @@ import pytest
 import kgen as lp
 from tests.transforms.helpers import run
 
+OUTER = "i_outer, j_outer, k_outer"
 A, B = np.random.default_rng(6).random((2, 13, 13))
 
 
@@ -21,7 +22,7 @@ def tiled_product(*splits: tuple[str, int]) -> lp.TranslationUnit:
     return knl
 
 
-@pytest.mark.parametrize("outer", [None, "i_outer, j_outer, k_outer"])
+@pytest.mark.parametrize("outer", [None, OUTER])
 def test_a_tiled_product_in_plain_loops(outer: str | None) -> None:
     knl = tiled_product()
     for name, sweep in (("a", "i_inner, k_inner"), ("b", "j_inner, k_inner")):
@@ -60,6 +61,17 @@ def test_what_depends_on_the_loop_goes_inside_with_it() -> None:
     x = A[0]
     want = [(2 * x * (2 * x + i)).sum() for i in range(5)]
     np.testing.assert_allclose(run(knl, x=x)["out"], want)
+
+
+def test_reductions_share_the_loops_inside_of_theirs() -> None:
+    text = "out[i, j] = sum(k, a[i, k]*b[k, j]) + 2*sum(k, a[i, k])"
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text)
+    knl = lp.add_dtypes(knl, {"a": np.float64, "b": np.float64})
+    for iname in "ijk":
+        knl = lp.split_iname(knl, iname, 4)
+    knl = lp.add_prefetch(knl, "a", "k_inner", default_tag=None)
+    knl = lp.add_prefetch(knl, "b", "k_inner, j_inner", default_tag=None, fetch_outer_inames=OUTER)
+    np.testing.assert_allclose(run(knl, a=A, b=B)["out"], A @ B + 2 * A.sum(1)[:, None])
 
 
 def test_extrema_and_their_places() -> None:
