@@ -47,6 +47,10 @@ class CodeExpression:
     """An expression of the kernel as code: ``expr`` is a node to make calls of."""
 
     expr: KernelExpression
+    printer: _CodePrinter
+
+    def __str__(self) -> str:
+        return self.printer(self.expr)
 
 
 class CodeMapper:
@@ -59,9 +63,14 @@ class CodeMapper:
         self.writer = writer
         self.addressed = addressed
 
-    def __call__(self, expr: Expr, dtype: Any = None) -> CodeExpression:
-        """Return *expr* as code, converted to *dtype* if that is given."""
-        return CodeExpression(self.rec(expr, None, dtype))
+    def __call__(
+        self, expr: Expr, prec: Any = None, type_context: Any = None, needed_dtype: Any = None
+    ) -> CodeExpression:
+        """Return *expr* as code, converted to *needed_dtype* if that is given.
+
+        *prec* and *type_context* have no effect: parentheses and types follow from the rest.
+        """
+        return CodeExpression(self.rec(expr, type_context, needed_dtype), _CodePrinter(self.writer))
 
     def rec(self, expr: Expr, type_context: Any = None, needed_type: Any = None) -> Any:
         """Return *expr* as a node of code, converted to *needed_type* if that is given."""

@@ -229,7 +229,10 @@ class OneResult(lp.ScalarCallable):
     def emit_call_insn(self, insn: Any, target: Any, expression_to_code_mapper: Any) -> Any:
         ecm = expression_to_code_mapper
         (argument,), (place,) = insn.expression.parameters, insn.assignees
-        return var("half")(ecm(argument, DOUBLE).expr, var("&")(ecm(place).expr)), False
+        assert str(ecm(argument)) == "a[i]"
+        assert ecm.infer_type(argument).numpy_dtype.kind == "f"
+        passed = ecm(argument, needed_dtype=DOUBLE).expr
+        return var("half")(passed, var("&")(ecm(place).expr)), False
 
     def generate_preambles(self, target: Any) -> Iterable[tuple[str, str]]:
         yield "half", "static void half(double x, double *y) { *y = x / 2; }"
