@@ -141,6 +141,7 @@ class Footprints:
         self._relations: dict[tuple[Place, tuple[Expr, ...] | None], isl.Map | None] = {}
         self._values: dict[tuple[Place, Expr], Values | None] = {}
         self._distinct: dict[Set, Values] = {}
+        self._constants: dict[str, tuple[int, ...]] = {}
         #: What accesses touch, as :func:`kgen.analysis.instances.elements_of` has it.
         self.elements: dict[tuple[Place, tuple[Expr, ...] | None], tuple[Set, bool]] = {}
         #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
@@ -167,6 +168,23 @@ class Footprints:
         for access in collect_accesses(self.kernel):
             found.setdefault(access.array, []).append(access)
         return {name: tuple(some) for name, some in found.items()}
+
+    def part(self, access: Access) -> tuple[int, ...]:
+        """Return the subscripts along the axes where every access to the array has a constant.
+
+        Accesses to one array with different ones touch no element in common.
+        """
+        if access.index is None:
+            return ()
+        return tuple(int(access.index[axis]) for axis in self._constant_axes(access.array))
+
+    def _constant_axes(self, array: str) -> tuple[int, ...]:
+        found = self._constants.get(array)
+        if found is None:
+            indices = [access.index for access in self.accesses.get(array, ())]
+            axes = [set[int]() if i is None else set(_constant_at(i)) for i in indices]
+            found = self._constants[array] = tuple(sorted(set.intersection(*axes)) if axes else ())
+        return found
 
     def with_params(self, domain: Set, *exprs: Expr) -> Set:
         """Add the integer parameters that *exprs* mention and *domain* does not have."""
@@ -315,6 +333,10 @@ def split_constant(index: Expr) -> tuple[Expr, int]:
             return rest[0] if len(rest) == 1 else p.Sum(rest) if rest else None, constant
         return index, 0
     return (None, int(index)) if _is_int(index) else (index, 0)
+
+
+def _constant_at(index: tuple[Expr, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis, expr in enumerate(index) if _is_int(expr))
 
 
 def _is_int(expr: Expr) -> TypeGuard[int]:

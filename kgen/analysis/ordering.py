@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
+from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import Instances, axis_name, relate
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import KgenWarning, VariableAccessNotOrdered, message, warn
@@ -73,20 +74,29 @@ def find_unordered(kernel: LoopKernel) -> Iterator[Unordered]:
     """
     order = _Order(kernel)
     instances: Instances | None = None
-    readers = kernel.readers
+    footprints = Footprints.of(kernel)
     for name, writers in kernel.writers.items():
         if name not in kernel.array_vars:
             continue
-        mask = order.mask((*writers, *readers.get(name, ())))
+        accesses: dict[str, list[Access]] = {}
+        masks: dict[tuple[int, ...], int] = {}
+        for access in footprints.accesses.get(name, ()):
+            part = footprints.part(access)
+            masks[part] = masks.get(part, 0) | order.bit(access.insn_id)
+            accesses.setdefault(access.insn_id, []).append(access)
         seen = 0
         for writer in writers:
-            loose = mask & ~order.related(writer) & ~seen
+            mine = [access for access in accesses.get(writer, ()) if access.is_write]
+            near = 0
+            for write in mine:
+                near |= masks[footprints.part(write)]
+            loose = near & ~order.related(writer) & ~seen
             seen |= order.bit(writer)
             if not loose:
                 continue
             instances = instances or Instances(kernel, has_axes=True)
             for other in order.ids(loose):
-                found = _meeting(instances, name, writer, other)
+                found = _meeting(instances, name, writer, other, mine, accesses[other])
                 if found is not None:
                     yield found
 
@@ -154,19 +164,23 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _meeting(instances: Instances, name: str, writer: str, other: str) -> Unordered | None:
-    """Return where two instructions meet at one element of *name*, if anywhere."""
+def _meeting(
+    instances: Instances,
+    name: str,
+    writer: str,
+    other: str,
+    writes: Sequence[Access],
+    accesses: Sequence[Access],
+) -> Unordered | None:
+    """Return where *writes* of one instruction meet *accesses* of another, if anywhere."""
     kernel = instances.kernel
     one, two = kernel.id_to_insn[writer], kernel.id_to_insn[other]
     if _is_exempt(one, two) or _exclude_each_other(one, two):
         return None
-    accesses = instances.footprints.accesses.get(name, ())
-    for write in accesses:
-        if write.insn_id != writer or not write.is_write:
-            continue
+    if _is_atomic(one, name) and _is_atomic(two, name):
+        return None
+    for write in writes:
         for access in accesses:
-            if access.insn_id != other or (_is_atomic(one, name) and _is_atomic(two, name)):
-                continue
             found = _meet(instances, write, access)
             if found is not None:
                 return found

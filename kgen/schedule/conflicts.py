@@ -126,10 +126,12 @@ class Conflicts:
         key = self._key(one, other, equal, ascending)
         return key in self._memo and self._memo[key] is None
 
-    def storage(self, array: str) -> str:
-        """Return what arrays that overlap have in common: their storage, or a name of its own."""
-        base = getattr(self.kernel.array_vars[array], "base_storage", None)
-        return array if base is None else f"storage {base}"
+    def storage(self, access: Access) -> object:
+        """Return what accesses that may meet have in common: their storage, or a part of it."""
+        base = getattr(self.kernel.array_vars[access.array], "base_storage", None)
+        if base is not None:
+            return "storage", base
+        return access.array, self.footprints.part(access)
 
     def _is_atomic_update(self, access: Access) -> bool:
         """Tell whether *access* is part of an update in one step; others do not race with it."""

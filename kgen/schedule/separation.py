@@ -81,11 +81,11 @@ def find_unsynchronized(kernel: LoopKernel, schedule: Schedule) -> Iterator[Unsy
     for launch in schedule.launches:
         order = _Order()
         order.add(launch.body)
-        by_array: dict[str, list[Access]] = {}
+        by_storage: dict[object, list[Access]] = {}
         for insn_id in order.insns:
             for access in conflicts.accesses.get(insn_id, ()):
-                by_array.setdefault(access.array, []).append(access)
-        for accesses in by_array.values():
+                by_storage.setdefault((access.array, conflicts.storage(access)), []).append(access)
+        for accesses in by_storage.values():
             yield from _among(conflicts, order, accesses)
 
 

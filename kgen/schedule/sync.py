@@ -87,19 +87,19 @@ class _Inserter:
         ]
         return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
 
-    def _accesses(self, nodes: Seq[Node]) -> dict[str, list[_Visit]]:
+    def _accesses(self, nodes: Seq[Node]) -> dict[object, list[_Visit]]:
         """Collect the accesses to each storage, with the child that makes them."""
-        found: dict[str, list[_Visit]] = {}
+        found: dict[object, list[_Visit]] = {}
         for k, node in enumerate(nodes):
             for insn_id, before, after in _barriers_around(node):
                 for access in self.conflicts.accesses.get(insn_id, ()):
                     visit = _Visit(k, access, self.conflicts.kind(access), before, after)
-                    found.setdefault(self.conflicts.storage(access.array), []).append(visit)
+                    found.setdefault(self.conflicts.storage(access), []).append(visit)
         return found
 
     def _spans(
         self,
-        accesses: dict[str, list[_Visit]],
+        accesses: dict[object, list[_Visit]],
         count: int,
         equal: tuple[str, ...],
         ascending: str | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kgen as lp
+from kgen.analysis import ordering
 
 DATA = [lp.GlobalArg("a", "float32", shape="n"), "..."]
 
@@ -55,3 +56,10 @@ def test_the_option_makes_it_a_warning_or_nothing() -> None:
     with pytest.warns(lp.KgenWarning, match=r"unordered_access\(out\)"):
         code(text, enforce_variable_access_ordered=False)
     code(text, enforce_variable_access_ordered="no_check")
+
+
+def test_components_of_an_array_are_apart_without_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "out[0, i] = a[i] {id=one}\nout[1, i] = 2*a[i] {id=two}"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, DATA)
+    monkeypatch.setattr(ordering, "_meet", lambda *args: pytest.fail("isl was asked"))
+    assert not list(ordering.find_unordered(knl.default_entrypoint))
