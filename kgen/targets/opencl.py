@@ -11,6 +11,7 @@ import cgen.opencl
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
+from kgen.errors import KgenError
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
@@ -61,6 +62,9 @@ class OpenCLCASTBuilder(ASTBuilderBase):
 class OpenCLTarget(CFamilyTarget):
     """OpenCL C. Complex numbers use pyopencl's header, ``pyopencl-complex.h``.
 
+    ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
+    every later version has. Raises :class:`KgenError` for another.
+
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
     ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...],
@@ -69,6 +73,8 @@ class OpenCLTarget(CFamilyTarget):
       if (64 * gid(0) + lid(0) < n)
         a[64 * gid(0) + lid(0)] = 64 * gid(0) + lid(0);
     """
+
+    atomics_flavor: str | None = field(default="cl1", kw_only=True, repr=False)
 
     language: ClassVar[str] = "OpenCL C"
     has_hardware_axes: ClassVar[bool] = True
@@ -127,6 +133,14 @@ class OpenCLTarget(CFamilyTarget):
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""
         return OpenCLCASTBuilder(self)
+
+    def __post_init__(self) -> None:
+        if self.atomics_flavor not in (None, "cl1"):
+            raise KgenError(
+                f"there is no code for atomics of the flavor {self.atomics_flavor!r}\n"
+                "  hint: leave atomics_flavor out, or 'cl1'"
+            )
+        object.__setattr__(self, "atomics_flavor", "cl1")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kgen.errors import CodegenError
+from kgen.errors import CodegenError, KgenError
 from kgen.ir.target import TargetBase
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyTarget, Target
@@ -56,6 +56,9 @@ def test_what_runs_the_code() -> None:
 def test_fields_that_change_the_code_count() -> None:
     assert CudaTarget() != CudaTarget(extern_c=False)
     assert PyOpenCLTarget(device="any") == PyOpenCLTarget()
+    assert PyOpenCLTarget("any", atomics_flavor="cl1") == PyOpenCLTarget(atomics_flavor=None)
+    with pytest.raises(KgenError, match="no code for atomics of the flavor 'cl2'"):
+        OpenCLTarget(atomics_flavor="cl2")
 
 
 @pytest.mark.parametrize(
