@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 import islpy as isl
+import pymbolic.primitives as p
 from pymbolic import Variable
-from pymbolic.mapper.evaluator import EvaluationMapper
+from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
 from kgen.ast.nodes import (
     Barrier,
@@ -61,9 +62,16 @@ class _Evaluator(EvaluationMapper[Any]):
         return int(a - b * (abs(a) // b if a >= 0 else -(abs(a) // b)))
 
 
-def _holds(node: If, value: _Evaluator) -> bool:
-    """Tell whether a condition holds; one on data does, always."""
-    return node.reads_data or bool(value(node.condition))
+def _holds(node: If, condition: Any, value: _Evaluator) -> bool:
+    """Tell whether a condition holds; the parts of it that are on data do, always."""
+    if isinstance(condition, p.LogicalAnd):
+        return all(_holds(node, part, value) for part in condition.children)
+    try:
+        return bool(value(condition))
+    except UnknownVariableError:
+        if node.reads_data:
+            return True
+        raise
 
 
 class Oracle:
@@ -100,7 +108,7 @@ class Oracle:
                     self._run(node.body, {**names, node.iname: counter}, gid, lid, trace)
                     counter += node.step
             case If():
-                taken = node.body if _holds(node, value) else node.orelse
+                taken = node.body if _holds(node, node.condition, value) else node.orelse
                 if taken is not None:
                     self._run(taken, names, gid, lid, trace)
             case Let():

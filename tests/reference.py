@@ -19,6 +19,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import EvaluationMapper
 
 from kgen.ir.assignee import assignee_name
+from kgen.ir.data import SubstitutionRule
 from kgen.ir.domain import BasicSet, dim_names, param_names
 from kgen.ir.expr import Reduction, TypeCast
 from kgen.ir.instruction import Assignment, InstructionBase
@@ -146,11 +147,16 @@ class Evaluator(EvaluationMapper[Any]):
     """Evaluate an expression on Python numbers; *load* reads elements of variables."""
 
     def __init__(
-        self, values: Values, load: Callable[[str, Point], Any], points: Points | None
+        self,
+        values: Values,
+        load: Callable[[str, Point], Any],
+        points: Points | None,
+        rules: Mapping[str, SubstitutionRule] | None = None,
     ) -> None:
         super().__init__(dict(values))
         self.load = load
         self.points = points
+        self.rules = rules or {}
 
     def map_variable(self, expr: p.Variable) -> Any:
         known = self.context.get(expr.name)
@@ -172,7 +178,12 @@ class Evaluator(EvaluationMapper[Any]):
             for name in names.split()
         }
         assert isinstance(expr.function, p.Variable)
-        return functions[expr.function.name](*map(self.rec, expr.parameters))
+        values = tuple(map(self.rec, expr.parameters))
+        rule = self.rules.get(expr.function.name)
+        if rule is None:
+            return functions[expr.function.name](*values)
+        names = {**self.context, **dict(zip(rule.arguments, values, strict=True))}
+        return Evaluator(names, self.load, self.points, self.rules)(rule.expression)
 
     def map_type_cast(self, expr: TypeCast) -> Any:
         kind = int if expr.type.numpy_dtype.kind == "i" else float
@@ -183,7 +194,7 @@ class Evaluator(EvaluationMapper[Any]):
         outer = {n: v for n, v in self.context.items() if n not in expr.inames}
         points = self.points
         terms = [
-            Evaluator(values, self.load, points)(expr.expr)
+            Evaluator(values, self.load, points, self.rules)(expr.expr)
             for values in points.over((*outer, *expr.inames), outer)
         ]
         match expr.operation.name:
@@ -261,7 +272,7 @@ class Reference:
             assert key in self.memory.get(name, {}), f"{insn.id} reads {name}{key}, not there"
             return self.memory[name][key]
 
-        evaluate = Evaluator(values, load, self.points)
+        evaluate = Evaluator(values, load, self.points, self.kernel.substitutions)
         if not all(evaluate(condition) for condition in insn.sorted_predicates):
             return
         if not isinstance(insn, Assignment):

@@ -1,7 +1,8 @@
 """Random kernels under random transformations, held against their own meaning.
 
 ``KGEN_RANDOM_KERNELS`` is the number of kernels for each test, ``KGEN_RANDOM_SEED`` chooses
-others. A failure prints the program, as small as it could be made.
+others. A failure prints the program, as small as it could be made. The last lines of a run of
+pytest say how many programs were compared, and why the others were not.
 """
 
 from __future__ import annotations
@@ -9,32 +10,38 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 import kgen as lp
 from kgen.errors import CompilationError, KgenWarning, ScheduleError
 from kgen.targets.generate import generate_module, lower
 from kgen.targets.module import Module
 from tests.oracle import Oracle
+from tests.random.choices import Draw
 from tests.random.compiled import Arrays, allocate, call, compile_modules
 from tests.random.device import Device
-from tests.random.program import Program, minimize
-from tests.random.steps import device_programs, global_programs, local_programs, programs
+from tests.random.program import Program, minimize, reason
+from tests.random.steps import (
+    STORING,
+    device_programs,
+    fetch_programs,
+    global_programs,
+    host_programs,
+    local_programs,
+    programs,
+)
 from tests.reference import InexactError, Memory, Reference, to_array, to_memory
 
 COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
 SEED = int(os.environ.get("KGEN_RANDOM_SEED", "1"))
 _BATCH = 200
-_SIMPLE = 50
 
 #: PoCL copies the code behind each barrier that is under a condition; so many take minutes.
 MANY_BARRIERS = 8
@@ -45,27 +52,19 @@ Check = Callable[[Program], None]
 # -- drawing and judging --------------------------------------------------------------------
 
 
-def draw(strategy: st.SearchStrategy[Program], count: int) -> list[Program]:
-    """Draw that many different programs, after some that are all too simple."""
+def draw(kind: Callable[[Draw], Program], count: int) -> list[Program]:
+    """Draw that many different programs."""
     found: dict[str, Program] = {}
-    seed = 1000 * SEED
-    while len(found) < count + _SIMPLE:
+    number = 0
+    while len(found) < count:
+        program = kind(Draw(f"{SEED} {kind.__name__} {number}"))
+        found.setdefault(str(program), program)
+        number += 1
+    return list(found.values())
 
-        @hypothesis.seed(seed)
-        @settings(
-            max_examples=count + _SIMPLE,
-            phases=[Phase.generate],
-            database=None,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(strategy)
-        def collect(program: Program) -> None:
-            found.setdefault(str(program), program)
 
-        collect()
-        seed += 1
-    return list(found.values())[_SIMPLE : _SIMPLE + count]
+class LeftOut(Exception):
+    """Why there is nothing to compare for a program."""
 
 
 class Judge:
@@ -74,15 +73,15 @@ class Judge:
     def __init__(self, drawn: Sequence[Program], record: Callable[[str, object], None]) -> None:
         self.drawn = drawn
         self.record = record
-        self.refused: list[tuple[Program, Exception]] = []
+        self.left_out: Counter[str] = Counter()
         self.failed: list[tuple[Program, Exception]] = []
 
     def attempt(self, program: Program, step: Callable[[], object]) -> bool:
         """Do a step for a program, and tell whether that went well."""
         try:
             step()
-        except ScheduleError as error:
-            self.refused.append((program, error))
+        except (ScheduleError, LeftOut) as error:
+            self.left_out[reason(error)] += 1
         except Exception as error:
             self.failed.append((program, error))
         else:
@@ -91,22 +90,28 @@ class Judge:
 
     def conclude(self, name: str, check: Check) -> None:
         """Fail with the smallest failing program, if there is one."""
+        count, left_out = len(self.drawn), sum(self.left_out.values())
         accepted = sum(len(program.steps) for program in self.drawn)
         tried = accepted + sum(len(program.refused) for program in self.drawn)
-        self.record(
-            name,
-            f"{len(self.drawn)} kernels, {len(self.refused)} without a schedule; "
-            f"{accepted} of {tried} transformations accepted",
-        )
+        storing = sum(any(s.function in STORING for s in program.steps) for program in self.drawn)
+        unscheduled = Counter(why for program in self.drawn for why in program.unscheduled)
+        right = count - left_out - len(self.failed)
+        lines = [
+            f"{count} programs: {right} right, {len(self.failed)} wrong, {left_out} left out",
+            *(f"  {n} left out: {why}" for why, n in self.left_out.most_common()),
+            f"  {storing} store values ahead; {accepted} of {tried} transformations accepted",
+            *(f"  {n} undone: {why}" for why, n in unscheduled.most_common()),
+        ]
+        self.record(name, "\n".join(lines))
         for program, error in sorted(self.failed, key=lambda pair: len(str(pair[0])))[:1]:
             smallest = minimize(program, partial(_fails, check, type(error)))
             pytest.fail(
-                f"{len(self.failed)} of {len(self.drawn)} programs fail; the smallest: "
+                f"{len(self.failed)} of {count} programs fail; the smallest: "
                 f"{type(error).__name__}: {error}\n{smallest}",
                 pytrace=False,
             )
-        assert accepted >= 0.7 * tried
-        assert len(self.refused) <= 0.1 * len(self.drawn)
+        assert accepted >= 0.6 * tried
+        assert left_out <= max(1, 0.05 * count)
 
 
 def _fails(check: Check, kind: type[Exception], program: Program) -> bool:
@@ -156,12 +161,19 @@ def compare(want: dict[str, Memory], got: Arrays, parameters: dict[str, int]) ->
 
 def check_results(program: Program, module: Module, library: Any) -> None:
     """Run the compiled kernel for some sizes, against the kernel's meaning."""
-    unit = program.make()
+    unit, compared = program.make(), 0
     for seed, parameters in enumerate(program.parameter_sets(unit)):
         arrays = allocate(module, parameters, value_ranges(program), seed)
         want = meaning(unit, parameters, arrays)
         if want is not None:
             compare(want, call(library, module, parameters, arrays), parameters)
+            compared += 1
+    _require(compared)
+
+
+def _require(compared: int) -> None:
+    if not compared:
+        raise LeftOut("its numbers are too large for floats, or its arrays are empty")
 
 
 def _generate(program: Program, name: str, modules: dict[str, Module]) -> None:
@@ -190,6 +202,7 @@ def check_work_items(program: Program) -> None:
     kernel = program.transform(unit).default_entrypoint
     lowered = lower(kernel.copy(target=lp.CudaTarget()))
     module = generate_module(kernel.copy(target=lp.CudaTarget()))
+    compared = 0
     for seed, parameters in enumerate(program.parameter_sets(unit)[:3]):
         arrays = allocate(module, parameters, value_ranges(program), seed)
         want = meaning(unit, parameters, arrays)
@@ -198,10 +211,11 @@ def check_work_items(program: Program) -> None:
         for reverse in (False, True):
             memory = {name: to_memory(array) for name, array in arrays.items()}
             device = Device(lowered.kernel, parameters, reverse=reverse)
-            for function in lowered.functions:
-                device.launch(function, memory)
+            device.run(lowered.host, lowered.functions, memory)
             for name in arrays:
                 assert memory[name] == want[name], f"{name} is wrong for {parameters}"
+        compared += 1
+    _require(compared)
 
 
 # -- the tests --------------------------------------------------------------------------------
@@ -214,9 +228,9 @@ def _no_warnings() -> Iterable[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def drawn() -> list[Program]:
-    return draw(programs(), COUNT)
+@pytest.fixture(scope="module", params=[programs, host_programs], ids=["loops", "fetches"])
+def drawn(request: pytest.FixtureRequest) -> list[Program]:
+    return draw(request.param, COUNT // 2)
 
 
 def test_kernels_have_one_meaning(drawn: list[Program]) -> None:
@@ -259,15 +273,19 @@ def test_each_instance_runs_once_and_in_order(drawn: list[Program], record_prope
 
 
 def test_work_items_keep_out_of_each_others_way(record_property: Any) -> None:
-    judge(draw(device_programs(), COUNT // 2), "devices", check_work_items, record_property)
+    judge(draw(device_programs, COUNT // 2), "devices", check_work_items, record_property)
+
+
+def test_what_work_items_fetch_is_there(record_property: Any) -> None:
+    judge(draw(fetch_programs, COUNT // 3), "fetches", check_work_items, record_property)
 
 
 def test_work_groups_share_tiles(record_property: Any) -> None:
-    judge(draw(local_programs(), COUNT // 2), "tiles", check_work_items, record_property)
+    judge(draw(local_programs, COUNT // 2), "tiles", check_work_items, record_property)
 
 
 def test_launches_follow_each_other(record_property: Any) -> None:
-    judge(draw(global_programs(), COUNT // 2), "launches", check_work_items, record_property)
+    judge(draw(global_programs, COUNT // 2), "launches", check_work_items, record_property)
 
 
 def check_on_opencl(queue: Any, program: Program) -> None:
@@ -277,7 +295,8 @@ def check_on_opencl(queue: Any, program: Program) -> None:
     unit = program.transform(program.make(target=lp.PyOpenCLTarget()))
     module = generate_module(unit)
     if module.guards_barriers and module.device_source.count("barrier(") > MANY_BARRIERS:
-        return
+        raise LeftOut("barriers under conditions, which take PoCL minutes")
+    compared = 0
     for seed, parameters in enumerate(program.parameter_sets(plain)):
         arrays = allocate(module, parameters, value_ranges(program), seed)
         want = meaning(plain, parameters, arrays)
@@ -287,18 +306,20 @@ def check_on_opencl(queue: Any, program: Program) -> None:
         sizes = {a.name: parameters[a.name] for a in module.arguments if not a.is_array}
         unit(queue, **there, **sizes)
         compare(want, {name: array.get() for name, array in there.items()}, parameters)
+        compared += 1
+    _require(compared)
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [device_programs(), local_programs(), global_programs()],
-    ids=["devices", "tiles", "launches"],
+    "kind",
+    [device_programs, local_programs, global_programs, fetch_programs],
+    ids=["devices", "tiles", "launches", "fetches"],
 )
 def test_devices_compute_what_kernels_mean(
-    strategy: st.SearchStrategy[Program], opencl_queue: Any, record_property: Any
+    kind: Callable[[Draw], Program], opencl_queue: Any, record_property: Any
 ) -> None:
     judge(
-        draw(strategy, COUNT // 15),
+        draw(kind, COUNT // 15),
         "OpenCL",
         partial(check_on_opencl, opencl_queue),
         record_property,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pymbolic.primitives as p
@@ -27,7 +27,9 @@ from kgen.ir.expr import (
     LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
+    walk,
 )
+from kgen.ir.functions import EXCHANGE
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
@@ -41,6 +43,14 @@ class _Evaluator(Evaluator):
 
     gid: Point
     lid: Point
+    #: what another lane computes: by its distance, and an expression
+    exchange: Callable[[int, Any], Any]
+
+    def map_call(self, expr: p.Call) -> Any:
+        if expr.function != p.Variable(EXCHANGE.name):
+            return super().map_call(expr)
+        _, value, distance = expr.parameters
+        return self.exchange(int(self.rec(distance)), value)
 
     def map_group_hardware_axis_index(self, expr: GroupHardwareAxisIndex) -> int:
         return self.gid[expr.axis]
@@ -71,17 +81,32 @@ class Device:
         self.parameters = parameters
         self.step = -1 if reverse else 1
 
-    def launch(self, function: DeviceFunction, memory: dict[str, Memory]) -> None:
+    def run(
+        self, host: Node, functions: Iterable[DeviceFunction], memory: dict[str, Memory]
+    ) -> None:
+        """Do what the host does: launches, and the loops around them."""
+        of_name = {function.name: function for function in functions}
+        for launch, names in _Item(self, {}, {}).walk(host, self.parameters):
+            assert isinstance(launch, Run)
+            self.launch(of_name[launch.insn_id], memory, names)
+
+    def launch(
+        self,
+        function: DeviceFunction,
+        memory: dict[str, Memory],
+        names: Mapping[str, int] | None = None,
+    ) -> None:
         """Run one function on *memory*; work-items of a group go on together at barriers."""
-        size = _Item(self, {}, {}, (), ())
-        counts = [size.value(count, self.parameters) for count in function.groups]
+        names = self.parameters if names is None else names
+        size = _Item(self, {}, {})
+        counts = [size.value(count, names) for count in function.groups]
         groups = list(itertools.product(*map(range, counts)))[:: self.step]
         for gid in groups:
             shared: dict[str, Memory] = {}
-            items = [
-                _Item(self, memory, shared, gid, lid).run(function.body, self.parameters)
-                for lid in itertools.product(*map(range, function.locals))
-            ][:: self.step]
+            group: list[_Item] = []
+            for lid in itertools.product(*map(range, reversed(function.locals))):
+                group.append(_Item(self, memory, shared, gid, lid[::-1], group))
+            items = [item.run(function.body, names) for item in group][:: self.step]
             while items:
                 going = [item for item in items if next(item, None) is not None]
                 assert going in ([], items), "work-items part at a barrier"
@@ -96,10 +121,13 @@ class _Item:
         device: Device,
         memory: dict[str, Memory],
         shared: dict[str, Memory],
-        gid: Point,
-        lid: Point,
+        gid: Point = (),
+        lid: Point = (),
+        group: Sequence[_Item] = (),
     ) -> None:
         self.kernel = device.kernel
+        #: all work-items of its group, in the order in which lanes count them
+        self.group, self.number = group, len(group)
         self.own: dict[str, Memory] = {}
         self.memory, self.shared, self.gid, self.lid = memory, shared, gid, lid
 
@@ -110,7 +138,11 @@ class _Item:
     def _evaluator(self, names: Mapping[str, int]) -> _Evaluator:
         evaluator = _Evaluator(names, lambda name, index: self._home(name)[index], None)
         evaluator.gid, evaluator.lid = self.gid, self.lid
+        evaluator.exchange = lambda distance, expr: self._lane(distance).value(expr, names)
         return evaluator
+
+    def _lane(self, distance: int) -> _Item:
+        return self.group[self.number ^ distance]
 
     def _home(self, name: str) -> Memory:
         array = self.kernel.temporary_variables.get(name)
@@ -119,33 +151,51 @@ class _Item:
             return (self.shared if is_local else self.own).setdefault(name, {})
         return self.memory.setdefault(name, {})
 
-    def run(self, node: Node, names: Mapping[str, int]) -> Iterator[Barrier]:
-        """Execute *node*, stopping at each barrier."""
+    def run(self, node: Node, names: Mapping[str, int]) -> Iterator[Run | Barrier]:
+        """Execute *node*, stopping at barriers, and before and after lanes exchange values."""
+        for step, values in self.walk(node, names):
+            waits = isinstance(step, Barrier) or self._exchanges(step)
+            if waits:
+                yield step
+            if isinstance(step, Run):
+                self._execute(step, values)
+                if waits:
+                    yield step
+
+    def _exchanges(self, run: Run) -> bool:
+        exchange = p.Variable(EXCHANGE.name)
+        read = walk(*self.kernel.id_to_insn[run.insn_id].read_exprs())
+        return any(isinstance(expr, p.Call) and expr.function == exchange for expr in read)
+
+    def walk(
+        self, node: Node, names: Mapping[str, int]
+    ) -> Iterator[tuple[Run | Barrier, Mapping[str, int]]]:
+        """Find what runs, in order, and the names that it knows."""
         match node:
             case For():
                 counter = self.value(node.first, names)
                 while counter < self.value(node.stop, names):
-                    yield from self.run(node.body, {**names, node.iname: counter})
+                    yield from self.walk(node.body, {**names, node.iname: counter})
                     counter += node.step
             case If():
                 taken = node.body if self.value(node.condition, names) else node.orelse
                 if taken is not None:
-                    yield from self.run(taken, names)
+                    yield from self.walk(taken, names)
             case Let():
-                yield from self.run(node.body, {**names, node.name: self.value(node.value, names)})
+                yield from self.walk(node.body, {**names, node.name: self.value(node.value, names)})
             case Block() | Comment():
                 for child in children_of(node):
-                    yield from self.run(child, names)
+                    yield from self.walk(child, names)
             case Run():
-                self._execute(node, names)
+                bound = {name: self.value(value, names) for name, value in node.values.items()}
+                yield node, {**names, **bound}
             case Barrier():
-                yield node
+                yield node, names
 
-    def _execute(self, node: Run, names: Mapping[str, int]) -> None:
-        insn = self.kernel.id_to_insn[node.insn_id]
+    def _execute(self, run: Run, names: Mapping[str, int]) -> None:
+        insn = self.kernel.id_to_insn[run.insn_id]
         if isinstance(insn, Assignment):
-            bound = {name: self.value(value, names) for name, value in node.values.items()}
-            evaluate = self._evaluator({**names, **bound})
+            evaluate = self._evaluator(names)
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
             self._home(assignee_name(place))[evaluate.index(place)] = evaluate(insn.expression)

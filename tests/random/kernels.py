@@ -1,4 +1,4 @@
-"""Random kernels that mean one thing only: a hypothesis strategy.
+"""Random kernels that mean one thing only.
 
 Every element that two instances touch, one of them writing, is ordered by a dependency or is
 a sum. So no order of the loops, and no correct transformation, may change a result.
@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hypothesis import strategies as st
-
-from tests.random.loops import Draw, Loop, draw_domains, draw_loop, tile_loop
+from tests.random import choices
+from tests.random.choices import Draw
+from tests.random.loops import Loop, draw_domains, draw_loop, tile_loop
 from tests.random.program import ArrayDecl, Linear, Program
 
-__all__ = ["Kernel", "draw_global_kernel", "draw_kernel", "draw_local_kernel"]
+__all__ = ["Kernel", "draw_fetch_kernel", "draw_global_kernel", "draw_kernel", "draw_local_kernel"]
 
 Path = tuple[Loop, ...]
 
@@ -76,14 +76,40 @@ class Statement:
         return array == self.write.array or any(array == read.array for read in self.reads)
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A substitution rule; the subscripts of what it reads name its arguments."""
+
+    name: str
+    arguments: tuple[str, ...]
+    text: str
+    reads: tuple[Access, ...]
+    is_int: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)}) := {self.text}"
+
+
+#: What operands are: results of earlier statements, inputs, loop variables, constants, ``n``;
+#: or uses of rules.
+_LEAVES = "eeeeaaaicn"
+_FETCHED_LEAVES = "eaaaaffic"
+
+#: Subscripts: those that differ wherever a loop does, constants, quotients, remainders, and data.
+_SUBSCRIPTS = "oooocdxp"
+_FETCHED_SUBSCRIPTS = "oooooooocddxxp"
+
 _OPERATIONS = ("leaf", "sum", "sum", "scale", "min", "if", "//", "%", "abs")
 
 
 class Kernel:
     """A kernel in the making."""
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: Draw, leaves: str = _LEAVES, subscripts: str = _SUBSCRIPTS) -> None:
         self.draw = draw
+        self.leaves = leaves
+        self.subscripts = subscripts
+        self.rules: list[Rule] = []
         self.loops: list[Loop] = []
         self.reductions: list[Loop] = []
         self.arrays: dict[str, Array] = {}
@@ -97,23 +123,23 @@ class Kernel:
         """Draw a subscript that differs wherever *loop* does."""
         start = f"{loop.name} + {-loop.low}" if loop.low else loop.name
         start = start.replace("+ -", "- ")
-        choice = self.draw(st.sampled_from("ppprs"))
+        choice = self.draw(choices.sampled_from("ppprs"))
         if choice == "r":
             return Index(f"{loop.high + -1} - {loop.name}", loop.extent, loop.name)
         if choice == "s":
             return Index(f"2*({start})", loop.extent + loop.extent, loop.name)
-        shift = self.draw(st.sampled_from((0, 0, 1)))
+        shift = self.draw(choices.sampled_from((0, 0, 1)))
         text = f"{start} + {shift}" if shift else start
         return Index(text, loop.extent + shift, loop.name)
 
     def any_index(self, loops: Sequence[Loop]) -> Index:
         """Draw a subscript whose bounds are known."""
-        choice = self.draw(st.sampled_from("oooocdxp")) if loops else "c"
+        choice = self.draw(choices.sampled_from(self.subscripts)) if loops else "c"
         if choice == "c":
-            at = self.draw(st.integers(0, 3))
+            at = self.draw(choices.integers(0, 3))
             return Index(str(at), Linear(c=at + 1))
-        loop = self.draw(st.sampled_from(loops))
-        factor = self.draw(st.integers(2, 4))
+        loop = self.draw(choices.sampled_from(loops))
+        factor = self.draw(choices.integers(2, 4))
         if choice == "d":
             return Index(f"({loop.name} + {-loop.low}) // {factor}", loop.extent)
         if choice == "x":
@@ -128,18 +154,55 @@ class Kernel:
     def inside(self, loops: Sequence[Loop], size: int) -> Index:
         """Draw a subscript of an axis whose length is fixed."""
         fitting = [x for x in loops if x.extent.c <= size]
-        if fitting and self.draw(st.booleans()):
-            loop = self.draw(st.sampled_from(fitting))
+        if fitting and self.draw(choices.booleans()):
+            loop = self.draw(choices.sampled_from(fitting))
             text = f"{loop.name} + {-loop.low}".replace("+ -", "- ")
             return Index(text, Linear(c=size), loop.name)
-        return Index(str(self.draw(st.integers(0, size - 1))), Linear(c=size))
+        return Index(str(self.draw(choices.integers(0, size - 1))), Linear(c=size))
 
     def input_access(self, loops: Sequence[Loop], is_int: bool) -> Access:
         """Draw a read of an array that nobody writes."""
-        naxes = self.draw(st.integers(1, 2 if len(loops) > 1 else 1))
-        name = f"{'k' if is_int else 'a'}{naxes}{self.draw(st.sampled_from('uv'))}"
-        self.arrays.setdefault(name, Array(name, is_int, (Linear(),) * naxes))
-        return self.grown(Access(name, tuple(self.any_index(loops) for _ in range(naxes))))
+        naxes = self.draw(choices.integers(1, 2 if len(loops) > 1 else 1))
+        indices = tuple(self.any_index(loops) for _ in range(naxes))
+        return self.grown(self.input_at(indices, is_int))
+
+    def new_rule(self, is_int: bool) -> Rule:
+        """Draw a rule that reads inputs, near to where its arguments point."""
+        draw = self.draw
+        arguments = ("x", "y")[: draw(choices.integers(1, 2))]
+        reads, terms = list[Access](), list[str]()
+        for _ in range(draw(choices.integers(1, 2))):
+            indices = []
+            for argument in draw(choices.permutations(arguments)):
+                shift = draw(choices.integers(0, 2))
+                text = f"{argument} + {shift}" if shift else argument
+                indices.append(Index(text, Linear(c=shift), argument))
+            reads.append(self.input_at(tuple(indices), is_int))
+            terms.append(f"{draw(choices.integers(1, 2))}*{reads[-1]}")
+        if draw(choices.booleans()):
+            terms.append(arguments[0])
+        rule = Rule(f"rule{len(self.rules)}", arguments, " - ".join(terms), tuple(reads), is_int)
+        self.rules.append(rule)
+        return rule
+
+    def use_of_rule(self, loops: Sequence[Loop], is_int: bool) -> str:
+        """Draw a use of a rule, perhaps of a new one."""
+        known = [rule for rule in self.rules if rule.is_int or not is_int]
+        again = known and self.draw(choices.integers(0, 2))
+        rule = self.draw(choices.sampled_from(known)) if again else self.new_rule(is_int)
+        given = {argument: self.any_index(loops) for argument in rule.arguments}
+        for read in rule.reads:
+            indices = tuple(
+                Index(i.text, given[i.iname].size + i.size.c) for i in read.indices if i.iname
+            )
+            self.grown(Access(read.array, indices))
+        return f"{rule.name}({', '.join(index.text for index in given.values())})"
+
+    def input_at(self, indices: tuple[Index, ...], is_int: bool) -> Access:
+        """Choose an array that nobody writes."""
+        name = f"{'k' if is_int else 'a'}{len(indices)}{self.draw(choices.sampled_from('uv'))}"
+        self.arrays.setdefault(name, Array(name, is_int, (Linear(),) * len(indices)))
+        return Access(name, indices)
 
     def grown(self, access: Access) -> Access:
         """Make the array large enough for an access."""
@@ -210,7 +273,7 @@ class Kernel:
         names = [n for n in written if self.arrays[n].is_int or not is_int]
         if not names:
             return None
-        array = self.arrays[self.draw(st.sampled_from(names))]
+        array = self.arrays[self.draw(choices.sampled_from(names))]
         if array.home is not None:
             if path[: len(array.home)] != array.home:
                 return None
@@ -228,16 +291,18 @@ class Kernel:
     def leaf(self, path: Path, loops: Path, is_int: bool, reads: list[Access]) -> str:
         """Draw an operand; *reads* gets what it reads."""
         draw = self.draw
-        kind = draw(st.sampled_from("eeeeaaaicn"))
+        kind = draw(choices.sampled_from(self.leaves))
         access = self.earlier_access(path, loops, is_int) if kind == "e" else None
         if access is None and kind in "ea":
-            access = self.input_access(loops, is_int or draw(st.integers(0, 3)) == 0)
+            access = self.input_access(loops, is_int or draw(choices.integers(0, 3)) == 0)
         if access is not None:
             reads.append(access)
             return str(access)
+        if kind == "f":
+            return self.use_of_rule(loops, is_int)
         if kind == "i" and loops:
-            return str(draw(st.sampled_from(loops)).name)
-        return "n" if kind == "n" else str(draw(st.integers(1, 4)))
+            return str(draw(choices.sampled_from(loops)).name)
+        return "n" if kind == "n" else str(draw(choices.integers(1, 4)))
 
     def expression(
         self, path: Path, loops: Path, is_int: bool, depth: int, reads: list[Access]
@@ -248,47 +313,48 @@ class Kernel:
             return self.expression(path, loops, is_int, depth - 1, reads)
 
         draw = self.draw
-        match draw(st.sampled_from(_OPERATIONS if depth else ("leaf",))):
+        match draw(choices.sampled_from(_OPERATIONS if depth else ("leaf",))):
             case "leaf":
                 return self.leaf(path, loops, is_int, reads)
             case "sum":
-                return f"{more()} {draw(st.sampled_from('+-'))} ({more()})"
+                return f"{more()} {draw(choices.sampled_from('+-'))} ({more()})"
             case "scale":
                 factors = ("2", "-3") if is_int else ("2", "-1", "0.5")
-                return f"{draw(st.sampled_from(factors))}*({more()})"
+                return f"{draw(choices.sampled_from(factors))}*({more()})"
             case "min":
-                return f"{draw(st.sampled_from(('min', 'max')))}({more()}, {more()})"
+                return f"{draw(choices.sampled_from(('min', 'max')))}({more()}, {more()})"
             case "if":
-                sign = draw(st.sampled_from(("<", "<=", ">", "==", "!=")))
+                sign = draw(choices.sampled_from(("<", "<=", ">", "==", "!=")))
                 return f"if({more()} {sign} {more()}, {more()}, {more()})"
             case "abs":
                 return f"abs({more()})"
             case sign:
-                divisor = draw(st.sampled_from(("2", "3", "5", "(-3)")))
+                divisor = draw(choices.sampled_from(("2", "3", "5", "(-3)")))
                 return f"(({more(True)}) {sign} {divisor})"
 
     def right_hand_side(self, path: Path, is_int: bool, reads: list[Access]) -> str:
         """Draw an expression, or a reduction over a loop of its own."""
         own = [x for x in self.reductions if x.parent is None or x.parent in path]
-        if own and self.draw(st.booleans()):
-            loop = self.draw(st.sampled_from(own))
+        if own and self.draw(choices.booleans()):
+            loop = self.draw(choices.sampled_from(own))
             inner = self.expression(path, (*path, loop), is_int, 1, reads)
             names = ("sum", "sum", "max", "min") if loop.is_constant else ("sum",)
-            name = self.draw(st.sampled_from(names))
-            return f"{name}({loop.name}, {inner}){self.draw(st.sampled_from(('', ' + 1', ' - n')))}"
-        return self.expression(path, path, is_int, self.draw(st.integers(0, 2)), reads)
+            name = self.draw(choices.sampled_from(names))
+            more = self.draw(choices.sampled_from(("", " + 1", " - n")))
+            return f"{name}({loop.name}, {inner}){more}"
+        return self.expression(path, path, is_int, self.draw(choices.integers(0, 2)), reads)
 
     def conditions(self, path: Path, reads: list[Access]) -> tuple[str, ...]:
         """Draw no condition, an affine one, or one on data."""
-        kind = self.draw(st.sampled_from("----aad"))
+        kind = self.draw(choices.sampled_from("----aad"))
         if kind == "-" or not path:
             return ()
         if kind == "a":
-            loop = self.draw(st.sampled_from(path))
-            other = self.draw(st.sampled_from((*(x.name for x in path), "n", "2", "3")))
-            sign = self.draw(st.sampled_from(("<", ">=", "!=", "==", "<=")))
+            loop = self.draw(choices.sampled_from(path))
+            other = self.draw(choices.sampled_from((*(x.name for x in path), "n", "2", "3")))
+            sign = self.draw(choices.sampled_from(("<", ">=", "!=", "==", "<=")))
             return (f"{loop.name} {sign} {other}",)
-        access = self.input_access(path, self.draw(st.booleans()))
+        access = self.input_access(path, self.draw(choices.booleans()))
         reads.append(access)
         return (f"{access} > 0",)
 
@@ -308,56 +374,56 @@ class Kernel:
 
     def element_for(self, path: Path, is_int: bool, reads: Sequence[Access]) -> Access:
         """Choose what to write: an element of its own for each iteration."""
-        if self.draw(st.integers(0, 2)) == 0:
+        if self.draw(choices.integers(0, 2)) == 0:
             for s in reversed(self.statements):
                 array = self.arrays[s.write.array]
                 fits = array.home is None and array.is_int == is_int
                 if fits and self.may_write(path, s.write, reads):
                     return s.write
         name = self.new_array(is_int, max(1, len(path)))
-        order = self.draw(st.permutations(path))
+        order = self.draw(choices.permutations(path))
         indices = tuple(self.own_index(loop) for loop in order) or (Index("0", Linear(c=1)),)
         return self.grown(Access(name, indices))
 
     def assignment(self, path: Path) -> None:
         """Draw ``out[i, j] = ...``, to a new array or to one written before."""
-        is_int, reads = self.draw(st.booleans()), list[Access]()
+        is_int, reads = self.draw(choices.booleans()), list[Access]()
         text = self.right_hand_side(path, is_int, reads)
         self.add(path, self.element_for(path, is_int, reads), text, reads)
 
     def increment(self, path: Path) -> None:
         """Draw ``out[i] = out[i] + ...`` inside more loops than the element has."""
-        is_int, reads = self.draw(st.booleans()), list[Access]()
+        is_int, reads = self.draw(choices.booleans()), list[Access]()
         text = self.expression(path, path, is_int, 1, reads)
-        kept = path[: self.draw(st.integers(0, len(path)))]
+        kept = path[: self.draw(choices.integers(0, len(path)))]
         name = self.new_array(is_int, len(kept))
         write = self.grown(Access(name, tuple(self.own_index(loop) for loop in kept)))
-        if self.draw(st.booleans()):
-            self.add(kept, write, str(self.draw(st.integers(0, 3))), ())
+        if self.draw(choices.booleans()):
+            self.add(kept, write, str(self.draw(choices.integers(0, 3))), ())
         self.add(path, write, f"{write} + {text}", [*reads, write])
 
     def temporary(self, path: Path) -> None:
         """Draw ``<> t = ...``, perhaps changed once, and a use of it."""
-        is_int, reads = self.draw(st.booleans()), list[Access]()
+        is_int, reads = self.draw(choices.booleans()), list[Access]()
         text = self.right_hand_side(path, is_int, reads)
         write = Access(self.new_temporary(is_int, 0, path, "private"))
-        is_changed = self.draw(st.booleans())
-        is_typed = is_changed or self.draw(st.booleans())
+        is_changed = self.draw(choices.booleans())
+        is_typed = is_changed or self.draw(choices.booleans())
         declare = f"<{self.arrays[write.array].dtype}> " if is_typed else "<> "
         self.add(path, write, text, reads, declare)
         if is_changed:
             reads = []
             text = self.expression(path, path, is_int, 1, reads)
             self.add(path, write, f"{write} + {text}", [*reads, write])
-        inner = self.draw(st.sampled_from([p for p in self.paths() if p[: len(path)] == path]))
+        inner = self.draw(choices.sampled_from([p for p in self.paths() if p[: len(path)] == path]))
         reads = [write]
         text = f"{write} - ({self.expression(inner, inner, is_int, 1, reads)})"
         self.add(inner, self.element_for(inner, is_int, reads), text, reads)
 
     def tile(self, path: Path, space: str = "private") -> None:
         """Draw a temporary array, filled in one loop and read in another one."""
-        is_int, reads = self.draw(st.booleans()), list[Access]()
-        length, parent = self.draw(st.integers(2, 4)), path[-1] if path else None
+        is_int, reads = self.draw(choices.booleans()), list[Access]()
+        length, parent = self.draw(choices.integers(2, 4)), path[-1] if path else None
         fill, use = (
             tile_loop(self.draw, f"{x}{len(self.loops)}", length, parent) for x in ("f", "u")
         )
@@ -398,7 +464,7 @@ class Kernel:
 
     def line(self, s: Statement) -> str:
         """Write a statement with its loops and options: in blocks, or all in the options."""
-        in_block = bool(s.path) and self.draw(st.booleans())
+        in_block = bool(s.path) and self.draw(choices.booleans())
         options = [f"id={s.id}"]
         star = "*" if self.needs_final_dependencies(s) else ""
         if star or s.deps:
@@ -425,26 +491,28 @@ class Kernel:
         loops = [*self.loops, *self.reductions]
         used = {x.name for s in self.statements for x in s.path}
         texts = " ".join(" ".join((s.text, *s.conditions)) for s in self.statements)
+        self.rules = [rule for rule in self.rules if f"{rule.name}(" in texts]
+        texts = " ".join((texts, *(rule.text for rule in self.rules)))
         loops = [x for x in loops if x.name in used or re.search(rf"\b{x.name}\b", texts)]
         declarations = []
         for array in self.arrays.values():
             if not re.search(rf"\b{array.name}\b", texts):
                 continue
             shape = tuple(map(str, array.shape))
-            is_inferred = array.home is None and bool(shape) and draw(st.integers(0, 4)) == 0
+            is_inferred = array.home is None and bool(shape) and draw(choices.integers(0, 4)) == 0
             if shape or array.space == "global":
                 declarations.append(
                     ArrayDecl(
                         array.name, array.dtype, shape, array.space, is_inferred, array.values
                     )
                 )
-        more = ("", "", "n >= 1", "n >= m", f"n mod {draw(st.integers(2, 4))} = 0")
+        more = ("", "", "n >= 1", "n >= m", f"n mod {draw(choices.integers(2, 4))} = 0")
         domains = draw_domains(draw, loops)
-        lines = tuple(self.lines())
+        lines = (*map(str, self.rules), *self.lines())
         everything = " ".join((*domains, *lines, *(s for d in declarations for s in d.shape)))
         known = [name for name in ("n", "m") if re.search(rf"\b{name}\b", everything)]
         assumptions = [f"{name} >= 0" for name in known]
-        extra = draw(st.sampled_from(more))
+        extra = draw(choices.sampled_from(more))
         if set(re.findall(r"\b[nm]\b", extra)) <= set(known):
             assumptions.append(extra)
         return Program(
@@ -486,11 +554,11 @@ def draw_local_kernel(draw: Draw) -> Kernel:
     kernel = Kernel(draw)
     outer = draw_loop(draw, "i", None)
     kernel.loops.append(outer)
-    if draw(st.booleans()):
+    if draw(choices.booleans()):
         kernel.loops.append(draw_loop(draw, "j", outer))
     nests = kernel.paths()
-    for _ in range(draw(st.integers(1, 3))):
-        kernel.tile(draw(st.sampled_from(nests)), "local")
+    for _ in range(draw(choices.integers(1, 3))):
+        kernel.tile(draw(choices.sampled_from(nests)), "local")
     kernel.drop_cycles()
     return kernel
 
@@ -498,32 +566,52 @@ def draw_local_kernel(draw: Draw) -> Kernel:
 def draw_global_kernel(draw: Draw) -> Kernel:
     """Draw nests that a global barrier keeps apart, each with one loop around all of it."""
     kernel = Kernel(draw)
-    for number in range(draw(st.integers(2, 3))):
+    for number in range(draw(choices.integers(2, 3))):
         if number:
             kernel.add_barrier()
         outer = draw_loop(draw, f"i{number}", None)
         nests = [outer.path]
         kernel.loops.append(outer)
-        if draw(st.booleans()):
+        if draw(choices.booleans()):
             kernel.loops.append(draw_loop(draw, f"j{number}", outer))
             nests.append(kernel.loops[-1].path)
-        for _ in range(draw(st.integers(1, 2))):
-            kernel.assignment(draw(st.sampled_from(nests)))
+        for _ in range(draw(choices.integers(1, 2))):
+            kernel.assignment(draw(choices.sampled_from(nests)))
     return kernel
 
 
 def draw_kernel(draw: Draw) -> Kernel:
     """Draw a kernel of one to three nested or neighbouring loops, and up to six statements."""
     kernel = Kernel(draw)
-    for name in "ijk"[: draw(st.sampled_from((2, 3, 1)))]:
-        parent = draw(st.sampled_from((*kernel.loops, *kernel.loops, None)))
+    for name in "ijk"[: draw(choices.sampled_from((2, 3, 1)))]:
+        parent = draw(choices.sampled_from((*kernel.loops, *kernel.loops, None)))
         kernel.loops.append(draw_loop(draw, name, parent))
-    for name in "rq"[: draw(st.integers(0, 2))]:
-        parent = draw(st.sampled_from((*kernel.loops, None, None)))
+    for name in "rq"[: draw(choices.integers(0, 2))]:
+        parent = draw(choices.sampled_from((*kernel.loops, None, None)))
         kernel.reductions.append(draw_loop(draw, name, parent))
     kinds = (kernel.assignment, kernel.assignment, kernel.increment, kernel.temporary, kernel.tile)
     nests = [*kernel.paths(), *kernel.paths(), ()]
-    for _ in range(draw(st.sampled_from((2, 3, 1)))):
-        draw(st.sampled_from(kinds))(draw(st.sampled_from(nests)))
+    for _ in range(draw(choices.sampled_from((2, 3, 1)))):
+        draw(choices.sampled_from(kinds))(draw(choices.sampled_from(nests)))
+    kernel.drop_cycles()
+    return kernel
+
+
+def draw_fetch_kernel(draw: Draw) -> Kernel:
+    """Draw a kernel that reads inputs and uses rules, each statement inside the first loop."""
+    kernel = Kernel(draw, _FETCHED_LEAVES, _FETCHED_SUBSCRIPTS)
+    for name in "ij"[: draw(choices.integers(1, 2))]:
+        parent = kernel.loops[0] if kernel.loops else None
+        kernel.loops.append(draw_loop(draw, name, parent))
+    if draw(choices.booleans()):
+        length = draw(choices.integers(2, 5))
+        kernel.loops.append(tile_loop(draw, "k", length, draw(choices.sampled_from(kernel.loops))))
+    for name in "rq"[: draw(choices.integers(0, 2))]:
+        parent = draw(choices.sampled_from((*kernel.loops, None)))
+        kernel.reductions.append(tile_loop(draw, name, draw(choices.integers(2, 5)), parent))
+    kinds = (kernel.assignment, kernel.assignment, kernel.assignment, kernel.temporary, kernel.tile)
+    for _ in range(draw(choices.integers(1, 2))):
+        nests = kernel.paths()
+        draw(choices.sampled_from(kinds))(draw(choices.sampled_from((*nests, nests[-1]))))
     kernel.drop_cycles()
     return kernel

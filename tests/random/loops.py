@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-from hypothesis import strategies as st
-
+from tests.random import choices
+from tests.random.choices import Draw
 from tests.random.program import Linear
 
-__all__ = ["Draw", "Loop", "draw_domains", "draw_loop", "tile_loop"]
-
-Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
+__all__ = ["Loop", "draw_domains", "draw_loop", "tile_loop"]
 
 
 @dataclass(frozen=True)
@@ -39,31 +36,31 @@ class Loop:
         return self.high + -self.low
 
 
-_SIZES = st.sampled_from((Linear(n=1), Linear(n=1), Linear(m=1)))
+_SIZES = choices.sampled_from((Linear(n=1), Linear(n=1), Linear(m=1)))
 
 
 def _rectangle(draw: Draw, name: str) -> Loop:
-    high = draw(_SIZES) + draw(st.sampled_from((0, 0, 0, -2, -1, 1, 3)))
-    low = draw(st.sampled_from((0, 0, 0, -2, 1, 3)))
+    high = draw(_SIZES) + draw(choices.sampled_from((0, 0, 0, -2, -1, 1, 3)))
+    low = draw(choices.sampled_from((0, 0, 0, -2, 1, 3)))
     return Loop(name, f"{low} <= {name} < {high}", low, high)
 
 
 def _constant(draw: Draw, name: str) -> Loop:
-    low = draw(st.sampled_from((0, 0, -2, 1)))
-    high = low + draw(st.integers(1, 5))
+    low = draw(choices.sampled_from((0, 0, -2, 1)))
+    high = low + draw(choices.integers(1, 5))
     return Loop(name, f"{low} <= {name} < {high}", low, Linear(c=high), is_constant=True)
 
 
 def _strided(draw: Draw, name: str) -> Loop:
-    high = draw(_SIZES) + draw(st.sampled_from((0, 0, 1)))
-    factor = draw(st.integers(2, 3))
-    rest = draw(st.integers(0, factor - 1))
+    high = draw(_SIZES) + draw(choices.sampled_from((0, 0, 1)))
+    factor = draw(choices.integers(2, 3))
+    rest = draw(choices.integers(0, factor - 1))
     text = f"0 <= {name} < {high} and {name} mod {factor} = {rest}"
     return Loop(name, text, 0, high)
 
 
 def _multiple(draw: Draw, name: str) -> Loop:
-    factor = draw(st.integers(2, 4))
+    factor = draw(choices.integers(2, 4))
     high = draw(_SIZES)
     return Loop(name, f"0 <= {name} and {factor}*{name} < {high}", 0, high)
 
@@ -73,7 +70,7 @@ def _dependent(draw: Draw, name: str, outer: Loop) -> Loop:
     i, low, high = outer.name, outer.low, outer.high
     size = draw(_SIZES)
     text, first, last = draw(
-        st.sampled_from(
+        choices.sampled_from(
             (
                 (f"0 <= {name} <= {i}", 0, high),
                 (f"0 <= {name} < {i}", 0, high),
@@ -95,9 +92,9 @@ _KINDS = {"r": _rectangle, "c": _constant, "s": _strided, "m": _multiple}
 
 def draw_loop(draw: Draw, name: str, parent: Loop | None) -> Loop:
     """Draw the bounds of one loop inside *parent*."""
-    kind = draw(st.sampled_from("rrcsmttt" if parent is not None else "rrrcsm"))
+    kind = draw(choices.sampled_from("rrcsmttt" if parent is not None else "rrrcsm"))
     if kind == "t" and parent is not None:
-        loop = _dependent(draw, name, draw(st.sampled_from(parent.path)))
+        loop = _dependent(draw, name, draw(choices.sampled_from(parent.path)))
     else:
         loop = _KINDS[kind](draw, name)
     return dataclasses.replace(loop, parent=parent)
@@ -105,7 +102,7 @@ def draw_loop(draw: Draw, name: str, parent: Loop | None) -> Loop:
 
 def tile_loop(draw: Draw, name: str, length: int, parent: Loop | None) -> Loop:
     """Draw where a loop of constant length starts."""
-    low = draw(st.sampled_from((0, 0, 0, 1, -2, 3)))
+    low = draw(choices.sampled_from((0, 0, 0, 1, -2, 3)))
     text = f"{low} <= {name} < {low + length}"
     return Loop(name, text, low, Linear(c=low + length), parent, is_constant=True)
 
@@ -115,7 +112,7 @@ def draw_domains(draw: Draw, loops: Sequence[Loop]) -> tuple[str, ...]:
     groups: list[list[Loop]] = []
     for loop in loops:
         joins = [g for g in groups if loop.parent in g or loop.parent is g[0].parent is None]
-        if joins and draw(st.booleans()):
+        if joins and draw(choices.booleans()):
             joins[0].append(loop)
         else:
             groups.append([loop])

@@ -10,7 +10,7 @@ from typing import Any
 
 import kgen as lp
 
-__all__ = ["ArrayDecl", "Linear", "Program", "Step", "minimize"]
+__all__ = ["ArrayDecl", "Linear", "Program", "Step", "minimize", "reason"]
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,14 @@ class Step:
         return result
 
     def __str__(self) -> str:
-        parts = ["knl", *map(repr, self.args), *(f"{k}={v!r}" for k, v in self.options)]
+        options = (f"{name}={_text(value)}" for name, value in self.options)
+        parts = ["knl", *map(_text, self.args), *options]
         return f"knl = lp.{self.function}({', '.join(parts)})"
+
+
+def _text(value: Any) -> str:
+    is_space = isinstance(value, lp.AddressSpace)
+    return f"lp.AddressSpace.{value.name}" if is_space else repr(value)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ class Program:
     steps: tuple[Step, ...] = ()
     #: what was tried and not accepted
     refused: tuple[Step, ...] = ()
+    #: why the last ones of these have no schedule
+    unscheduled: tuple[str, ...] = ()
     #: how many loops of variable length are nested
     depth: int = 1
 
@@ -175,6 +183,12 @@ class Program:
             f"    assumptions={self.assumptions!r}, target=lp.CTarget())"
         )
         return "\n".join([head, *map(str, self.steps)])
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of an error, without the names in it."""
+    first = str(error).split("\n", maxsplit=1)[0].split(": ", maxsplit=1)[-1]
+    return re.sub(r"'[^']*'|\b\d+\b", "...", first)
 
 
 def _without_dependency(text: str, name: str) -> str:

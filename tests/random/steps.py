@@ -1,24 +1,54 @@
-"""Random transformations of random kernels, and the strategies that join both."""
+"""Random transformations of random kernels, and the programs that join both."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hypothesis import strategies as st
+import pymbolic.primitives as p
 
-from kgen.errors import KgenError
-from kgen.ir.expr import Reduction, walk
+from kgen.errors import KgenError, ScheduleError
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import InameImplementationTag
-from tests.random.kernels import Kernel, draw_global_kernel, draw_kernel, draw_local_kernel
-from tests.random.loops import Draw
-from tests.random.program import Program, Step
+from kgen.ir.tags import InameImplementationTag, LocalInameTag
+from kgen.ir.target import TargetBase
+from kgen.ir.types import AddressSpace
+from kgen.targets.c import CTarget
+from kgen.targets.cuda import CudaTarget
+from kgen.targets.generate import lower
+from tests.random import choices
+from tests.random.choices import Draw
+from tests.random.kernels import (
+    Kernel,
+    draw_fetch_kernel,
+    draw_global_kernel,
+    draw_kernel,
+    draw_local_kernel,
+)
+from tests.random.loops import Loop
+from tests.random.program import Program, Step, reason
 
-__all__ = ["device_programs", "global_programs", "local_programs", "programs"]
+__all__ = [
+    "STORING",
+    "device_programs",
+    "fetch_programs",
+    "global_programs",
+    "host_programs",
+    "local_programs",
+    "programs",
+]
 
-_SLABS = st.sampled_from(((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)))
+_HOST, _DEVICE = CTarget(), CudaTarget()
+
+#: Transformations that store values ahead.
+STORING = frozenset(("add_prefetch", "precompute", "buffer_array"))
+
+_SLABS = choices.sampled_from(((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)))
+#: Where values are stored that work-items share, and those that each computes for itself.
+_SHARED = choices.sampled_from((None,) * 7 + (AddressSpace.LOCAL,) * 3 + tuple(AddressSpace))
+_OWN = choices.sampled_from((None, None, AddressSpace.PRIVATE))
 
 
 class Transformer:
@@ -35,51 +65,56 @@ class Transformer:
         ]
         self.loops = [n for n in self.plain if n not in reduced]
         #: loops of few iterations, which may be unrolled
-        self.short = [
-            n for n in self.plain if n in short or (n.endswith("_inner") and "_and_" not in n)
+        self.short = [n for n in self.plain if _is_short(n, short)]
+        #: those, and work-items, over which one can sweep
+        self.swept = [
+            n
+            for n in sorted(kernel.inames)
+            if n in self.short or (_is_short(n, short) and kernel.has_tag(n, LocalInameTag))
         ]
+        self.has_axes = any(kernel.has_tag(n, LocalInameTag) for n in kernel.inames)
 
     def split_iname(self) -> Step | None:
         draw = self.draw
-        name = draw(st.sampled_from(self.plain))
+        name = draw(choices.sampled_from(self.plain))
         is_loop = name in self.loops
         tags = ("unr", "ilp", "ilp.seq", "vec", None, None) if is_loop else ("unr", "ilp", None)
-        within = self._some_users(name) if is_loop and draw(st.integers(0, 4)) == 0 else None
+        within = self._some_users(name) if is_loop and draw(choices.integers(0, 4)) == 0 else None
         drawn: tuple[tuple[str, Any], ...] = (
-            ("inner_tag", draw(st.sampled_from(tags))),
+            ("inner_tag", draw(choices.sampled_from(tags))),
             ("slabs", draw(_SLABS)),
             ("within", within),
         )
         options = tuple((k, v) for k, v in drawn if v not in (None, (0, 0)))
-        return Step("split_iname", (name, draw(st.integers(2, 7))), options)
+        return Step("split_iname", (name, draw(choices.integers(2, 7))), options)
 
     def tag_inames(self) -> Step | None:
         if not self.short:
             return None
-        name = self.draw(st.sampled_from(self.short))
+        name = self.draw(choices.sampled_from(self.short))
         tags = ("unr", "unr", "ilp", "ilp.seq", "ord")
-        return Step("tag_inames", (f"{name}:{self.draw(st.sampled_from(tags))}",))
+        return Step("tag_inames", (f"{name}:{self.draw(choices.sampled_from(tags))}",))
 
     def _together(self) -> list[str]:
         """Choose loops around the same instructions."""
         if not self.loops:
             return []
-        first = self.draw(st.sampled_from(self.loops))
+        first = self.draw(choices.sampled_from(self.loops))
         return [n for n in self.loops if self.inside[n] == self.inside[first] != frozenset()]
 
     def prioritize_loops(self) -> Step | None:
         names = self._together()
         if len(names) < 2 or self.kernel.loop_priority:
             return None
-        return Step("prioritize_loops", (",".join(self.draw(st.permutations(names))),))
+        return Step("prioritize_loops", (",".join(self.draw(choices.permutations(names))),))
 
     def join_inames(self) -> Step | None:
         names = self._together()
         inner = [n for n in names if n in self.short]
         if len(names) < 2 or not inner:
             return None
-        last = self.draw(st.sampled_from(inner))
-        first = self.draw(st.sampled_from([n for n in names if n != last]))
+        last = self.draw(choices.sampled_from(inner))
+        first = self.draw(choices.sampled_from([n for n in names if n != last]))
         return Step("join_inames", ((first, last),))
 
     def _some_users(self, name: str) -> str | None:
@@ -87,7 +122,7 @@ class Transformer:
         ids = [str(i.id) for i in self.kernel.instructions if name in i.within_inames]
         if not ids:
             return None
-        chosen = set(ids[self.draw(st.integers(0, len(ids) - 1)) :])
+        chosen = set(ids[self.draw(choices.integers(0, len(ids) - 1)) :])
         for array in self.kernel.temporary_variables:
             users = {str(i.id) for i in self.kernel.instructions if array in i.dependency_names()}
             if users & chosen and users - chosen:
@@ -98,26 +133,26 @@ class Transformer:
         """Give some instructions of a loop their own."""
         if not self.loops:
             return None
-        name = self.draw(st.sampled_from(self.loops))
+        name = self.draw(choices.sampled_from(self.loops))
         within = self._some_users(name)
         return None if within is None else Step("duplicate_inames", (name,), (("within", within),))
 
     def rename_iname(self) -> Step | None:
-        name = self.draw(st.sampled_from(sorted(self.kernel.inames)))
+        name = self.draw(choices.sampled_from(sorted(self.kernel.inames)))
         return Step("rename_iname", (name, f"{name}_new"))
 
     def chunk_iname(self) -> Step | None:
         if not self.short:
             return None
-        count = self.draw(st.integers(1, 4))
-        return Step("chunk_iname", (self.draw(st.sampled_from(self.short)), count))
+        count = self.draw(choices.integers(1, 4))
+        return Step("chunk_iname", (self.draw(choices.sampled_from(self.short)), count))
 
     def affine_map_inames(self) -> Step | None:
         if not self.loops:
             return None
-        name = self.draw(st.sampled_from(self.loops))
+        name = self.draw(choices.sampled_from(self.loops))
         new = f"{name}_moved"
-        equation = f"{new} = {self.draw(st.sampled_from(('', '-')))}{name} + 3"
+        equation = f"{new} = {self.draw(choices.sampled_from(('', '-')))}{name} + 3"
         return Step("affine_map_inames", (name, new, equation))
 
     def split_reduction(self) -> Step | None:
@@ -130,26 +165,112 @@ class Transformer:
         ]
         if not reductions:
             return None
-        inames = self.draw(st.sampled_from(reductions)).inames
-        function = self.draw(st.sampled_from(("split_reduction_inward", "split_reduction_outward")))
-        return Step(function, (self.draw(st.sampled_from(inames)),))
+        inames = self.draw(choices.sampled_from(reductions)).inames
+        function = self.draw(
+            choices.sampled_from(("split_reduction_inward", "split_reduction_outward"))
+        )
+        return Step(function, (self.draw(choices.sampled_from(inames)),))
+
+    def _sweep(self, users: Iterable[str], uses: Iterable[Expr]) -> tuple[str, ...]:
+        """Choose short loops around some of the given instructions, on which uses depend."""
+        insns = [self.kernel.id_to_insn[n] for n in users]
+        around = {n for insn in insns for n in insn.within_inames | insn.reduction_inames()}
+        around &= set(variable_names(*uses))
+        swept = [n for n in self.swept if n in around]
+        if not swept:
+            return ()
+        return tuple(sorted(self.draw(choices.some_of(swept))))
+
+    def _uses(self, name: str) -> tuple[list[str], list[Expr]]:
+        """Return which instructions use an array or a rule, and the subscripts or arguments."""
+        users, uses = dict[str, None](), list[Expr]()
+        for insn in self.kernel.instructions:
+            for expr in walk(*insn.read_exprs()):
+                if isinstance(expr, p.Call) and expr.function == p.Variable(name):
+                    uses += expr.parameters
+                elif isinstance(expr, p.Subscript) and expr.aggregate == p.Variable(name):
+                    uses += expr.index_tuple
+                else:
+                    continue
+                users[str(insn.id)] = None
+        return list(users), uses
+
+    def _fetch_options(self, users: Iterable[str], swept: tuple[str, ...]) -> dict[str, Any]:
+        """Choose how values are fetched: tags of the loops, where they are, and for whom."""
+        draw, kernel = self.draw, self.kernel
+        axes = ("l.auto", "l.auto", "l.0", "l.1") if self.has_axes else ("l.auto",)
+        users = sorted(users)
+        around = {n for u in users for n in kernel.id_to_insn[u].within_inames} - set(swept)
+        outer = draw(choices.integers(0, 5)) == 0 and draw(choices.permutations(sorted(around)))
+        within = draw(choices.integers(0, 4)) == 0 and f"id:{draw(choices.sampled_from(users))}"
+        tag = draw(choices.sampled_from((*axes, *axes, None, None, "unr")))
+        is_shared = self.has_axes and str(tag).startswith("l.")
+        return {
+            "default_tag": tag,
+            "outer": tuple(outer[: draw(choices.integers(0, len(outer)))]) if outer else None,
+            "temporary_address_space": draw(_SHARED if is_shared else _OWN),
+            "fetch_bounding_box": draw(choices.integers(0, 2)) == 0 or None,
+            "within": within or None,
+        }
 
     def add_prefetch(self) -> Step | None:
-        """Fetch what short loops read of an argument that nobody writes."""
+        """Fetch what short loops and work-items read of an argument that nobody writes."""
         kernel = self.kernel
-        inputs = sorted(
-            n for n in kernel.readers if n in kernel.arg_dict and n not in kernel.writers
-        )
-        if not inputs or not self.short:
+        inputs = {arg.name for arg in kernel.args if isinstance(arg, ArrayBase)}
+        found = [(n, *self._uses(n)) for n in sorted(inputs - set(kernel.writers))]
+        found = [
+            (n, users, uses)
+            for n, users, uses in found
+            if not set(self.swept).isdisjoint(variable_names(*uses))
+        ]
+        if not found:
             return None
-        name = self.draw(st.sampled_from(inputs))
-        users = [kernel.id_to_insn[n] for n in kernel.readers[name]]
-        around = {n for insn in users for n in insn.within_inames | insn.reduction_inames()}
-        swept = sorted(around & set(self.short))
+        name, users, uses = self.draw(choices.sampled_from(found))
+        swept = self._sweep(users, uses)
         if not swept:
             return None
-        some = self.draw(st.lists(st.sampled_from(swept), min_size=1, unique=True))
-        return Step("add_prefetch", (name, tuple(sorted(some))), (("default_tag", None),))
+        options = self._fetch_options(users, swept)
+        options["fetch_outer_inames"] = options.pop("outer")
+        return Step("add_prefetch", (name, swept), _given(options))
+
+    def precompute(self) -> Step | None:
+        """Store the values of a rule."""
+        if not self.kernel.substitutions:
+            return None
+        rule = self.draw(choices.sampled_from(sorted(self.kernel.substitutions)))
+        users, uses = self._uses(rule)
+        swept = self._sweep(users, uses)
+        if not swept:
+            return None
+        options = self._fetch_options(users, swept)
+        options["precompute_outer_inames"] = options.pop("outer")
+        return Step("precompute", (rule, swept), _given(options))
+
+    def buffer_array(self) -> Step | None:
+        """Keep what instructions write in a temporary."""
+        kernel = self.kernel
+        outputs = sorted(n for n in kernel.writers if n in kernel.arg_dict)
+        if not outputs:
+            return None
+        name = self.draw(choices.sampled_from(outputs))
+        writers = [kernel.id_to_insn[n] for n in kernel.writers[name]]
+        swept = self._sweep(kernel.writers[name], [place for w in writers for place in w.assignees])
+        options = {"default_tag": self.draw(choices.sampled_from(("l.auto", None)))}
+        return Step("buffer_array", (name, swept), _given(options)) if swept else None
+
+    def set_temporary_address_space(self) -> Step | None:
+        names = sorted(self.kernel.temporary_variables)
+        if not names:
+            return None
+        space = self.draw(choices.sampled_from(tuple(AddressSpace)))
+        return Step("set_temporary_address_space", (self.draw(choices.sampled_from(names)), space))
+
+    def tag_work_items(self) -> Step | None:
+        """Let work-items share a loop, such as one that fetches."""
+        if not self.short or not self.has_axes:
+            return None
+        name = self.draw(choices.sampled_from(self.short))
+        return Step("tag_inames", (f"{name}:l.{self.draw(choices.integers(0, 1))}",))
 
     def _sizes(self) -> list[str]:
         return sorted(self.kernel.all_params() & {"n", "m"})
@@ -157,14 +278,24 @@ class Transformer:
     def fix_parameters(self) -> Step | None:
         if not self._sizes():
             return None
-        return Step("fix_parameters", (), ((self.draw(st.sampled_from(self._sizes())), 4),))
+        return Step("fix_parameters", (), ((self.draw(choices.sampled_from(self._sizes())), 4),))
 
     def assume(self) -> Step | None:
         return Step("assume", (f"{self._sizes()[0]} >= 1",)) if self._sizes() else None
 
     def set_instruction_priority(self) -> Step | None:
-        name = self.draw(st.sampled_from(sorted(self.kernel.id_to_insn)))
-        return Step("set_instruction_priority", (f"id:{name}", self.draw(st.integers(1, 9))))
+        name = self.draw(choices.sampled_from(sorted(self.kernel.id_to_insn)))
+        return Step("set_instruction_priority", (f"id:{name}", self.draw(choices.integers(1, 9))))
+
+
+def _is_short(name: str, short: frozenset[str]) -> bool:
+    is_made = name.endswith("_inner") or "_dim_" in name
+    return name in short or (is_made and "_and_" not in name)
+
+
+def _given(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Leave out what is None, but for the tag, whose default is another one."""
+    return tuple((k, v) for k, v in options.items() if v is not None or k == "default_tag")
 
 
 _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
@@ -174,6 +305,8 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     *(Transformer.join_inames,) * 2,
     *(Transformer.duplicate_inames,) * 2,
     *(Transformer.add_prefetch,) * 2,
+    *(Transformer.precompute,) * 2,
+    Transformer.buffer_array,
     *(Transformer.split_reduction,) * 2,
     Transformer.affine_map_inames,
     Transformer.rename_iname,
@@ -183,52 +316,118 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.assume,
 )
 
+_FETCHES: tuple[Callable[[Transformer], Step | None], ...] = (
+    *(Transformer.add_prefetch,) * 4,
+    *(Transformer.precompute,) * 3,
+    Transformer.split_iname,
+    Transformer.tag_work_items,
+    Transformer.set_temporary_address_space,
+)
+
+
+def _has_shapes(program: Program) -> bool:
+    """Tell whether each shape that is left open can be inferred."""
+    try:
+        kernel = program.make().default_entrypoint
+    except KgenError:  # one that has no single expression
+        return False
+    return all(isinstance(a.shape, tuple) for a in kernel.args if isinstance(a, ArrayBase))
+
 
 class _Attempts:
     """A kernel, and the transformations tried on it."""
 
-    def __init__(self, draw: Draw, drawn: Kernel) -> None:
+    def __init__(self, draw: Draw, drawn: Kernel, target: TargetBase = _DEVICE) -> None:
         self.draw = draw
         self.drawn = drawn
+        self.target = target
         self.program = drawn.program()
-        try:
-            self.unit = self.program.make()
-        except KgenError:  # a shape that has no single expression
+        if not _has_shapes(self.program):
             self.program = self.program.declared()
-            self.unit = self.program.make()
+        #: what the transformations made of the kernel, one after the other
+        self.units = [self.program.make()]
         self.accepted: list[Step] = []
         self.refused: list[Step] = []
+        self.unscheduled: list[str] = []
+
+    @property
+    def kernel(self) -> LoopKernel:
+        """The kernel as it is by now."""
+        return self.units[-1].default_entrypoint
 
     def make(self, step: Step) -> None:
-        """Try a transformation."""
+        """Try a transformation. One that breaks down stays: then the program is wrong."""
         try:
-            self.unit = step(self.unit)
+            self.units.append(step(self.units[-1]))
         except KgenError:
             self.refused.append(step)
+        except Exception:
+            self.units.append(self.units[-1])
+            self.accepted.append(step)
         else:
             self.accepted.append(step)
 
-    def make_some(self) -> Program:
-        """Try up to five transformations, and return what came of all."""
+    def has_schedule(self) -> bool:
+        """Tell whether there is a schedule, and note why not."""
+        try:
+            lower(self.kernel.copy(target=self.target))
+        except ScheduleError as error:
+            self.unscheduled.append(reason(error))
+            return False
+        except Exception:  # the program is wrong, which checks will find
+            return True
+        return True
+
+    def undo_unscheduled(self) -> None:
+        """Undo the last transformations until there is a schedule."""
+        while self.accepted and not self.has_schedule():
+            self.refused.append(self.accepted.pop())
+            self.units.pop()
+
+    def make_one_of(self, kinds: Sequence[Callable[[Transformer], Step | None]]) -> None:
+        """Try one transformation."""
         loops = (*self.drawn.loops, *self.drawn.reductions)
         short = frozenset(loop.name for loop in loops if loop.is_constant)
-        for _ in range(self.draw(st.sampled_from((3, 4, 5, 6, 2, 1, 0)))):
-            choice = self.draw(st.sampled_from(_KINDS))
-            transformer = Transformer(self.draw, self.unit.default_entrypoint, short)
-            step = choice(transformer) if transformer.plain else None
-            if step is not None:
-                self.make(step)
-        steps, refused = tuple(self.accepted), tuple(self.refused)
-        return dataclasses.replace(self.program, steps=steps, refused=refused)
+        choice = self.draw(choices.sampled_from(kinds))
+        transformer = Transformer(self.draw, self.kernel, short)
+        step = choice(transformer) if transformer.plain else None
+        if step is not None:
+            count = len(self.accepted)
+            self.make(step)
+            if step.function in STORING and len(self.accepted) > count:
+                self.undo_unscheduled()
+
+    def make_some(self, counts: Sequence[int] = (3, 4, 5, 6, 2, 1, 0)) -> Program:
+        """Try up to six transformations, and return what came of all."""
+        for _ in range(self.draw(choices.sampled_from(counts))):
+            self.make_one_of(_KINDS)
+        self.undo_unscheduled()
+        return dataclasses.replace(
+            self.program,
+            steps=tuple(self.accepted),
+            refused=tuple(self.refused),
+            unscheduled=tuple(self.unscheduled),
+        )
+
+    def put_reductions_on_axes(self, used: int) -> None:
+        """Let work-items share reductions that each statement has once: all else is refused."""
+        draw, drawn = self.draw, self.drawn
+        for loop in drawn.reductions:
+            if (
+                used < 3
+                and draw(choices.booleans())
+                and all(s.text.count(f"({loop.name},") == 1 for s in drawn.statements)
+            ):
+                kinds = ("split", "s", *(("g", "l") if loop.is_constant else ()))
+                self.make(_on_axis(draw, loop.name, draw(choices.sampled_from(kinds)), used))
+                used += 1
 
 
-@st.composite
 def programs(draw: Draw) -> Program:
     """Draw a kernel and up to five transformations; those that are refused are kept apart."""
-    return _Attempts(draw, draw_kernel(draw)).make_some()
+    return _Attempts(draw, draw_kernel(draw), _HOST).make_some()
 
 
-@st.composite
 def device_programs(draw: Draw) -> Program:
     """Draw a kernel with loops on hardware axes where it has loops that can be."""
     drawn = draw_kernel(draw)
@@ -245,44 +444,66 @@ def device_programs(draw: Draw) -> Program:
             for s in drawn.statements
         )
     ]
-    for axis, loop in enumerate(shared[: draw(st.integers(1, 2))]):
-        kinds = ("g", "l") if loop.is_constant else ("g",)
-        kind = draw(st.sampled_from((*kinds, "split", "split", "split")))
-        attempts.make(_on_axis(draw, loop.name, kind, axis))
-    used = len(attempts.accepted)
-    for loop in drawn.reductions:  # one that each statement uses once: all else is refused
-        if (
-            used < 3
-            and draw(st.booleans())
-            and all(s.text.count(f"({loop.name},") == 1 for s in drawn.statements)
-        ):
-            kind = draw(st.sampled_from(("split", "s", *(("g", "l") if loop.is_constant else ()))))
-            attempts.make(_on_axis(draw, loop.name, kind, used))
-            used += 1
+    for axis, loop in enumerate(shared[: draw(choices.integers(1, 2))]):
+        attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
+    attempts.put_reductions_on_axes(len(attempts.accepted))
     return attempts.make_some()
 
 
-@st.composite
+def fetch_programs(draw: Draw) -> Program:
+    """Draw a kernel whose work-items fetch what they read, and compute rules ahead."""
+    return _fetch_program(draw, has_axes=True)
+
+
+def host_programs(draw: Draw) -> Program:
+    """Draw such a kernel without work-items."""
+    return _fetch_program(draw, has_axes=False)
+
+
+def _fetch_program(draw: Draw, *, has_axes: bool) -> Program:
+    drawn = draw_fetch_kernel(draw)
+    attempts = _Attempts(draw, drawn, _DEVICE if has_axes else _HOST)
+    if has_axes:
+        count = draw(choices.sampled_from((1, 1, 2, 0)))
+        loops = [x for x in drawn.loops[:count] if all(x in s.path for s in drawn.statements)]
+        for axis, loop in enumerate(loops):
+            attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
+        attempts.put_reductions_on_axes(len(loops))
+    for loop in drawn.loops:
+        if loop.name in attempts.kernel.inames and draw(choices.booleans()):
+            attempts.make(Step("split_iname", (loop.name, draw(choices.integers(2, 7)))))
+    attempts.undo_unscheduled()
+    wanted = draw(choices.integers(1, 3))
+    for _ in range(4 * wanted):
+        if sum(step.function in STORING for step in attempts.accepted) < wanted:
+            attempts.make_one_of(_FETCHES)
+    return attempts.make_some((0, 0, 1, 2, 3))
+
+
 def local_programs(draw: Draw) -> Program:
     """Draw a kernel whose work-groups share tiles in local memory."""
     drawn = draw_local_kernel(draw)
     attempts = _Attempts(draw, drawn)
     tiles = [loop.name for loop in drawn.loops if loop.name[0] in "fu"]
     attempts.make(Step("tag_inames", (", ".join(f"{name}:l.0" for name in tiles),)))
-    if draw(st.booleans()):
-        attempts.make(_on_axis(draw, drawn.loops[0].name, draw(st.sampled_from("gs")), 0))
+    if draw(choices.booleans()):
+        attempts.make(_on_axis(draw, drawn.loops[0].name, draw(choices.sampled_from("gs")), 0))
     return attempts.make_some()
 
 
-@st.composite
 def global_programs(draw: Draw) -> Program:
     """Draw a kernel of several launches, each with a loop on hardware axes."""
     drawn = draw_global_kernel(draw)
     attempts = _Attempts(draw, drawn)
     for loop in drawn.loops:
         if loop.parent is None:
-            attempts.make(_on_axis(draw, loop.name, draw(st.sampled_from(("split", "g"))), 0))
+            attempts.make(_on_axis(draw, loop.name, draw(choices.sampled_from(("split", "g"))), 0))
     return attempts.make_some()
+
+
+def _kind_of_axis(draw: Draw, loop: Loop) -> str:
+    kinds = ("g", "l") if loop.is_constant else ("g",)
+    return str(draw(choices.sampled_from((*kinds, "split", "split", "split"))))
 
 
 def _on_axis(draw: Draw, name: str, kind: str, axis: int) -> Step:
@@ -292,4 +513,4 @@ def _on_axis(draw: Draw, name: str, kind: str, axis: int) -> Step:
     tags: tuple[tuple[str, Any], ...] = (("outer_tag", f"g.{axis}"),)
     if kind == "split":
         tags = (*tags, ("inner_tag", f"l.{axis}"))
-    return Step("split_iname", (name, draw(st.integers(2, 7))), tags)
+    return Step("split_iname", (name, draw(choices.integers(2, 7))), tags)
