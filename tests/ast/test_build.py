@@ -176,3 +176,10 @@ def test_slabs_of_work_groups_run_everything_once(n: int, slabs: tuple[int, int]
     knl = lp.split_iname(knl, "j", 4, outer_tag="g.0", inner_tag="unr", slabs=slabs)
     lowered = lower(knl.default_entrypoint, {"a": "float32"})
     Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
+
+
+def test_a_condition_is_a_bound_also_next_to_a_strided_loop() -> None:
+    args = [lp.GlobalArg("a", shape=("n", "n")), ...]
+    domain = "{[i, j]: 0 <= i, j < n and i mod 3 = 0}"
+    knl = lp.make_kernel(domain, "a[i, j] = 0 {if=j<i}", args, assumptions="n >= 0")
+    expect(knl, "for i = 3 .. n by 3\n  for j = 0 .. i\n    insn()")
