@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import pymbolic.primitives as p
+
 from kgen.analysis.domains import bounds_of
 from kgen.analysis.prefixes import domain_inside
 from kgen.errors import StaticValueFindingError, TransformError, message
-from kgen.ir.expr import Expr, Reduction, to_text, variable_names
+from kgen.ir.expr import Expr, Reduction, substitute, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, UnrollTag
@@ -92,8 +94,10 @@ def accumulate_apart(
         realizer.types.update((new, kernel.index_dtype) for new in made.values())
         realizer.apart[key] = made
     copies = realizer.apart[key]
+    renamed = {old: p.Variable(new) for old, new in copies.items()}
     inside = dataclasses.replace(
         context,
+        predicates=frozenset(substitute(condition, renamed) for condition in context.predicates),
         within=context.within.difference(apart.inames).union(copies.values()),
         place=context.place.inside((), {**context.place.renamed, **copies}),
     )

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.tags import AxisTag
 from kgen.transforms.reduction_loops import Place
@@ -56,6 +56,11 @@ class Context:
     def without(self, insn_ids: frozenset[str]) -> Context:
         """Return the same place for what does not wait for some instructions."""
         return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
+
+    def outside_of(self, loops: frozenset[str]) -> Context:
+        """Return the place outside of some loops, without the conditions that depend on them."""
+        kept = {c for c in self.predicates if loops.isdisjoint(variable_names(c))}
+        return dataclasses.replace(self, within=self.within - loops, predicates=frozenset(kept))
 
     def guarded(self, condition: Expr, wait_for: Collection[str]) -> Context:
         """Return the same place for what matters under a condition only."""

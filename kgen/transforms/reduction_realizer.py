@@ -228,7 +228,7 @@ class Realizer(IdentityMapper):
         copies = self.loops.loops_for(reduction, context.place, shared, root)
         inside = self.loops.loops_shared(reduction, root)
         outside = context.without(self.inside(inside, context.depends_on))
-        outside = dataclasses.replace(outside, within=outside.within.difference(renamed.values()))
+        outside = outside.outside_of(frozenset(renamed.values()))
         self.types.update((new, self.kernel.index_dtype) for new in copies.values())
         shape = () if interleaved is None else interleaved.shape
         totals = tuple(self.temporary(f"acc_{suffix}", dtype, shape) for dtype in dtypes)

@@ -74,6 +74,19 @@ def test_reductions_share_the_loops_inside_of_theirs() -> None:
     np.testing.assert_allclose(run(knl, a=A, b=B)["out"], A @ B + 2 * A.sum(1)[:, None])
 
 
+@pytest.mark.parametrize("condition", ["i > 3", "a[i, 0] > 0.5"])
+def test_conditions_on_the_loops_inside(condition: str) -> None:
+    text = f"out[i, j] = sum(k, a[i, k]*b[k, j]) {{if={condition}}}"
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text)
+    knl = lp.add_dtypes(knl, {"a": np.float64, "b": np.float64})
+    for iname in "ijk":
+        knl = lp.split_iname(knl, iname, 4)
+    knl = lp.add_prefetch(knl, "b", "k_inner, j_inner", default_tag=None, fetch_outer_inames=OUTER)
+    chosen = np.arange(13) > 3 if condition == "i > 3" else A[:, 0] > 0.5
+    found = run(knl, a=A, b=B, out=np.zeros((13, 13)))["out"]
+    np.testing.assert_allclose(found, np.where(chosen[:, None], A @ B, 0))
+
+
 def test_extrema_and_their_places() -> None:
     text = "most[i], at[i] = argmax(k, a[i, k], k)"
     knl = lp.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < m}", text)
