@@ -196,6 +196,8 @@ class Oracle:
         for position, (name, point) in enumerate(trace):
             at.setdefault(name, []).append((position, point))
         for insn in self.kernel.instructions:
+            if self._is_start(insn):
+                continue
             for dependency in sorted(insn.depends_on):
                 self._check_pair(str(insn.id), dependency, at)
 

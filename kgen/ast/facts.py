@@ -35,6 +35,10 @@ class Facts:
             return False
         return bool(known.params().is_subset(holds.params()))
 
+    def are_contradictory(self) -> bool:
+        """Tell whether the point is never reached."""
+        return bool(self._set().is_empty())
+
     def _set(self) -> Set:
         if self._known is None:
             known = self.root.params()

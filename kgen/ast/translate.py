@@ -12,7 +12,7 @@ from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
 from kgen.ast.hoist import hoist_guards
 from kgen.ast.islast import NODE, OP
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
-from kgen.ir.affine import simplify
+from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -21,6 +21,7 @@ from kgen.ir.expr import (
     is_constant,
     substitute,
     variable_names,
+    walk,
 )
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
@@ -294,10 +295,31 @@ class _Instance:
         values.update((name, value) for name, value in self.axes.items() if name in inames)
         runs: list[Node] = [Run(insn_id, values) for insn_id in statement.node.insn_ids]
         body = runs[0] if len(runs) == 1 else Block(tuple(runs))
-        if statement.conditions:
-            condition = conjunction([substitute(c, values) for c in statement.conditions])
+        data = [c for c in statement.conditions if not self._is_of_loops(c)]
+        if data:
+            condition = conjunction([substitute(c, values) for c in data])
             body = If(condition, body, reads_data=True)
-        return body
+        of_loops = [
+            move_to_sides(substitute(c.left, values), c.operator, substitute(c.right, values))
+            for c in statement.conditions
+            if c not in data
+        ]
+        condition = conjunction(of_loops)
+        if condition is False:
+            return Block(())
+        return body if condition is True else If(condition, body)
+
+    def _is_of_loops(self, condition: Expr) -> bool:
+        """Tell whether a condition compares sums of loop variables, sizes and numbers."""
+        if not isinstance(condition, p.Comparison):
+            return False
+        names = self.kernel.all_inames() | self.kernel.all_params()
+        return all(
+            node.name in names
+            if isinstance(node, p.Variable)
+            else isinstance(node, p.Comparison | p.Sum | p.Product | int)
+            for node in walk(condition)
+        )
 
 
 def _of_one(value: Expr, grid: Grid) -> Expr:

@@ -16,7 +16,19 @@ from constantdict import constantdict
 from kgen.analysis.signs import Interval, Signs
 from kgen.ast.expr import conjunction
 from kgen.ast.facts import Facts, without_trunc
-from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run, has_barrier
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    children_of,
+    has_barrier,
+)
+from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.domain import Set
@@ -29,6 +41,9 @@ __all__ = ["count_trips"]
 #: much straight code.
 MAX_TRIPS, MAX_TRIPS_TOGETHER = 16, 64
 
+#: What has more instructions is not copied for a trip that some work-items do not make.
+MAX_COPIED_RUNS = 4
+
 
 def count_trips(node: Node, kernel: LoopKernel, facts: Set) -> Node:
     """Give loops in strides of work-items a constant number of trips, where it is small.
@@ -37,15 +52,13 @@ def count_trips(node: Node, kernel: LoopKernel, facts: Set) -> Node:
 
         for (int r = lid(0); r < min(18, n - 16*gid(0)); r += 16) S(r);
 
-    becomes ::
+    becomes, for 16 work-items, ::
 
-        #pragma unroll
-        for (int r_outer = 0; r_outer < 2; ++r_outer)
-        {
-          int const r = 16*r_outer + lid(0);
-          if (r < 18 && 16*gid(0) + r < n) S(r);
-        }
+        if (16*gid(0) + lid(0) < n) S(lid(0));
+        if (lid(0) < 2 && 16*gid(0) + lid(0) + 16 < n) S(lid(0) + 16);
 
+    What all work-items do several times is a loop, ``for (r_outer = 0; r_outer < 4; ++r_outer)``
+    with ``r = 16*r_outer + lid(0)``, to be unrolled by the compiler.
     Conditions that always hold are left out. *facts*: what is known of parameters and hardware
     axes at the root.
     """
@@ -123,21 +136,65 @@ class _TripCounter:
             above = p.Comparison(index, ">=", loop.first)
             body = self._below(above, *below, values=values).node(loop.body)
             return For(loop.iname, loop.dtype, loop.first, loop.stop, loop.step, body, loop.comment)
-        trip = p.Variable(self.names(loop.iname))
-        value = simplify(p.Sum((p.Product((loop.step, trip)), loop.first)))
-        inside = self._below(
-            p.Comparison(trip, ">=", 0),
-            p.Comparison(trip, "<", count),
-            p.Comparison(index, "==", value),
-            trips=count,
+        whole = self._whole_trips(loop, below, count)
+        if not 0 < whole < count or _count_runs(loop.body) > MAX_COPIED_RUNS:
+            return self._turns(loop, range(count), below, values)
+        return Block(
+            (
+                self._turns(loop, range(whole), below, values),
+                self._turns(loop, range(whole, count), below, values),
+            )
         )
+
+    def _whole_trips(self, loop: For, below: list[p.Comparison], count: int) -> int:
+        """Return how many trips all work-items make, as far as bounds are numbers."""
+        last = self._interval(loop.first).high
+        tops = [c.right for c in below if isinstance(c.right, int)]
+        if last is None or not tops:
+            return 0
+        return min(count, (min(tops) - 1 - last) // loop.step + 1)
+
+    def _turns(
+        self,
+        loop: For,
+        trips: range,
+        below: list[p.Comparison],
+        values: Mapping[str, Interval],
+    ) -> Node:
+        """Write some of the trips: one as it is, several as a loop."""
+        index = p.Variable(loop.iname)
+        trip: Expr = trips.start if len(trips) == 1 else p.Variable(self.names(loop.iname))
+        value = simplify(p.Sum((p.Product((loop.step, trip)), loop.first)))
+        known = [p.Comparison(index, "==", value)]
+        if len(trips) > 1:
+            known += [p.Comparison(trip, ">=", trips.start), p.Comparison(trip, "<", trips.stop)]
+        inside = self._below(*known, trips=len(trips))
         needed = [c for c in below if not inside.facts.imply(without_trunc(c))]
         body = inside._below(*below, values=values).node(loop.body)
         if needed:
             guard = conjunction([move_to_sides(c.left, "<", c.right) for c in needed])
             body = If(guard, body)
+        if not isinstance(trip, p.Variable):
+            return self._without_known(bind(body, loop.iname, value))
         named = Let(loop.iname, loop.dtype, value, body)
-        return For(trip.name, loop.dtype, 0, count, 1, named, loop.comment, is_short=True)
+        first, stop = trips.start, trips.stop
+        return For(trip.name, loop.dtype, first, stop, 1, named, loop.comment, is_short=True)
+
+    def _without_known(self, node: Node) -> Node:
+        """Drop what is known of conditions, now that a variable has a value."""
+        match node:
+            case If(orelse=None, reads_data=False):
+                condition = node.condition
+                parts = condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
+                needed = [part for part in parts if not self.facts.imply(without_trunc(part))]
+                inside = self._below(*needed)
+                if inside.facts.are_contradictory():
+                    return Block(())
+                body = inside._without_known(node.body)
+                return If(conjunction(needed), body) if needed else body
+            case Block():
+                return Block(tuple(map(self._without_known, node.children)))
+        return node
 
     def _count(self, loop: For, low: int | None, high: int | None) -> int | None:
         """Return how often the loop goes round at most, if it is to be a constant."""
@@ -147,6 +204,10 @@ class _TripCounter:
             return None
         count = -((low - high) // loop.step)
         return count if 1 < count <= min(MAX_TRIPS, self.room) else None
+
+
+def _count_runs(node: Node) -> int:
+    return isinstance(node, Run) + sum(map(_count_runs, children_of(node)))
 
 
 def _tops(stop: Expr) -> tuple[Expr, ...]:

@@ -22,19 +22,20 @@ def neighbours(size: int, **kwargs: Any) -> lp.TranslationUnit:
     return lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True)
 
 
-def trees(unit: lp.TranslationUnit) -> str:
+def trees(unit: lp.TranslationUnit, *sizes: int) -> str:
     lowered = lower(unit.default_entrypoint, {"a": "float32"})
-    for n in (3, 8, 9, 17):
+    for n in sizes or (3, 8, 9, 17):
         Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
     return "\n".join(print_tree(function.body) for function in lowered.functions)
 
 
 def test_strides_that_start_at_one_have_a_condition_instead_of_a_maximum() -> None:
     fetch = """
-        for a_dim_0_outer = 0 .. 2
-          let a_dim_0 = 8*a_dim_0_outer + lid(0)
-          if a_dim_0 < 10 and 8*gid(0) + a_dim_0 <= n and 8*gid(0) + a_dim_0 >= 1
-            a_fetch_rule("""
+        if 8*gid(0) + lid(0) <= n and 8*gid(0) + lid(0) >= 1
+          a_fetch_rule(i_outer=gid(0), a_dim_0_start=lid(0), a_dim_0=lid(0))
+        if lid(0) < 2 and 8*gid(0) + lid(0) + 7 < n
+          a_fetch_rule(i_outer=gid(0), a_dim_0_start=lid(0), a_dim_0=lid(0) + 8)
+        barrier"""
     assert trees(neighbours(8)).startswith(textwrap.dedent(fetch).strip())
 
 
@@ -52,6 +53,17 @@ def test_turns_that_come_out_even_have_no_condition() -> None:
     knl = lp.add_prefetch(knl, "a", "i_inner_inner, i_inner_outer")
     turns = "for a_dim_0_outer = 0 .. 4\n  let a_dim_0 = 16*a_dim_0_outer + lid(0)\n  a_fetch_rule("
     assert turns in trees(knl)
+
+
+def test_what_all_do_is_a_loop_and_the_rest_a_copy() -> None:
+    text, sizes = "out[i] = a[i] + a[i + 2]", "n mod 16 = 0"
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", text, assumptions=sizes)
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 8, inner_tag="l.0")
+    sweep = "i_inner_inner, i_inner_outer"
+    code = trees(lp.add_prefetch(knl, "a", sweep, fetch_bounding_box=True), 16, 32)
+    assert code.startswith("for a_dim_0_outer = 0 .. 2\n  let a_dim_0 = 8*a_dim_0_outer + lid(0)\n")
+    assert "\nif lid(0) < 2\n  a_fetch_rule(" in code
 
 
 def test_many_turns_are_a_loop_in_strides() -> None:

@@ -100,10 +100,11 @@ def test_a_given_use_must_cover_another() -> None:
 
 
 SQUARES = """\
-        if (jj < 17 && ii + jj < 32 && ii + jj >= 1)
-          u2_0[17 * ii + jj] = \
-u[((long) n + 1) * (16 * gid(0) + ii) + 16 * gid(1) + jj] * \
-u[((long) n + 1) * (16 * gid(0) + ii) + 16 * gid(1) + jj];
+  if (lid(1) + lid(0) >= 1)
+    u2_0[17 * lid(1) + lid(0)] = \
+u[((long) n + 1) * (16 * gid(0) + lid(1)) + 16 * gid(1) + lid(0)] * \
+u[((long) n + 1) * (16 * gid(0) + lid(1)) + 16 * gid(1) + lid(0)];
+  if (lid(0) < 1)
 """
 
 

@@ -60,21 +60,23 @@ def body(knl: lp.TranslationUnit, *arrays: str) -> str:
 STENCIL = """\
   __local float u_fetch[324];
 
-  #pragma unroll
-  for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer)
+  if (16 * gid(1) + lid(1) < n + 2)
   {
-    int const u_dim_0 = 16 * u_dim_0_outer + lid(1);
-    if (u_dim_0 < 18 && 16 * gid(1) + u_dim_0 < n + 2)
-    {
-      #pragma unroll
-      for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer)
-      {
-        int const u_dim_1 = 16 * u_dim_1_outer + lid(0);
-        if (u_dim_1 < 18 && 16 * gid(0) + u_dim_1 < n + 2)
-          u_fetch[18 * u_dim_0 + u_dim_1] = \
-u[((long) n + 2) * (16 * gid(1) + u_dim_0) + 16 * gid(0) + u_dim_1];
-      }
-    }
+    if (16 * gid(0) + lid(0) < n + 2)
+      u_fetch[18 * lid(1) + lid(0)] = \
+u[((long) n + 2) * (16 * gid(1) + lid(1)) + 16 * gid(0) + lid(0)];
+    if (lid(0) < 2 && 16 * gid(0) + lid(0) + 14 < n)
+      u_fetch[18 * lid(1) + lid(0) + 16] = \
+u[((long) n + 2) * (16 * gid(1) + lid(1)) + 16 * gid(0) + lid(0) + 16];
+  }
+  if (lid(1) < 2 && 16 * gid(1) + lid(1) + 14 < n)
+  {
+    if (16 * gid(0) + lid(0) < n + 2)
+      u_fetch[18 * lid(1) + lid(0) + 288] = \
+u[((long) n + 2) * (16 * gid(1) + lid(1) + 16) + 16 * gid(0) + lid(0)];
+    if (lid(0) < 2 && 16 * gid(0) + lid(0) + 14 < n)
+      u_fetch[18 * lid(1) + lid(0) + 304] = \
+u[((long) n + 2) * (16 * gid(1) + lid(1) + 16) + 16 * gid(0) + lid(0) + 16];
   }
   barrier(CLK_LOCAL_MEM_FENCE);  // for u_fetch (insn depends on u_fetch_rule)
   if (16 * gid(0) + lid(0) < n && 16 * gid(1) + lid(1) < n)
@@ -353,18 +355,10 @@ def test_axes_go_to_the_loops_that_keep_most_work_items_busy() -> None:
     fetch = """
     for (int u_dim_0 = 0; u_dim_0 < 3; ++u_dim_0)
     {
-      #pragma unroll
-      for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer)
+      if (8 * gid(1) + lid(1) < n + 2)
       {
-        int const u_dim_1 = 8 * u_dim_1_outer + lid(1);
-        if (u_dim_1 < 10 && 8 * gid(1) + u_dim_1 < n + 2)
-        {
-          #pragma unroll
-          for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer)
-          {
-            int const u_dim_2 = 16 * u_dim_2_outer + lid(0);
-            if (u_dim_2 < 18 && 16 * gid(0) + u_dim_2 < n + 2)
-              u_fetch[180 * u_dim_0 + 18 * u_dim_1 + u_dim_2] = u["""
+        if (16 * gid(0) + lid(0) < n + 2)
+          u_fetch[180 * u_dim_0 + 18 * lid(1) + lid(0)] = u["""
     assert fetch in body(planes(), "u")
 
 
