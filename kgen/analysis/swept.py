@@ -19,6 +19,7 @@ from kgen.ir.domain import (
     dim_min,
     dim_names,
     from_named,
+    largest_extent,
     param_names,
     project_out_named,
     sample_point,
@@ -161,10 +162,8 @@ def box_of(
         lower.append(least)
         extents.append(extent)
     moves = dict(zip(dim_names(footprint), lower, strict=True))
-    elements, touched = _from_zero(elements, moves), _from_zero(touched, moves)
-    for k in reversed(range(len(extents))):
-        if extents[k] == 1:
-            elements, touched = (each.project_out(_SET, k, 1) for each in (elements, touched))
+    is_all = touched is elements
+    elements = _counted(elements, moves, extents)
     kept = elements.dim(_SET)
     within = isl.Set.from_basic_set(elements).gist_params(context).coalesce()
     if not kept:
@@ -172,7 +171,10 @@ def box_of(
     pieces = within.get_basic_sets()
     loops = pieces[0] if len(pieces) == 1 else elements  # isl may split what strides are taken from
     known = isl.Set.from_basic_set(elements).intersect_params(context)
-    conditions = conditions_of(isl.Set.from_basic_set(touched).gist(known))
+    conditions: tuple[Expr, ...] = ()
+    if not is_all:
+        touched = _counted(touched, moves, extents)
+        conditions = conditions_of(isl.Set.from_basic_set(touched).gist(known))
     return Box(tuple(lower), tuple(extents), _without_unused_params(loops), conditions)
 
 
@@ -191,18 +193,17 @@ def _bounds(
     the extent least.
     """
     shown = f"the least element of axis '{name}' that {what} touch"
-    lower, upper = dim_min(footprint, name), dim_max(footprint, name)
+    lower = dim_min(footprint, name)
     found: list[tuple[int, Expr]] = []
     for least in static_bounds(lower, context, largest=False):
-        most = upper.sub(isl.PwAff.from_aff(least))
-        extent = most.intersect_params(context).floor().max_val()  # isl may write it as a fraction
-        if extent.is_int():
-            found.append((int(extent.to_python()) + 1, aff_to_expr(least)))
+        extent = largest_extent(footprint, name, least, context)
+        if extent is not None:
+            found.append((extent, aff_to_expr(least)))
     if found:
         count, start = min(found, key=lambda way: way[0])
         return start, count
     first = static_value(lower, context, largest=False, what=shown)
-    most = upper.sub(isl.PwAff.from_aff(first))
+    most = dim_max(footprint, name).sub(isl.PwAff.from_aff(first))
     raise StaticValueFindingError(
         message(
             f"a constant extent of axis '{name}' was not found",
@@ -298,6 +299,15 @@ def _from_zero(elements: BasicSet, lower: Mapping[str, Expr]) -> BasicSet:
     for name, least in lower.items():
         if not is_zero(least):
             elements = _moved(elements, name, least)
+    return elements
+
+
+def _counted(elements: BasicSet, lower: Mapping[str, Expr], extents: Sequence[int]) -> BasicSet:
+    """Count from the least elements along the axes that are longer than 1; drop the others."""
+    elements = _from_zero(elements, lower)
+    for k in reversed(range(len(extents))):
+        if extents[k] == 1:
+            elements = elements.project_out(_SET, k, 1)
     return elements
 
 
