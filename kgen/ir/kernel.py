@@ -46,6 +46,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, AddressSpace, NumpyType
 
 T = TypeVar("T", bound=Tag)
+P = TypeVar("P")
 
 _MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increments", "functions")
 
@@ -78,6 +79,22 @@ def _is_same(new: Any, old: Any) -> bool:
     if new is old or not (isinstance(new, tuple) and isinstance(old, tuple)):
         return new is old
     return len(new) == len(old) and all(map(operator.is_, new, old))
+
+
+class Parts(tuple[P, ...]):
+    """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
+
+    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2])
+    ((1, 2, 3), (0, 1, 2))
+    """
+
+    __slots__ = ()
+
+    def __add__(self, more: Iterable[P]) -> Parts[P]:  # type: ignore[override]
+        return Parts((*self, *more))
+
+    def __radd__(self, before: Iterable[P]) -> Parts[P]:
+        return Parts((*before, *self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +141,11 @@ class LoopKernel(Taggable):
             value = getattr(self, name)
             if not isinstance(value, constantdict):
                 object.__setattr__(self, name, constantdict(value))
-        for name in ("domains", "instructions", "args", "silenced_warnings"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("domains", "instructions", "args"):
+            value = getattr(self, name)
+            if type(value) is not Parts:
+                object.__setattr__(self, name, Parts(value))
+        object.__setattr__(self, "silenced_warnings", tuple(self.silenced_warnings))
 
     def copy(self, **changes: Any) -> LoopKernel:
         """Return this with some fields changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,3 +149,14 @@ def test_documented_modules_have_the_objects_of_the_package(name: str) -> None:
 def test_errors_by_the_names_of_the_reference() -> None:
     assert lp.LoopyIndexError is lp.KgenIndexError
     assert issubclass(lp.UnscheduledInstructionError, lp.ScheduleError)
+
+
+def test_lists_are_added_to_what_a_kernel_has() -> None:
+    knl: Any = reader()["kgen_kernel"]
+    more = lp.Assignment("c[i]", 1, id="more", within_inames="i")
+    array = lp.GlobalArg("c", np.float32, "n")
+    for instructions in (knl.instructions + [more], [more] + knl.instructions):  # noqa: RUF005
+        changed = knl.copy(instructions=instructions, args=knl.args + [array])  # noqa: RUF005
+        assert set(changed.id_to_insn) == {*knl.id_to_insn, "more"}
+        assert changed.arg_dict["c"] == array
+        assert len(knl.instructions) == 3
