@@ -85,7 +85,8 @@ def _pack_array(value: np.ndarray[Any, Any]) -> Any:
 
 def _pack_map(value: Mapping[Any, Any]) -> Any:
     items = [[_pack(key), _pack(item)] for key, item in value.items()]
-    return {_KIND: type(value).__name__, "items": sorted(items, key=json.dumps)}
+    kind = "constantdict" if isinstance(value, constantdict) else "dict"
+    return {_KIND: kind, "items": sorted(items, key=json.dumps)}
 
 
 def _pack_set(value: Iterable[Any]) -> Any:

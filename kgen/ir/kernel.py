@@ -97,6 +97,20 @@ class Parts(tuple[P, ...]):
         return Parts((*before, *self))
 
 
+class Table(constantdict[str, P]):
+    """What a kernel holds by name: constant, and copied to a dict that can be changed.
+
+    >>> changed = Table({"a": 1}).copy()
+    >>> changed["b"] = 2
+    >>> changed
+    {'a': 1, 'b': 2}
+    """
+
+    def copy(self) -> dict[str, P]:
+        """Return a dict with the same entries."""
+        return dict(self)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoopKernel(Taggable):
     """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
@@ -139,8 +153,8 @@ class LoopKernel(Taggable):
     def __post_init__(self) -> None:
         for name in _MAPS:
             value = getattr(self, name)
-            if not isinstance(value, constantdict):
-                object.__setattr__(self, name, constantdict(value))
+            if type(value) is not Table:
+                object.__setattr__(self, name, Table(value))
         for name in ("domains", "instructions", "args"):
             value = getattr(self, name)
             if type(value) is not Parts:

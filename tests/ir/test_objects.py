@@ -151,6 +151,14 @@ def test_errors_by_the_names_of_the_reference() -> None:
     assert issubclass(lp.UnscheduledInstructionError, lp.ScheduleError)
 
 
+def test_tables_of_a_kernel_are_copied_to_change_them() -> None:
+    knl = reader()["kgen_kernel"]
+    tables: Any = knl.temporary_variables.copy()  # type: ignore[attr-defined]
+    tables["u"] = lp.TemporaryVariable("u", np.float32, shape=())
+    assert sorted(knl.copy(temporary_variables=tables).temporary_variables) == ["t", "u"]
+    assert sorted(knl.temporary_variables) == ["t"]
+
+
 def test_lists_are_added_to_what_a_kernel_has() -> None:
     knl: Any = reader()["kgen_kernel"]
     more = lp.Assignment("c[i]", 1, id="more", within_inames="i")
