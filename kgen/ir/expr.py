@@ -241,12 +241,39 @@ class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
     """Rebuild an expression; the base of everything that changes one."""
 
 
-class SubstitutionMapper(IdentityMapper):
-    """Replace variables by name, subscripted or not, but not function names."""
+class _Asked:
+    """A function of variables, looked into as a mapping of their names."""
 
-    def __init__(self, replacements: Mapping[str, Expr]) -> None:
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def get(self, name: str, default: Expr = None) -> Expr:
+        """Return what replaces the variable *name*."""
+        new = self.function(p.Variable(name))
+        return default if new is None else new
+
+
+class SubstitutionMapper(IdentityMapper):
+    """Replace variables by name, subscripted or not, but not function names.
+
+    In place of a mapping there may be a function, as pymbolic's ``make_subst_func`` makes one: it
+    is asked for each variable and subscript, and returns what replaces it, or ``None``.
+
+    >>> from pymbolic.mapper.substitutor import make_subst_func
+    >>> replaced = SubstitutionMapper(make_subst_func({"x": 2, p.Variable("a")[0]: 3}))
+    >>> str(replaced(p.Variable("x") * p.Variable("a")[0] * p.Variable("a")[1]))
+    '2*3*a[1]'
+    """
+
+    def __init__(self, replacements: Mapping[str, Expr] | Callable[[Expr], Expr | None]) -> None:
         super().__init__()
-        self.replacements = replacements
+        is_function = not isinstance(replacements, Mapping)
+        self.replacements: Any = _Asked(replacements) if is_function else replacements
+        self.subst_func: Any = replacements if is_function else None
+
+    def map_subscript(self, expr: p.Subscript, *args: Any, **kwargs: Any) -> Expr:
+        new = None if self.subst_func is None else self.subst_func(expr)
+        return super().map_subscript(expr, *args, **kwargs) if new is None else new
 
     def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> Expr:
         return self.replacements.get(expr.name, expr)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pymbolic.primitives as p
 import pytest
+from pymbolic.mapper.substitutor import make_subst_func
 
 from kgen.ir.expr import Expr, to_text
-from kgen.symbolic import CombineMapper, IdentityMapper, WalkMapper, parse
+from kgen.symbolic import CombineMapper, IdentityMapper, SubstitutionMapper, WalkMapper, parse
 
 TEXT = "sum([j], a[i, j]) + cast(np.float32, b$once[i]) + x[[i]]"
 
@@ -67,3 +68,10 @@ def test_walking_mappers_pass_keywords_on() -> None:
 def test_expressions_print_as_they_are_written(text: str) -> None:
     assert str(parse(text)) == to_text(parse(text)) == text
     assert str(p.Power(parse(text), 2)) == f"({text})**2"
+
+
+def test_a_function_may_say_what_is_replaced() -> None:
+    one, i = p.Variable("b")[1], p.Variable("i")
+    mapper = SubstitutionMapper(make_subst_func({"x": i + 1, one: 7}))
+    found = mapper(parse("reduce(sum, [j], x*a[x, j]) + b[1] + b[x]"))
+    assert to_text(found) == "reduce(sum, [j], (i + 1)*a[i + 1, j]) + 7 + b[i + 1]"
