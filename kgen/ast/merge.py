@@ -22,12 +22,12 @@ from kgen.ast.nodes import (
 )
 from kgen.ast.starts import free_starts
 from kgen.ir.affine import move_to_sides
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 
 
 def merge_guards(node: Node, kernel: LoopKernel) -> Node:
-    """Open nested blocks, drop empty nodes, and join neighbours whose conditions are related.
+    """Open nested blocks, drop empty nodes and unused names, join neighbours of related conditions.
 
     ``if (c) a; if (c) b;`` becomes ``if (c) { a; b; }``, and ``if (c) a; if (!c && d) b;``
     becomes ``if (c) a; else if (d) b;``, where *a* writes nothing that *c* reads. Neighbours
@@ -80,20 +80,63 @@ class _Merger:
                     return Block(())
                 return dataclasses.replace(node, body=body)
             case If():
-                body = self.node(node.body)
-                orelse = None if node.orelse is None else self.node(node.orelse)
-                if orelse is not None and is_empty(orelse):
-                    orelse = None
-                if is_empty(body) and orelse is None:
-                    return Block(())
-                return If(node.condition, body, orelse, node.reads_data)
+                return self._if(node)
             case Let():
                 body = self.node(node.body)
-                is_unused = is_empty(body) or isinstance(body, Barrier)
-                return body if is_unused else Let(node.name, node.dtype, node.value, body)
+                if node.name not in self._names_in(body):
+                    return self._put_in(body, node.name, node.value)
+                return Let(node.name, node.dtype, node.value, body)
             case Comment():
                 return Comment(node.text, self.node(node.body))
             case Run() | Barrier():
+                return node
+
+    def _if(self, node: If) -> Node:
+        body = self.node(node.body)
+        orelse = None if node.orelse is None else self.node(node.orelse)
+        if orelse is not None and is_empty(orelse):
+            orelse = None
+        if is_empty(body) and orelse is None:
+            return Block(())
+        return If(node.condition, body, orelse, node.reads_data)
+
+    def _names_in(self, node: Node) -> set[str]:
+        """Return the variables that bounds, conditions and statements below *node* have.
+
+        What predicates say is in conditions and bounds.
+        """
+        match node:
+            case For():
+                own: tuple[Expr, ...] = (node.first, node.stop)
+            case If():
+                own = (node.condition,)
+            case Let():
+                own = (node.value,)
+            case Run():
+                insn = self.kernel.id_to_insn[node.insn_id]
+                names = variable_names(*insn.read_exprs(), *insn.assignees)
+                own = tuple(node.values.get(name, p.Variable(name)) for name in names)
+            case _:
+                own = ()
+        return set(variable_names(*own)).union(*map(self._names_in, children_of(node)))
+
+    def _put_in(self, node: Node, name: str, value: Expr) -> Node:
+        """Give the statements below *node*, which do not show it, the value of a name that goes."""
+        match node:
+            case Run():
+                within = self.kernel.id_to_insn[node.insn_id].within_inames
+                values = {name: value} if name in within else {}
+                values |= {k: substitute(v, {name: value}) for k, v in node.values.items()}
+                return Run(node.insn_id, values)
+            case Block():
+                return Block(tuple(self._put_in(child, name, value) for child in node.children))
+            case If():
+                body = self._put_in(node.body, name, value)
+                orelse = node.orelse and self._put_in(node.orelse, name, value)
+                return If(node.condition, body, orelse, node.reads_data)
+            case For() | Let() | Comment():
+                return dataclasses.replace(node, body=self._put_in(node.body, name, value))
+            case Barrier():
                 return node
 
     def _block(self, children: list[Node]) -> Node:

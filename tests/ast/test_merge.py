@@ -127,3 +127,17 @@ def test_a_tree_comes_once_for_bulk_and_slab(opencl_queue: Any) -> None:
     for n in (1, 8, 21):
         _, (out,) = knl(opencl_queue, a=np.arange(n, dtype=np.float32))
         assert out == n * (n - 1) / 2
+
+
+def test_names_that_nothing_uses_go() -> None:
+    text = """
+        <> x = a[i] {id=x}
+        if i == n - 1
+            last[0] = x {dep=x}
+        end
+        """
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", text, target=lp.ExecutableCTarget())
+    knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 4)
+    assert "int const i_" not in lp.generate_body(knl)
+    _, (last,) = knl(a=np.arange(7, dtype=np.float32))
+    assert last == 6

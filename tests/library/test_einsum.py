@@ -64,6 +64,6 @@ def test_copies_to_another_layout(tags: str) -> None:
 
 def test_copies_from_another_layout_to_separate_arrays() -> None:
     knl = lp.fix_parameters(lp.make_copy_kernel("N0,sep", "N0,N1"), n1=3)
-    found = run(knl, input=np.asfortranarray(ARRAYS["b"]))["output"]
+    found = run(knl, input=np.asfortranarray(ARRAYS["b"]))
     for k in range(3):
-        np.testing.assert_array_equal(found[k], ARRAYS["b"][:, k])
+        np.testing.assert_array_equal(found[f"output_s{k}"], ARRAYS["b"][:, k])

@@ -127,23 +127,27 @@ def best() -> Any:
     )
 
 
-def _from_examples() -> dict[str, Any]:
+def _from_examples(language: str) -> dict[str, Any]:
     found = {}
     for path in sorted((ROOT / "examples").glob("*.py")):
         for name, unit in runpy.run_path(str(path))["kernels"]().items():
-            if not unit.default_entrypoint.preambles:  # which are code of one language
+            if unit.target.language == language:
                 found[f"{path.stem}_{name}"] = unit
     return found
 
 
-def all_programs(*, with_local_memory: bool = True) -> dict[str, LoopKernel]:
-    """Return these, the benchmarks' and the examples' kernels, by a name for each."""
+def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
+    """Return these, the benchmarks' and the examples' kernels, by a name for each.
+
+    Of the examples' kernels those that are for a target of this language.
+    """
+    with_local_memory = target.has_hardware_axes
     own = [axpy, transpose, product, slabs, stages, table, snippet, histogram_bounds, best]
     own += [shared] if with_local_memory else []
     units = {build.__name__: build() for build in own}
     for name, case in CASES.items():
         units[f"bench_{name}"] = case.build(lp, min(case.size, SIZE_LIMIT))
-    units.update(_from_examples())
+    units.update(_from_examples(target.language))
     kernels = {name: unit.default_entrypoint for name, unit in units.items()}
     return {
         "".join(c if c.isalnum() else "_" for c in name): kernel
@@ -161,5 +165,5 @@ def modules_for(target: CFamilyTarget) -> dict[str, Module]:
     """Generate the code of all programs for one target, each under its own name."""
     return {
         name: generate_module(kernel.copy(name=name, target=target))
-        for name, kernel in all_programs(with_local_memory=target.has_hardware_axes).items()
+        for name, kernel in all_programs(target).items()
     }
