@@ -19,6 +19,7 @@ from kgen.ir.expr import (
     LinearSubscript,
     TruncQuotient,
     TruncRemainder,
+    is_constant,
     is_zero,
     to_text,
 )
@@ -175,8 +176,25 @@ class AccessWriter:
         text = self._index_texts.get((index, wide))
         if text is None:
             valued = simplify(index, values) if values else index
-            text = self._index_texts[index, wide] = self.integers.text(valued, wide=wide)
+            is_long = wide or self._overflows(valued)
+            text = self._index_texts[index, wide] = self.integers.text(valued, wide=is_long)
         return text
+
+    def _overflows(self, index: Expr) -> bool:
+        """Tell whether a term may be too large for 32 bits, although the index fits.
+
+        As in ``13*i - 13*n + j``, where ``i`` and ``n`` are large, and close to each other.
+        """
+        ranges = self.integers.ranges
+        terms = index.children if isinstance(index, p.Sum) else ()
+        terms = tuple(term for term in terms if not is_constant(term))
+        found = [ranges.interval(term) for term in terms]
+        if len(terms) < 2 or all(each is not None and each[0] >= 0 for each in found):
+            return False  # none is larger than the index
+        return any(
+            isinstance(term, p.Product) and each is not None and not ranges.fits(term)
+            for term, each in zip(terms, found, strict=True)
+        )
 
     def _read_image(
         self,

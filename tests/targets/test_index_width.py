@@ -41,3 +41,10 @@ def test_term_that_fits_is_not_cast() -> None:
     )
     knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
     assert "a[(long) n * i + 16 * gid(0) + lid(0)]" in lp.generate_body(knl)
+
+
+def test_terms_that_32_bits_do_not_hold_are_long_where_the_index_is_small() -> None:
+    args = [lp.GlobalArg("out", np.int32, shape=(13, 13)), lp.ValueArg("n", np.int32), ...]
+    domain = "{[i, j]: n - 5 <= i <= n and i <= j < i + 3}"
+    knl = lp.make_kernel(domain, "out[n - i, j - i] = 1", args, target=lp.CTarget())
+    assert "out[13 * (int64_t) n - 14 * (int64_t) i + j]" in lp.generate_code_v2(knl).device_code()
