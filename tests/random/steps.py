@@ -8,7 +8,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import KgenError, ScheduleError
+from kgen.errors import KgenError, ScheduleError, TransformError
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
@@ -371,7 +371,7 @@ class _Attempts:
         """Tell whether there is a schedule, and note why not."""
         try:
             lower(self.kernel.copy(target=self.target))
-        except ScheduleError as error:
+        except (ScheduleError, TransformError) as error:  # the latter of reductions
             self.unscheduled.append(reason(error))
             return False
         except Exception:  # the program is wrong, which checks will find
