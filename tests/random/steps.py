@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import KgenError, ScheduleError, TransformError
+from kgen.errors import KgenError, ScheduleError, TransformError, WriteRaceConditionWarning
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
+
+#: Warnings of races of work-items.
+_RACES = r".*(from several work-items|based on local IDs)"
 
 #: Transformations that store values ahead.
 STORING = frozenset(("add_prefetch", "precompute", "buffer_array"))
@@ -368,10 +372,12 @@ class _Attempts:
             self.accepted.append(step)
 
     def has_schedule(self) -> bool:
-        """Tell whether there is a schedule, and note why not."""
+        """Tell whether there is a schedule, without a race that is warned of; note why not."""
         try:
-            lower(self.kernel.copy(target=self.target))
-        except (ScheduleError, TransformError) as error:  # the latter of reductions
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", _RACES, WriteRaceConditionWarning)
+                lower(self.kernel.copy(target=self.target))
+        except (ScheduleError, TransformError, WriteRaceConditionWarning) as error:
             self.unscheduled.append(reason(error))
             return False
         except Exception:  # the program is wrong, which checks will find
