@@ -23,7 +23,7 @@ from kgen.errors import (
     warn,
 )
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import Set, param_names, project_out_named
+from kgen.ir.domain import Set, from_named, param_names, project_out_named
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
@@ -33,14 +33,17 @@ __all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes"]
 
 #: The suffix of the loops and axes of the instance that writes.
 _WRITER = ".w"
+#: The least of all sizes.
+_LEAST = ".least"
 
 
 @dataclass(frozen=True)
 class Undefined:
     """A read of elements that nothing wrote; *point* is ``None`` where that is not known.
 
-    *always* where it happens for all sizes for which there is the read at all. *elsewhere*
-    where some instruction writes such elements, but later, or in another work-item.
+    *always* where it happens for all sizes for which there is the read at all, unless some are
+    small. *elsewhere* where some instruction writes such elements, but later, or in another
+    work-item.
     """
 
     read: Access
@@ -201,7 +204,7 @@ class _Finder:
         point = example(left)
         naxes = len(read.index or ())
         element = tuple(point.pop(element_name(axis)) for axis in range(naxes))
-        always = self._sizes(everything).is_subset(self._sizes(left))
+        always = _is_most(self._sizes(left), self._sizes(everything))
         return describe(point), element, always, self._is_written(left, writes, naxes)
 
     def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:
@@ -275,6 +278,23 @@ class _Finder:
             result = result.union(relate(equal, iname + _WRITER, iname, "lt_set"))
             equal = relate(equal, iname + _WRITER, iname, "eq_set")
         return project_out_named(result, [iname + _WRITER for iname in shared])
+
+
+def _is_most(some: Set, sizes: Set) -> bool:
+    """Tell whether *some* are all of *sizes*, or all in which none is small.
+
+    Kernels may be for multiples of their tiles; those for small sizes are for one work-item.
+    """
+    others = sizes.subtract(some)
+    if others.is_empty():
+        return True
+    names = param_names(others)
+    every = from_named(sizes, names)
+    endless = [n for at, n in enumerate(names) if every.dim_max_val(at).is_infty()]
+    for name in endless:
+        others = relate(others, _LEAST, name, "le_set")
+    least = from_named(others, (*names, _LEAST)).dim_max_val(len(names))
+    return bool(endless) and not least.is_infty()
 
 
 def _must_be_written(temporary: TemporaryVariable) -> bool:

@@ -132,3 +132,19 @@ def test_iterations_of_a_host_loop_leave_values_to_later_ones(at: str, is_writte
     else:
         with pytest.raises(lp.MissingDefinitionError, match=r"t = \d, reads g\[\d"):
             lp.generate_code_v2(knl)
+
+
+def test_what_other_work_items_fetched_is_not_in_private_memory() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i < n and 0 <= j, k < 16 }",
+        "t[j] = a[i]*j {id=w}\nout[i, k] = t[15 - k] {dep=w}",
+        [
+            lp.GlobalArg("a", "float32", shape="n"),
+            lp.TemporaryVariable("t", shape=16, address_space=lp.AddressSpace.PRIVATE),
+            ...,
+        ],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(lp.tag_inames(knl, "j:l.0, k:l.0"), "i", 4, outer_tag="g.0")
+    with pytest.raises(lp.MissingDefinitionError, match="in work-item gid0 = "):
+        lp.generate_code_v2(knl)
