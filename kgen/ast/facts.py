@@ -2,70 +2,130 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import islpy as isl
 import pymbolic.primitives as p
+from pymbolic.mapper import UnsupportedExpressionError
+from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
 from kgen.errors import ExpressionToAffineConversionError
-from kgen.ir.domain import Set
-from kgen.ir.expr import Expr, IdentityMapper, TruncQuotient, TruncRemainder, variable_names
+from kgen.ir.domain import Set, param_names
+from kgen.ir.expr import Expr, IdentityMapper, variable_names
 from kgen.ir.quasi_affine import set_from_condition
 from kgen.schedule.to_isl import axis_name
 
-__all__ = ["Facts", "without_trunc"]
+__all__ = ["Facts"]
+
+_PARAM = isl.dim_type.param
+
+#: Values of parameters, hardware axes and loop variables, by their names in sets.
+_Point: TypeAlias = dict[str, int]
 
 
 class Facts:
-    """What is known at a point: the root's facts and the conditions around it."""
+    """What is known at a point: the root's facts and the conditions around it.
 
-    def __init__(self, root: Set, conditions: tuple[Expr, ...]) -> None:
-        self.root = root
-        self.conditions = conditions
-        self._known: Set | None = None
+    isl is asked what no *witness* answers. These are places where all that is known holds:
+    what is false at one of them does not follow. isl gives one with each of its answers, and
+    what is known further down or up the tree may have it as well.
+    """
+
+    def __init__(
+        self, known: Set | None, above: Facts | None = None, conditions: tuple[Expr, ...] = ()
+    ) -> None:
+        self._known = known
+        self._above = above
+        self._conditions = conditions
+        self._proved: set[Expr] = set()
+        self._witnesses: list[_Point] = []
+        self._taken_over = 0
+        #: Where conditions hold, for all places in the tree.
+        self._sets: dict[Expr, Set | None] = {} if above is None else above._sets
 
     def with_(self, *conditions: Expr) -> Facts:
-        return Facts(self.root, (*self.conditions, *conditions))
+        """Return what is known below *conditions*."""
+        return Facts(None, self, conditions) if conditions else self
 
     def imply(self, condition: Expr) -> bool:
         """Tell whether *condition* is proved."""
-        known = self._set()
-        space = _space_with(known.get_space(), condition)
-        try:
-            holds = set_from_condition(space, _named_axes(condition))
-        except ExpressionToAffineConversionError:
+        if self._is_proved(condition):
+            return True
+        if any(_value(condition, point) is False for point in self._points()):
             return False
-        return bool(known.params().is_subset(holds.params()))
+        holds = self._where(condition)
+        if holds is None or self._has_point(self._set().subtract(holds)):
+            return False
+        self._proved.add(condition)
+        return True
 
     def are_contradictory(self) -> bool:
         """Tell whether the point is never reached."""
-        return bool(self._set().is_empty())
+        return not self._points() and not self._has_point(self._set())
+
+    def _is_proved(self, condition: Expr) -> bool:
+        above = self._above
+        return condition in self._proved or (above is not None and above._is_proved(condition))
+
+    def _has_point(self, places: Set) -> bool:
+        """Tell whether a part of what is known has a point, and keep that as a witness."""
+        point = places.sample_point()
+        if point.is_void():
+            return False
+        names = enumerate(param_names(places))
+        self._keep({name: point.get_coordinate_val(_PARAM, k).to_python() for k, name in names})
+        return True
+
+    def _keep(self, point: _Point) -> None:
+        known = param_names(self._set())
+        self._witnesses.append({name: point[name] for name in known})
+        if self._above is not None:
+            self._above._keep(point)
+            self._taken_over += 1
+
+    def _points(self) -> list[_Point]:
+        """Return the witnesses so far, with those from above that conditions leave."""
+        if self._above is not None:
+            points = self._above._points()
+            for point in points[self._taken_over :]:
+                extended = _extended(point, self._conditions)
+                if extended is not None:
+                    self._witnesses.append(extended)
+            self._taken_over = len(points)
+        return self._witnesses
+
+    def _where(self, condition: Expr) -> Set | None:
+        if condition not in self._sets:
+            self._sets[condition] = _params_where(condition)
+        return self._sets[condition]
 
     def _set(self) -> Set:
         if self._known is None:
-            known = self.root.params()
-            for condition in self.conditions:
-                space = _space_with(known.get_space(), condition)
-                try:
-                    holds = set_from_condition(space, _named_axes(condition))
-                    known = known.intersect(holds.params())
-                except ExpressionToAffineConversionError:
-                    continue
+            assert self._above is not None
+            known = self._above._set()
+            for condition in self._conditions:
+                holds = self._where(condition)
+                if holds is not None:
+                    known = known.intersect(holds)
             self._known = known
         return self._known
 
 
-def _space_with(space: isl.Space, condition: Expr) -> isl.Space:
-    space = space.params()
-    for name in variable_names(_named_axes(condition)):
-        if space.find_dim_by_name(isl.dim_type.param, name) < 0:
-            at = space.dim(isl.dim_type.param)
-            space = space.insert_dims(isl.dim_type.param, at, 1).set_dim_name(
-                isl.dim_type.param, at, name
-            )
-    return space.set_from_params()
+def _params_where(condition: Expr) -> Set | None:
+    """Return where *condition* holds; ``None`` if it is not affine."""
+    named = _AxisNamer()(condition)
+    names = variable_names(named)
+    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
+    for at, name in enumerate(names):
+        space = space.set_dim_name(_PARAM, at, name)
+    try:
+        return set_from_condition(space.set_from_params(), named).params()
+    except ExpressionToAffineConversionError:
+        return None
 
 
 class _AxisNamer(IdentityMapper):
-    """Put isl's parameters in the place of hardware axes, floor division for C's."""
+    """Put isl's parameters in the place of hardware axes."""
 
     def map_group_hardware_axis_index(self, expr: Expr, *args: object) -> Expr:
         return p.Variable(axis_name(expr))
@@ -73,18 +133,43 @@ class _AxisNamer(IdentityMapper):
     map_local_hardware_axis_index = map_group_hardware_axis_index
 
 
-def _named_axes(condition: Expr) -> Expr:
-    return _AxisNamer()(condition)
+class _Evaluator(EvaluationMapper[Any]):
+    """Gives the value of what sets can say; C's division stands where it is floor division."""
+
+    map_trunc_quotient = EvaluationMapper.map_floor_div
+    map_trunc_remainder = EvaluationMapper.map_remainder
+
+    def map_group_hardware_axis_index(self, expr: Expr) -> Any:
+        return self.context[axis_name(expr)]
+
+    map_local_hardware_axis_index = map_group_hardware_axis_index
+
+    map_quotient = map_power = EvaluationMapper.handle_unsupported_expression
+    map_left_shift = map_right_shift = map_bitwise_not = map_quotient
+    map_bitwise_and = map_bitwise_or = map_bitwise_xor = map_quotient
 
 
-class _TruncRemover(IdentityMapper):
-    def map_trunc_quotient(self, expr: TruncQuotient, *args: object) -> Expr:
-        return p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator))
+def _value(expr: Expr, point: _Point) -> Any:
+    """Return the value of *expr*; ``None`` if that is not a matter of *point* alone."""
+    try:
+        return _Evaluator(point)(expr)
+    except (KeyError, UnknownVariableError, UnsupportedExpressionError, ZeroDivisionError):
+        return None
 
-    def map_trunc_remainder(self, expr: TruncRemainder, *args: object) -> Expr:
-        return p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator))
 
-
-def without_trunc(expr: Expr) -> Expr:
-    """Put floor division in the place of C's, which equals it wherever it stands."""
-    return _TruncRemover()(expr)
+def _extended(point: _Point, conditions: tuple[Expr, ...]) -> _Point | None:
+    """Return *point* if all conditions hold, with the variables that they bring in."""
+    for condition in conditions:
+        if (
+            isinstance(condition, p.Comparison)
+            and isinstance(condition.left, p.Variable)
+            and condition.operator in ("==", ">=")
+            and condition.left.name not in point
+        ):
+            value = _value(condition.right, point)
+            if value is None:
+                return None
+            point = {**point, condition.left.name: value}
+        elif not _value(condition, point):
+            return None
+    return point

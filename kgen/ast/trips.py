@@ -15,7 +15,7 @@ from constantdict import constantdict
 
 from kgen.analysis.signs import Interval, Signs
 from kgen.ast.expr import conjunction
-from kgen.ast.facts import Facts, without_trunc
+from kgen.ast.facts import Facts
 from kgen.ast.nodes import (
     Barrier,
     Block,
@@ -62,7 +62,7 @@ def count_trips(node: Node, kernel: LoopKernel, facts: Set) -> Node:
     Conditions that always hold are left out. *facts*: what is known of parameters and hardware
     axes at the root.
     """
-    return _TripCounter(Signs(kernel), _names(kernel), Facts(facts, ()), {}).node(node)
+    return _TripCounter(Signs(kernel), _names(kernel), Facts(facts.params()), {}).node(node)
 
 
 def _names(kernel: LoopKernel) -> Callable[[str], str]:
@@ -99,7 +99,7 @@ class _TripCounter:
         values: Mapping[str, Interval] = constantdict(),
         trips: int = 1,
     ) -> _TripCounter:
-        facts = self.facts.with_(*map(without_trunc, conditions))
+        facts = self.facts.with_(*conditions)
         scope = {**self.scope, **values}
         return _TripCounter(self.signs, self.names, facts, scope, self.room // trips)
 
@@ -169,7 +169,7 @@ class _TripCounter:
         if len(trips) > 1:
             known += [p.Comparison(trip, ">=", trips.start), p.Comparison(trip, "<", trips.stop)]
         inside = self._below(*known, trips=len(trips))
-        needed = [c for c in below if not inside.facts.imply(without_trunc(c))]
+        needed = [c for c in below if not inside.facts.imply(c)]
         body = inside._below(*below, values=values).node(loop.body)
         if needed:
             guard = conjunction([move_to_sides(c.left, "<", c.right) for c in needed])
@@ -186,7 +186,7 @@ class _TripCounter:
             case If(orelse=None, reads_data=False):
                 condition = node.condition
                 parts = condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
-                needed = [part for part in parts if not self.facts.imply(without_trunc(part))]
+                needed = [part for part in parts if not self.facts.imply(part)]
                 inside = self._below(*needed)
                 if inside.facts.are_contradictory():
                     return Block(())

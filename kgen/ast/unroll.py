@@ -8,7 +8,7 @@ from __future__ import annotations
 import pymbolic.primitives as p
 
 from kgen.ast.expr import compare_with_bound, conjunction
-from kgen.ast.facts import Facts, without_trunc
+from kgen.ast.facts import Facts
 from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
 from kgen.errors import ScheduleError, message
 from kgen.ir.affine import move_to_sides, simplify
@@ -40,7 +40,7 @@ def expand_unrolled(node: Node, kernel: LoopKernel, facts: Set) -> Node:
     )
     if not unrolled:
         return node
-    return _Expander(kernel, unrolled, Facts(facts, ())).node(node)
+    return _Expander(kernel, unrolled, Facts(facts.params())).node(node)
 
 
 class _Expander:
@@ -56,18 +56,18 @@ class _Expander:
         match node:
             case For():
                 index = p.Variable(node.iname)
-                below = p.Comparison(index, "<", without_trunc(node.stop))
-                above = p.Comparison(index, ">=", without_trunc(node.first))
+                below = p.Comparison(index, "<", node.stop)
+                above = p.Comparison(index, ">=", node.first)
                 body = self._at(above, below).node(node.body)
                 if node.iname in self.unrolled:
                     return self._copies(node, body)
                 return For(node.iname, node.dtype, node.first, node.stop, node.step, body)
             case If():
-                body = self._at(without_trunc(node.condition)).node(node.body)
+                body = self._at(node.condition).node(node.body)
                 orelse = None if node.orelse is None else self.node(node.orelse)
                 return If(node.condition, body, orelse, node.reads_data)
             case Let():
-                equal = p.Comparison(p.Variable(node.name), "==", without_trunc(node.value))
+                equal = p.Comparison(p.Variable(node.name), "==", node.value)
                 return Let(node.name, node.dtype, node.value, self._at(equal).node(node.body))
             case Block():
                 return Block(tuple(self.node(child) for child in node.children))
@@ -88,7 +88,7 @@ class _Expander:
                 [
                     condition
                     for condition in self._conditions(loop, value, are_steps)
-                    if isinstance(condition, bool) or not self.facts.imply(without_trunc(condition))
+                    if isinstance(condition, bool) or not self.facts.imply(condition)
                 ]
             )
             if guard is not False:
@@ -118,8 +118,8 @@ class _Expander:
         return If(strictest, together, _guarded(rest) if rest else None)
 
     def _all_follow(self, condition: Expr, guards: list[Expr]) -> bool:
-        known = self.facts.with_(without_trunc(condition))
-        return all(known.imply(without_trunc(guard)) for guard in guards)
+        known = self.facts.with_(condition)
+        return all(known.imply(guard) for guard in guards)
 
     def _values(self, loop: For) -> tuple[list[Expr], bool]:
         """Return values among which are all that the loop takes, for fixed loops around.
