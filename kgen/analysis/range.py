@@ -66,6 +66,7 @@ class Ranges:
         self._params: dict[str, Interval] = {}
         self._loops: dict[str, NumpyType] = {}
         self._intervals: dict[str, Interval | None] = {}
+        self._axes: dict[AxisTag, Interval | None] = {}
         self._arrays: dict[str, NumpyType] = {}
 
     @classmethod
@@ -139,6 +140,11 @@ class Ranges:
 
     def _axis(self, tag: AxisTag) -> Interval | None:
         """Return bounds of the index along a hardware axis, in any launch."""
+        if tag not in self._axes:
+            self._axes[tag] = self._find_axis(tag)
+        return self._axes[tag]
+
+    def _find_axis(self, tag: AxisTag) -> Interval | None:
         highest = 0
         for axis in self.kernel.axes.values():
             if axis.tag == tag:

@@ -188,8 +188,10 @@ class AccessWriter:
         ranges = self.integers.ranges
         terms = index.children if isinstance(index, p.Sum) else ()
         terms = tuple(term for term in terms if not is_constant(term))
+        if len(terms) < 2:
+            return False
         found = [ranges.interval(term) for term in terms]
-        if len(terms) < 2 or all(each is not None and each[0] >= 0 for each in found):
+        if all(each is not None and each[0] >= 0 for each in found):
             return False  # none is larger than the index
         return any(
             isinstance(term, p.Product) and each is not None and not ranges.fits(term)
