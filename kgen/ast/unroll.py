@@ -190,7 +190,7 @@ class _Binder:
     def _expr(self, expr: Expr) -> Expr:
         if is_constant(expr) or self.name not in variable_names(expr):
             return expr
-        return simplify(substitute(expr, self.replacement))
+        return simplify(expr, self.replacement)
 
     def _condition(self, condition: Expr) -> Expr:
         match condition:

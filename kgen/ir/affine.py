@@ -100,7 +100,7 @@ class _Collector:
                     _PLAIN.add(form, factor, value)
             elif isinstance(top, p.Sum):
                 stack.extend((factor, child) for child in reversed(top.children))
-            elif isinstance(top, int | np.integer):
+            elif isinstance(top, (int, np.integer)):
                 form.constant += factor * int(top)
             elif isinstance(top, p.Product):
                 self._add_product(form, factor, top)
@@ -109,8 +109,17 @@ class _Collector:
 
     def _add_product(self, form: LinearForm, number: int, expr: p.Product) -> None:
         """Add a product: numbers are multiplied out and distributed over a single sum."""
-        rest: list[LinearForm] = []
+        factors: list[Expr] = []
         for child in expr.children:
+            if isinstance(child, int):
+                number *= child
+            else:
+                factors.append(child)
+        if len(factors) == 1:
+            self.add(form, number, factors[0])
+            return
+        rest: list[LinearForm] = []
+        for child in factors:
             factor = self.form_of(child)
             terms = factor.terms
             if not terms:
@@ -125,11 +134,11 @@ class _Collector:
         elif len(rest) == 1:
             form.add_form(rest[0], number)
         else:
-            factors: list[Expr] = []
+            parts: list[Expr] = []
             for factor in rest:
                 part = factor.to_expr()
-                factors.extend(part.children if isinstance(part, p.Product) else (part,))
-            form.add(p.Product(tuple(factors)), number)
+                parts.extend(part.children if isinstance(part, p.Product) else (part,))
+            form.add(p.Product(tuple(parts)), number)
 
     def _add_other(self, form: LinearForm, factor: int, expr: Expr) -> None:
         match expr:

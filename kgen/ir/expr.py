@@ -426,7 +426,9 @@ def walk(*exprs: Expr) -> Iterator[Expr]:
             stack.extend(tuple(top.values())[::-1])
         else:
             yield top
-            stack.extend([getattr(top, name) for name in _child_fields(kind)])
+            fields = _child_fields(kind)
+            if fields:
+                stack.extend([getattr(top, name) for name in fields])
 
 
 def variable_names(*exprs: Expr) -> tuple[str, ...]:
