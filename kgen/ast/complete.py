@@ -147,7 +147,7 @@ def _is_steep(domain: Set) -> bool:
 
 def _steep_loops(row: isl.Constraint) -> int:
     one = isl.Val.one(isl.DEFAULT_CONTEXT)
-    dims = range(row.dim(_SET))
+    dims = [at for at in range(row.dim(_SET)) if row.involves_dims(_SET, at, 1)]
     return sum(bool(row.get_coefficient_val(_SET, at).abs().gt(one)) for at in dims)
 
 
