@@ -26,7 +26,7 @@ from kgen.ir.quasi_affine import aff_to_expr, set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
-__all__ = ["PARAM_LIMIT", "Ranges", "index_type", "loop_type"]
+__all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "loop_type"]
 
 #: The largest value that a caller may pass for an int32 size. What lies above, 2**20 - 1
 #: values, is room for ``128*group + item`` and ``n + 15``; a call with more is refused.
@@ -122,7 +122,7 @@ class Ranges:
             case p.Variable() if expr.name in self.kernel.inames:
                 return self._loop(expr.name)
             case p.Variable():
-                return self.param(expr.name)
+                return self._variable(expr.name)
             case GroupHardwareAxisIndex():
                 return self._axis(GroupInameTag(expr.axis))
             case LocalHardwareAxisIndex():
@@ -137,6 +137,9 @@ class Ranges:
             case p.Remainder(denominator=int(divisor)) if divisor > 0:
                 return 0, divisor - 1
         return None
+
+    def _variable(self, name: str) -> Interval | None:
+        return self.param(name)
 
     def _axis(self, tag: AxisTag) -> Interval | None:
         """Return bounds of the index along a hardware axis, in any launch."""
@@ -308,3 +311,17 @@ def _range_of_type(dtype: NumpyType) -> Interval:
 
 
 _INT64_RANGE: Final = _range_of_type(INT64)
+
+
+class Sizes(Ranges):
+    """The ranges where no parameter is negative; of data, and of 64 bits, none is known."""
+
+    def _variable(self, name: str) -> Interval | None:
+        if name in self.kernel.array_vars:
+            return None
+        low, high = self.param(name)
+        return (max(low, 0), high) if 0 <= high <= _INT32_MAX else None
+
+    def _loop(self, iname: str) -> Interval | None:
+        ends = param_names(self.kernel.domain_of((iname,)))
+        return None if set(ends) & self.kernel.array_vars.keys() else super()._loop(iname)

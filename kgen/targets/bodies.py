@@ -60,10 +60,15 @@ class BodyEmitter:
         raise NotImplementedError
 
     def _find_long_names(self, node: Node) -> None:
-        if isinstance(node, For | Let) and node.dtype == INT64:
+        if isinstance(node, For | Let) and self._type_of(node) == INT64:
             self.writer.integers.long_names.add(node.iname if isinstance(node, For) else node.name)
         for child in children_of(node):
             self._find_long_names(child)
+
+    def _type_of(self, node: For | Let) -> NumpyType:
+        """Return the type of a loop variable, which holds the start of an empty loop, too."""
+        is_long = isinstance(node, For) and self.writer.integers.is_large(node.first)
+        return INT64 if is_long else node.dtype
 
     def _emit(self, node: Node, out: list[cgen.Generable]) -> None:
         """Append the statements of *node* to *out*."""
@@ -125,9 +130,10 @@ class BodyEmitter:
 
     def _for(self, node: For) -> list[cgen.Generable]:
         self.outside()
-        first = self._value(node.first, node.dtype)
-        condition = f"{node.iname} < {self._value(node.stop, node.dtype, PREC_COMPARISON)}"
-        type_name = self.writer.declared_type(node.iname, node.dtype)
+        dtype = self._type_of(node)
+        first = self._value(node.first, dtype)
+        condition = f"{node.iname} < {self._value(node.stop, dtype, PREC_COMPARISON)}"
+        type_name = self.writer.declared_type(node.iname, dtype)
         signs = self.writer.signs
         stop = signs.interval(node.stop).high
         values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
@@ -146,8 +152,9 @@ class BodyEmitter:
 
     def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
+        integers = self.writer.integers
         is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
-        return self.writer.integers.text(value, prec, wide=is_wide)
+        return integers.text(value, prec, wide=is_wide or integers.overflows(value))
 
     def _if(self, node: If) -> cgen.Generable:
         self.outside()

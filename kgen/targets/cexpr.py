@@ -423,10 +423,16 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if not self.target.conversions.fit(types[0], types[1], joined):
             types[0 if types[0] != joined else 1] = joined
         left, right = (
-            self.converted(side, dtype, PREC_BITWISE_OR)
+            self.integers.text(side, PREC_BITWISE_OR, wide=True)
+            if dtype == INT32 and self._may_overflow(side)
+            else self.converted(side, dtype, PREC_BITWISE_OR)
             for side, dtype in zip(sides, types, strict=True)
         )
         return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
+
+    def _may_overflow(self, expr: Expr) -> bool:
+        """Tell whether loop variables and sizes are too large for 32 bits on the way to *expr*."""
+        return _is_whole(expr, self._whole_names) and self.integers.overflows(expr)
 
     def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
         if self.target.complex_style is not ComplexStyle.FUNCTIONS:
@@ -510,7 +516,10 @@ def _is_whole(expr: Expr, names: Container[str]) -> bool:
         part = todo.pop()
         if isinstance(part, p.Sum | p.Product):
             todo.extend(part.children)
-        elif not (part.name in names if isinstance(part, p.Variable) else isinstance(part, int)):
+        elif isinstance(part, p.Variable):
+            if part.name not in names:
+                return False
+        elif not isinstance(part, int | GroupHardwareAxisIndex | LocalHardwareAxisIndex):
             return False
     return True
 

@@ -15,7 +15,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.analysis.range import Ranges
+from kgen.analysis.range import Ranges, Sizes
 from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError
 from kgen.ir.expr import (
@@ -93,6 +93,7 @@ class IntegerWriter:
         self.target = target
         self.signs = signs
         self.ranges = ranges
+        self.sizes = Sizes.of(ranges.kernel)
         self.preamble = preamble
         self.fallback = fallback
         self.type_of = type_of
@@ -124,17 +125,40 @@ class IntegerWriter:
         return self._leaf(text, prec, wide and expr.name not in self.long_names)
 
     def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
-        (is_negative, first), *rest = signed_terms(expr.children)
-        inner = PREC_PRODUCT if is_negative else PREC_SUM
-        # one long operand makes a sum long
-        wide_first = wide and (self._may_overflow(first) or not self._gets_long(rest[0][1]))
-        text = self.text(first, inner, wide=wide_first)
-        parts = [negated(text) if is_negative else text]
-        for is_negative, term in rest:
-            parts.append(" - " if is_negative else " + ")
-            inner = PREC_PRODUCT if is_negative else PREC_SUM
-            parts.append(self.text(term, inner, wide=wide and self._may_overflow(term)))
+        terms = signed_terms(expr.children)
+        casts = [wide and self._may_overflow(term) for _, term in terms]
+        if wide and not any(self._gets_long(term) for _, term in terms[:2]):
+            # one long operand makes a sum long; a number takes no cast
+            casts[int(isinstance(terms[0][1], int | np.integer))] = True
+        parts: list[str] = []
+        for (is_negative, term), cast in zip(terms, casts, strict=True):
+            text = self.text(term, PREC_PRODUCT if is_negative else PREC_SUM, wide=cast)
+            if parts:
+                parts.append(" - " if is_negative else " + ")
+            parts.append(negated(text) if is_negative and not parts else text)
         return parenthesized("".join(parts), PREC_SUM, prec)
+
+    def overflows(self, expr: Expr) -> bool:
+        """Tell whether something on the way to *expr* may be too large for 32 bits.
+
+        As in ``(n + m) / 2 - n``, where ``n`` and ``m`` are large. What data decides is as said.
+        """
+        match expr:
+            case p.Sum():
+                partial = (p.Sum(expr.children[:end]) for end in range(2, len(expr.children) + 1))
+                return self.is_large(*partial) or any(map(self.overflows, expr.children))
+            case p.Product():
+                return self.is_large(expr) or any(map(self.overflows, expr.children))
+            case p.Min() | p.Max():
+                return any(map(self.overflows, expr.children))
+            case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
+                return self.overflows(expr.numerator)
+        return False
+
+    def is_large(self, *exprs: Expr) -> bool:
+        """Tell whether the known bounds of one of *exprs* are beyond 32 bits."""
+        sizes = self.sizes
+        return any(sizes.interval(e) is not None and not sizes.fits(e) for e in exprs)
 
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
@@ -201,19 +225,23 @@ class IntegerWriter:
     def _of_type(self, expr: Expr, dtype: NumpyType) -> str:
         """Write an argument of an overloaded function, which must have the right type."""
         is_long = dtype == INT64
+        if self.overflows(expr):
+            return self.text(expr, wide=True)
         if is_long and self._type_of(expr, False) != INT64:
             return self._leaf(self.text(expr, PREC_UNARY), PREC_NONE, True)
         return self.text(expr)
 
     def _help(self, name: str, operands: tuple[Expr, ...], wide: bool) -> str:
-        dtype = INT64 if wide or any(self._is_long(part) for part in operands) else INT32
+        casts = [self.overflows(operand) for operand in operands]
+        is_long = wide or any(casts) or any(self._is_long(operand) for operand in operands)
+        dtype = INT64 if is_long else INT32
         self.preamble.add(helper_need(self.target, name, dtype))
         self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
-        texts = [self.text(operand) for operand in operands]
+        texts = [self.text(o, wide=cast) for o, cast in zip(operands, casts, strict=True)]
         return self._nested(helper_name(name, dtype), texts)
 
     def _type_of(self, expr: Expr, wide: bool) -> NumpyType:
-        return INT64 if wide or self._is_long(expr) else INT32
+        return INT64 if wide or self._is_long(expr) or self.overflows(expr) else INT32
 
     def _is_long(self, expr: Expr) -> bool:
         match expr:

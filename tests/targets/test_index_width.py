@@ -48,3 +48,20 @@ def test_terms_that_32_bits_do_not_hold_are_long_where_the_index_is_small() -> N
     domain = "{[i, j]: n - 5 <= i <= n and i <= j < i + 3}"
     knl = lp.make_kernel(domain, "out[n - i, j - i] = 1", args, target=lp.CTarget())
     assert "out[13 * (int64_t) n - 14 * (int64_t) i + j]" in lp.generate_code_v2(knl).device_code()
+
+
+def test_ends_of_loops_are_computed_in_64_bits_where_terms_need_them() -> None:
+    text = body_of("{ [i]: n + 2 <= 2*i < m + n and m <= n + 20 }", "a[i - n // 2] = 1", "n >= 0")
+    assert "(int64_t) m + n" in text or "(int64_t) n + m" in text
+
+
+def test_the_start_of_an_empty_loop_is_not_cut() -> None:
+    text = body_of("{ [i]: i >= 2*n - 4 and 0 <= i < n - m }", "a[i] = 1", "n >= m >= 0")
+    assert "for (int64_t i = kgen_max_int64(0, 2 * (int64_t) n - 4); i < (int64_t) n - m" in text
+
+
+def test_guards_are_computed_in_64_bits_where_terms_need_them() -> None:
+    args = [lp.GlobalArg("a", np.int8, shape="24*n"), ...]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 24*n }", "a[i] = 1", args)
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    assert "if (128 * (long) gid(0) + lid(0) < 24 * (long) n)" in lp.generate_body(knl)

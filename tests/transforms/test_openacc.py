@@ -78,7 +78,7 @@ def test_collapsed_loops_are_contiguous_in_the_code() -> None:
     )
     knl = lp.parallelize(knl, {"i,j,k": "gang vector"})
     assert lp.generate_body(knl) == (
-        "  if (128 * gid(x) + lid(x) < 40 * n)\n"
+        "  if (128 * (long long) gid(x) + lid(x) < 40 * (long long) n)\n"
         "    b[128 * (long long) gid(x) + lid(x)] = "
         "2.0f * a[128 * (long long) gid(x) + lid(x)];"
     )
