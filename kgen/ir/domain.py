@@ -297,7 +297,9 @@ def largest_extent(domain: Set, name: str, low: Aff, assumptions: Set) -> int | 
     space = named.get_space()
     at = space.find_dim_by_name(_PARAM, name)
     index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
-    last = named.max_val(index.sub(low.align_params(space))).floor()
+    above = index.sub(low.align_params(space))
+    whole = above.get_denominator_val()  # of n/4 where n is a multiple of 4
+    last = named.max_val(above.scale_val(whole)).div(whole).floor()
     if last.is_nan():
         return 0
     return int(last.to_python()) + 1 if last.is_int() else None

@@ -243,3 +243,18 @@ def test_uses_inside_of_other_rules_read_what_is_stored() -> None:
         "i,y: f_0[y] = a[i, y]**2",
         "i,j: b[i, j] = f_0[j] + f_0[j + 1]",
     ]
+
+
+def test_the_least_element_may_be_a_fraction_of_a_size() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i and 4*i < n }",
+        "rule(x) := 2*a[x]\nout[i] = rule(n / 4 - 1 - i)".replace("n / 4", "n // 4"),
+        [lp.GlobalArg("a", np.float64, shape="n"), ...],
+        assumptions="n >= 0 and n mod 4 = 0",
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 6)
+    knl = lp.precompute(knl, "rule", "i_inner")
+    a = np.arange(32.0)
+    _, (out,) = knl(a=a)
+    np.testing.assert_array_equal(out, 2 * a[7::-1])
