@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -275,15 +275,32 @@ def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:
 
 
 def fix_params(domain: BasicSet, values: Mapping[str, int]) -> tuple[BasicSet, ...]:
-    """Give parameters a value, in a loop domain.
+    """Give parameters a value, in a loop domain; see :func:`_apart`."""
+    return _apart(domain, lambda part: fix_dims(part, values))
 
-    Where that leaves a loop without values, loops that have nothing to do with it go to
-    domains of their own: isl keeps of a set that is empty only that it is.
+
+def _apart(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tuple[BasicSet, ...]:
+    """Change the parameters of a loop domain, and keep which loops matter to which.
+
+    A loop whose values become a single one is tied to no other one any more: of ``3 <= i < n``
+    and ``i < j < m``, ``n=4`` makes ``i = 3`` and ``4 <= j < m``, and what is inside of ``i`` only
+    still waits for ``m >= 5``. And of a set that is empty isl keeps only that it is. In both cases
+    loops that had nothing to do with each other get domains of their own.
     """
-    fixed = fix_dims(domain, values)
-    if not fixed.is_empty():
-        return (fixed,)
-    return tuple(fix_dims(keep_dims(domain, group), values) for group in tied_groups(domain))
+    changed = change(domain)
+    if changed.get_space().is_equal(domain.get_space()):
+        return (domain,)
+    parts = [change(keep_dims(domain, group)) for group in tied_groups(domain)]
+    if not changed.is_empty() and all(map(_is_tied, parts)):
+        return (changed,)
+    return tuple(part.intersect_params(part.params()) for part in parts)
+
+
+def _is_tied(domain: BasicSet) -> bool:
+    """Tell whether no loop of a domain has values for sizes for which another one has none."""
+    groups = tied_groups(domain)
+    where = domain.params()
+    return len(groups) < 2 or all(keep_dims(domain, g).params().is_equal(where) for g in groups)
 
 
 def tied_groups(domain: BasicSet) -> list[tuple[str, ...]]:
@@ -313,13 +330,18 @@ def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
     return domain
 
 
-def set_params(domain: BasicSet, values: Mapping[str, Expr]) -> BasicSet:
-    """Write a domain in terms of the affine *values* of parameters, those that are there.
+def set_params(domain: BasicSet, values: Mapping[str, Expr]) -> tuple[BasicSet, ...]:
+    """Write a loop domain in terms of the affine *values* of parameters, those that are there.
 
     ``[n] -> { [i] : 0 <= i < n }`` with ``2*m`` for ``n`` is ``[m] -> { [i] : 0 <= i < 2m }``.
-    Raises :class:`ExpressionToAffineConversionError` for values that are not affine, and
-    :class:`KernelError` for those that make several pieces of the domain.
+    See :func:`_apart` for why that may be several domains. Raises
+    :class:`ExpressionToAffineConversionError` for values that are not affine, and
+    :class:`KernelError` for those that make several pieces of one.
     """
+    return _apart(domain, lambda part: _with_params(part, values))
+
+
+def _with_params(domain: BasicSet, values: Mapping[str, Expr]) -> BasicSet:
     for name, value in values.items():
         if _at(domain, _PARAM, name) < 0:
             continue

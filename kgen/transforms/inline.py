@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -335,7 +336,7 @@ class _Inlining:
         }
         slabs = {renamed[name]: s for name, s in callee.iname_slab_increments.items()}
         return kernel.copy(
-            domains=(*kernel.domains, *(self._domain(domain) for domain in callee.domains)),
+            domains=(*kernel.domains, *chain.from_iterable(map(self._domains, callee.domains))),
             instructions=instructions,
             temporary_variables={**kernel.temporary_variables, **self.temporaries, **temporaries},
             inames={
@@ -388,8 +389,8 @@ class _Inlining:
             tags=other.tags | insn.tags,
         )
 
-    def _domain(self, domain: BasicSet) -> BasicSet:
-        """Return a domain of the callee with the names and values of the call."""
+    def _domains(self, domain: BasicSet) -> tuple[BasicSet, ...]:
+        """Return what a domain of the callee is with the names and values of the call."""
         inner = {name: f"{name}'" for name in self.values}
         changed = rename_dims(domain, {**self.renamed, **inner})
         try:

@@ -195,6 +195,21 @@ def test_bounds_of_the_kernel_are_what_is_passed() -> None:
     np.testing.assert_array_equal(found, np.tril(np.ones((5, 5))))
 
 
+def test_loops_of_a_kernel_need_each_other_whatever_is_passed() -> None:
+    diagonal = lp.make_function(
+        "{[i, j]: 3 <= i < n and i < j < m}",
+        "y[i] = 1 {inames=i}",
+        [lp.GlobalArg("y", shape=8), lp.ValueArg("n, m", np.int32)],
+        name="diagonal",
+        target=lp.CTarget(),
+    )
+    data = [lp.GlobalArg("b", F64, 8), lp.ValueArg("m", np.int32)]
+    text = "[k]: b[k] = diagonal(4, m)"
+    knl = lp.make_kernel("{[k]: 0 <= k < 8}", text, data, target=lp.CTarget())
+    inlined = lp.inline_callable_kernel(lp.merge([knl, diagonal]), "diagonal")
+    assert "if (m >= 5)" in lp.generate_code_v2(inlined).device_code()
+
+
 def test_two_calls_in_a_row_and_calls_in_calls() -> None:
     domain = "{[i, j]: 0 <= i, j < 16}"
     four = lp.make_function(domain, "[i]: y[i] = twice([j]: x[j])", name="same")

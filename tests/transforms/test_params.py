@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import islpy as isl
 import numpy as np
 import pytest
 
@@ -113,3 +114,15 @@ def test_a_loop_left_without_values_takes_no_other_loop_along() -> None:
     fixed = lp.fix_parameters(knl, n=4).default_entrypoint
     assert fixed.domain_of(("j",)).is_empty()
     assert fixed.domain_of(("i", "k")).count_val().to_python() == 6
+
+
+def test_a_loop_left_with_one_value_still_needs_those_inside() -> None:
+    domain = "{ [i, j, k]: 3 <= i < n and i < j < m and 0 <= k < 2 }"
+    text = "a[0] = 1 {inames=i}\nb[j] = 2 {inames=i:j}\nc[k] = 3 {inames=k}"
+    data = [lp.GlobalArg("a, b", np.int32, shape="m"), lp.GlobalArg("c", np.int32, shape=2), ...]
+    knl = lp.make_kernel(domain, text, data, assumptions="n <= m", target=lp.CTarget())
+    fixed = lp.fix_parameters(knl, n=4).default_entrypoint
+    for name in "ij":
+        assert fixed.domain_of((name,)).params().is_equal(isl.Set("[m] -> { : m >= 5 }"))
+    assert fixed.domain_of(("k",)).params().is_equal(isl.Set("{ : }"))
+    assert "if (m >= 5)" in lp.generate_code_v2(fixed).device_code()
