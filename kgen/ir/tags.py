@@ -23,14 +23,17 @@ __all__ = [
     "IlpBaseTag",
     "InOrderSequentialSequentialTag",
     "InameImplementationTag",
+    "LikeTag",
     "LocalInameTag",
     "LocalInameTagBase",
     "LoopedIlpTag",
     "StringTag",
     "Taggable",
     "TagLike",
+    "UnrollHintTag",
     "UnrollTag",
     "UnrolledIlpTag",
+    "UnusedAxisTag",
     "UseStreamingStoreTag",
     "VectorizeTag",
     "parse_tag",
@@ -148,6 +151,16 @@ class UnrollTag(InameImplementationTag):
 
 
 @dataclass(frozen=True)
+class UnrollHintTag(InameImplementationTag):
+    """``unr_hint``, ``unr_hint.N``: a loop that the compiler is asked to unroll, N times over."""
+
+    value: int | None = None
+
+    def __str__(self) -> str:
+        return "unr_hint" if self.value is None else f"unr_hint.{self.value}"
+
+
+@dataclass(frozen=True)
 class ForceSequentialTag(InameImplementationTag):
     """``for``: a loop, and nothing may give it another tag later."""
 
@@ -161,6 +174,20 @@ class InOrderSequentialSequentialTag(InameImplementationTag):
 
     def __str__(self) -> str:
         return "ord"
+
+
+@dataclass(frozen=True)
+class LikeTag(Tag):
+    """``like.INAME``: the tags that another iname has when this one is given."""
+
+    iname: str
+
+
+@dataclass(frozen=True)
+class UnusedAxisTag(Tag):
+    """``unused.g``, ``unused.l``: the first hardware axis that is free where the iname is."""
+
+    kind: type[GroupInameTag | LocalInameTag]
 
 
 @dataclass(frozen=True)
@@ -227,15 +254,18 @@ def _read_word(word: str) -> Tag:
     return UseStreamingStoreTag() if word == _STREAMING else StringTag(word)
 
 
-_FIXED: dict[str, InameImplementationTag] = {
+_FIXED: dict[str, Tag] = {
     "l.auto": AutoFitLocalInameTag(),
     "ilp": UnrolledIlpTag(),
     "ilp.unr": UnrolledIlpTag(),
     "ilp.seq": LoopedIlpTag(),
     "vec": VectorizeTag(),
     "unr": UnrollTag(),
+    "unr_hint": UnrollHintTag(),
     "forceseq": ForceSequentialTag(),
     "ord": InOrderSequentialSequentialTag(),
+    "unused.g": UnusedAxisTag(GroupInameTag),
+    "unused.l": UnusedAxisTag(LocalInameTag),
     # OpenACC's levels
     "gang": GroupInameTag(0),
     "worker": LocalInameTag(1),
@@ -267,8 +297,13 @@ def parse_tag(tag: Any) -> Tag | None:
     if axis := re.fullmatch(r"([gl])\.(\d+)", text):
         number = int(axis[2])
         return GroupInameTag(number) if axis[1] == "g" else LocalInameTag(number)
+    if times := re.fullmatch(r"unr_hint\.([1-9]\d*)", text):
+        return UnrollHintTag(int(times[1]))
+    if other := re.fullmatch(r"like\.(\w+)", text):
+        return LikeTag(other[1])
     raise KgenError(
-        f"'{tag}' is not an iname tag\n  hint: the tags are 'for', 'ord', 'unr', 'g.N', 'l.N', "
-        "'l.auto', 'ilp', 'ilp.unr', 'ilp.seq', 'vec', OpenACC's 'gang', 'worker', 'vector' and "
+        f"'{tag}' is not an iname tag\n  hint: the tags are 'for', 'ord', 'unr', 'unr_hint', "
+        "'unr_hint.N', 'g.N', 'l.N', 'l.auto', 'unused.g', 'unused.l', 'like.INAME', 'ilp', "
+        "'ilp.unr', 'ilp.seq', 'vec', OpenACC's 'gang', 'worker', 'vector' and "
         "'seq', or an instance of pytools.tag.Tag"
     )

@@ -102,6 +102,8 @@ class CFamilyTarget(Target):
     barriers: ClassVar[Mapping[str, str]] = {}
     #: What asks the compiler to make a loop of few trips straight code.
     unroll_pragma: ClassVar[str | None] = None
+    #: What asks the compiler to unroll a loop N times over: this and N.
+    unroll_count_pragma: ClassVar[str] = "unroll"
     #: The function that stores past the cache.
     streaming_store: ClassVar[str | None] = None
     #: The functions that expressions may call.

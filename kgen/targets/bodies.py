@@ -24,7 +24,7 @@ from kgen.ast.nodes import (
 )
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import Expr
-from kgen.ir.tags import VectorizeTag
+from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.declarations import Placement, declare_at_top, needs_braces, place
@@ -146,9 +146,20 @@ class BodyEmitter:
         if comment is None and self.kernel.options.annotate_inames:
             comment = f"loop over '{node.iname}'"
         lines = [] if comment is None else [self.builder.emit_comment(comment)]
-        if node.is_short and self.writer.target.unroll_pragma is not None:
-            lines.append(cgen.Pragma(self.writer.target.unroll_pragma))
+        pragma = self._pragma(node)
+        if pragma is not None:
+            lines.append(cgen.Pragma(pragma))
         return [*lines, loop]
+
+    def _pragma(self, node: For) -> str | None:
+        """Return what the compiler is told of a loop."""
+        target = self.writer.target
+        if node.iname in self.kernel.inames:
+            for hint in self.kernel.iname_tags_of_type(node.iname, UnrollHintTag):
+                if hint.value is None:
+                    return "unroll"
+                return f"{target.unroll_count_pragma} {hint.value}"
+        return target.unroll_pragma if node.is_short else None
 
     def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""

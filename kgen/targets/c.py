@@ -76,6 +76,7 @@ class CTarget(CFamilyTarget):
         {"complex64": "CMPLXF", "complex128": "CMPLX"}
     )
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
+    unroll_count_pragma: ClassVar[str] = "GCC unroll"
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {

@@ -18,8 +18,10 @@ from kgen.ir.tags import (
     ForceSequentialTag,
     GroupInameTag,
     InameImplementationTag,
+    LikeTag,
     LocalInameTag,
     TagLike,
+    UnusedAxisTag,
     VectorizeTag,
     parse_tag,
 )
@@ -91,13 +93,16 @@ def _tag(
     force: bool,
     ignore_nonexistent: bool,
 ) -> LoopKernel:
-    wanted: dict[str, Sequence[Tag | None]] = {}
+    wanted: dict[str, list[Tag | None]] = {}
     for pattern, tags in pairs:
         if "*" in pattern or "?" in pattern:
-            wanted.update((n, tags) for n in kernel.inames if fnmatchcase(n, pattern))
+            names = [name for name in kernel.inames if fnmatchcase(name, pattern)]
         elif pattern in kernel.inames or not ignore_nonexistent:
-            require_iname(kernel, pattern)
-            wanted[pattern] = tags
+            names = [require_iname(kernel, pattern).name]
+        else:
+            names = []
+        for name in names:
+            wanted.setdefault(name, []).extend(tags)
     return give_tags(kernel, wanted, force=force)
 
 
@@ -130,14 +135,29 @@ def give_tags(
     """Add tags to inames, ``None`` meaning a plain loop; see :func:`tag_inames`."""
     inames = dict(kernel.inames)
     for name, tags in wanted.items():
-        for tag in tags:
-            inames[name] = _with_tag(kernel, inames[name], tag, force)
+        for given in tags:
+            for tag in _tags_meant(kernel, inames, name, given):
+                inames[name] = _with_tag(kernel, inames[name], tag, force)
     changed = [name for name in wanted if inames[name].tags != kernel.inames[name].tags]
     if not changed:
         return kernel
     result = kernel.copy(inames=inames)
     check_tags(result, changed)
     return result
+
+
+def _tags_meant(
+    kernel: LoopKernel, inames: Mapping[str, Iname], name: str, tag: Tag | None
+) -> Sequence[Tag | None]:
+    """Return what a tag of *name* stands for, as long as the others have the tags in *inames*."""
+    if isinstance(tag, LikeTag):
+        require_iname(kernel, tag.iname)
+        return sorted(inames[tag.iname].tags, key=str) or [None]
+    if isinstance(tag, UnusedAxisTag):
+        loops = [insn.within_inames | insn.reduction_inames() for insn in kernel.instructions]
+        others = frozenset().union(*(around for around in loops if name in around)) - {name}
+        return [_free_axis(tag.kind, [inames[other] for other in others])]
+    return [tag]
 
 
 def _with_tag(kernel: LoopKernel, iname: Iname, tag: Tag | None, force: bool) -> Iname:
@@ -286,6 +306,12 @@ def find_unused_axis_tag(
     wanted = _AXIS_KINDS[kind]
     one = kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
     test = matcher(one, insn_match)
-    inames = {name for insn in one.instructions if test(insn) for name in insn.within_inames}
-    used = {tag.axis for name in inames for tag in one.iname_tags_of_type(name, wanted)}
-    return wanted(next(axis for axis in range(len(used) + 1) if axis not in used))
+    names = {name for insn in one.instructions if test(insn) for name in insn.within_inames}
+    return _free_axis(wanted, [one.inames[name] for name in names])
+
+
+def _free_axis(
+    kind: type[GroupInameTag | LocalInameTag], inames: Iterable[Iname]
+) -> GroupInameTag | LocalInameTag:
+    used = {tag.axis for iname in inames for tag in iname.tags_of_type(kind)}
+    return kind(next(axis for axis in range(len(used) + 1) if axis not in used))

@@ -56,6 +56,33 @@ def test_an_iname_has_one_implementation() -> None:
     assert tags(lp.tag_inames(knl, {"i": "for"}, force=True)) == {}
 
 
+def test_one_call_gives_one_implementation() -> None:
+    with pytest.raises(lp.TransformError, match=r"'i' is implemented as 'l\.0' already"):
+        lp.tag_inames(matrix(), "i:l.0, i:unr")
+
+
+def test_tags_by_what_others_have() -> None:
+    knl = lp.tag_inames(matrix(), "k:l.0, i:unused.l, j:unused.g")
+    assert tags(knl) == {"i": "l.1", "j": "g.0", "k": "l.0"}
+    assert tags(lp.tag_inames(matrix(), "i:unr, j:like.i, k:like.j")) == dict.fromkeys("ijk", "unr")
+    assert tags(lp.split_iname(matrix(), "j", 4, inner_tag="unused.l")) == {"j_inner": "l.0"}
+    with pytest.raises(lp.TransformError, match="no iname 'z'"):
+        lp.tag_inames(matrix(), "i:like.z")
+
+
+def test_hints_to_unroll_are_pragmas() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = i", target=lp.CTarget())
+
+    def hint(tag: str, **changes: lp.TargetBase) -> str:
+        return lp.generate_body(lp.tag_inames(knl.copy(**changes), {"i": tag})).split("\n")[0]
+
+    assert hint("unr_hint") == "  #pragma unroll"
+    assert hint("unr_hint.4") == "  #pragma GCC unroll 4"
+    assert hint("unr_hint.4", target=lp.OpenCLTarget()) == "  #pragma unroll 4"
+    with pytest.raises(lp.KgenError, match=r"'unr_hint\.0' is not an iname tag"):
+        hint("unr_hint.0")
+
+
 def test_forced_sequential_is_final() -> None:
     knl = lp.tag_inames(matrix(), "i:forceseq")
     with pytest.raises(lp.TransformError, match="'forceseq' is final"):
