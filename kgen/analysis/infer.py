@@ -101,16 +101,16 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
 
 
 def _refuse_fractional_sizes(kernel: LoopKernel) -> None:
-    for arg in kernel.args:
-        if not isinstance(arg, ValueArg) or arg.dtype is None or arg.dtype.is_integral():
-            continue
-        if arg.name in size_names(kernel):
+    typed = [arg for arg in kernel.args if isinstance(arg, ValueArg) and arg.dtype is not None]
+    fractional = {arg.name: arg.dtype for arg in typed if not arg.dtype.is_integral()}
+    for name in size_names(kernel) if fractional else ():
+        if name in fractional:
             raise TypeInferenceFailure(
                 message(
-                    f"'{arg.name}' is part of a loop bound, shape or offset and must be an "
-                    f"integer, not {arg.dtype.numpy_dtype}",
+                    f"'{name}' is part of a loop bound, shape or offset and must be an "
+                    f"integer, not {fractional[name].numpy_dtype}",
                     kernel=kernel.name,
-                    hint=f"ValueArg('{arg.name}', numpy.int32)",
+                    hint=f"ValueArg('{name}', numpy.int32)",
                 )
             )
 
