@@ -19,6 +19,7 @@ from tests.runtime.handmade import Dtypes, array, module, program, value
 
 cl = pytest.importorskip("pyopencl")
 cla = pytest.importorskip("pyopencl.array")
+programs = pytest.importorskip("kgen.runtime.opencl.program")
 pytestmark = pytest.mark.usefixtures("opencl_queue")
 
 
@@ -409,6 +410,7 @@ def test_binary_is_stored_and_used(
     opencl_queue: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(programs, "keeps_compiled_code", lambda device: False)
     source = "__kernel void f(__global int *out) { out[0] = 5; }"
     made = module(source, array("out", "i4", "1", "out"))
 
@@ -435,6 +437,16 @@ def test_binary_is_stored_and_used(
     entry.write_bytes(entry.read_bytes()[:-100])
     assert run() == ["source"]
     assert run() == ["binary"]
+
+
+def test_code_that_a_driver_keeps_is_not_stored_twice(
+    opencl_queue: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KGEN_CACHE_DIR", str(tmp_path))
+    source = "__kernel void f(__global int *out) { out[0] = 6; }"
+    knl = program(DeviceTarget(), module(source, array("out", "i4", "1", "out")), monkeypatch)
+    assert knl(opencl_queue, out_host=True)[1][0][0] == 6
+    assert any(tmp_path.glob("*/*")) != programs.keeps_compiled_code(opencl_queue.device)
 
 
 def test_program_lets_contexts_go(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
