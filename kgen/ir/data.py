@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import InitVar, dataclass
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,9 +56,10 @@ class Declaration:
             object.__setattr__(self, key, value)
 
 
-def _check_name(name: str, what: str) -> None:
+def _check_name(name: Any, what: str) -> None:
     """Refuse what is no name; several, with commas, declare as many things alike."""
-    if not all(part.strip().isidentifier() for part in name.split(",")):
+    parts = name.split(",") if isinstance(name, str) else ("",)
+    if not all(part.strip().isidentifier() for part in parts):
         raise KernelError(f"'{name}' is not a name for {what}")
 
 
@@ -66,7 +68,7 @@ class ArrayBase(Declaration, Taggable):
     """An array: element type, shape (in elements), layout and address space.
 
     ``dtype=None`` and ``shape=auto`` are found by inference. ``offset`` is in elements;
-    ``auto`` makes it a value that the runtime passes.
+    ``auto`` makes it a value that the runtime passes. ``dim_tags`` may be a map from *dim_names*.
     """
 
     dtype: Any = None
@@ -79,37 +81,64 @@ class ArrayBase(Declaration, Taggable):
     for_atomic: InitVar[bool] = False
     alignment: int | None = None
     tags: frozenset[Tag] = frozenset()
+    #: Whether someone chose the layout; else ``default_order`` of :func:`make_kernel` does.
+    has_layout: bool | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def copy(self: Self_, **changes: Any) -> Self_:
+        """Return this with some fields changed."""
+        if not changes.keys().isdisjoint(("dim_tags", "strides", "order")):
+            changes = {"has_layout": None, **changes}
+        return dataclasses.replace(self, **changes)
 
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
         _check_name(self.name, "an array")
-        shape = parse_shape(self.shape)
-        dim_tags = self.dim_tags
-        if dim_tags is None and strides is not None and strides is not auto:
-            dim_tags = parse_array_dim_tags(None, len(_as_tuple(strides)), strides=strides)
-        elif isinstance(shape, tuple):
-            dim_tags = parse_array_dim_tags(dim_tags, len(shape), order=order)
-            dim_tags = resolve_strides(dim_tags, shape)
-        elif dim_tags is not None and dim_tags not in ("C", "F", "c", "f"):
-            items = dim_tags.split(",") if isinstance(dim_tags, str) else dim_tags
-            dim_tags = parse_array_dim_tags(dim_tags, len(items))
-        elif order is not None:
-            dim_tags = order
-        if isinstance(shape, tuple) and dim_tags is not None and len(dim_tags) != len(shape):
+        strides = None if strides is auto else strides
+        if self.has_layout is None:
+            is_open = self.dim_tags is None and strides is None and order is None
+            self._set(has_layout=not is_open)
+        shape, dim_names = parse_shape(self.shape), _split_names(self.dim_names)
+        if isinstance(shape, tuple) and dim_names is not None and len(dim_names) != len(shape):
             raise KernelError(
                 f"array '{self.name}' has {len(shape)} axes in its shape and "
-                f"{len(dim_tags)} in its strides"
+                f"{len(dim_names)} names of axes"
             )
-        offset = self.offset
-        if isinstance(offset, str):
-            offset = p.Variable(offset) if offset.isidentifier() else parse_shape(offset)[0]  # type: ignore[index]
         self._set(
             dtype=to_kgen_type(self.dtype, for_atomic=for_atomic),
             shape=shape,
-            dim_tags=dim_tags,
-            offset=offset,
-            dim_names=_split_names(self.dim_names),
+            dim_names=dim_names,
+            dim_tags=self._read_dim_tags(shape, dim_names, strides, order),
+            offset=_read_offset(self.offset),
             tags=frozenset(self.tags or ()),
         )
+
+    def _read_dim_tags(
+        self, shape: Any, dim_names: tuple[str, ...] | None, strides: Any, order: str | None
+    ) -> Any:
+        """Return a tag for each axis; where their number is open, an order, or nothing."""
+        given = self.dim_tags
+        if isinstance(given, Mapping):
+            given = self._tags_by_name(given, dim_names or ())
+        if given is None and strides is not None:
+            given = parse_array_dim_tags(None, len(_as_tuple(strides)), strides=strides)
+            if isinstance(shape, tuple) and len(given) != len(shape):
+                raise KernelError(
+                    f"array '{self.name}' has {len(shape)} axes in its shape and "
+                    f"{len(given)} in its strides"
+                )
+            return given
+        if isinstance(shape, tuple):
+            return resolve_strides(parse_array_dim_tags(given, len(shape), order=order), shape)
+        if given is not None and given not in ("C", "F", "c", "f"):
+            items = given.split(",") if isinstance(given, str) else given
+            return parse_array_dim_tags(given, len(items))
+        return given if order is None else order
+
+    def _tags_by_name(self, tags: Mapping[str, Any], dim_names: tuple[str, ...]) -> tuple[Any, ...]:
+        if set(tags) != set(dim_names):
+            raise KernelError(
+                f"array '{self.name}' has the axes {dim_names}, and {tuple(tags)} have tags"
+            )
+        return tuple(tags[name] for name in dim_names)
 
     def num_user_axes(self) -> int:
         """Return the number of axes that a subscript has."""
@@ -173,6 +202,12 @@ def _map_tag(tag: ArrayDimImplementationTag, mapper: Any) -> ArrayDimImplementat
     if isinstance(tag, FixedStrideArrayDimTag) and tag.stride is not auto:
         return dataclasses.replace(tag, stride=mapper(tag.stride))
     return tag
+
+
+def _read_offset(offset: Any) -> Any:
+    if not isinstance(offset, str):
+        return offset
+    return p.Variable(offset) if offset.isidentifier() else _as_tuple(offset)[0]
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -343,7 +378,7 @@ class TemporaryVariable(ArrayBase):
     def _comparable(self) -> tuple[Any, ...]:
         return tuple(
             value.tobytes() if isinstance(value, np.ndarray) else value
-            for value in (getattr(self, field.name) for field in dataclasses.fields(self))
+            for value in (getattr(self, f.name) for f in dataclasses.fields(self) if f.compare)
         )
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from kgen.ir.data import (
     ValueArg,
 )
 from kgen.ir.dependencies import where
+from kgen.ir.domain import used_param_names
 from kgen.ir.expr import LinearSubscript, variable_names
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.mentions import Mentions
@@ -35,6 +36,7 @@ __all__ = [
     "check_uses",
     "complete_arguments",
     "declare_temporaries",
+    "parameter_names",
     "read_kernel_data",
     "refuse_undeclared_sizes",
 ]
@@ -209,8 +211,8 @@ def _array(name: str, rank: int, order: Any, offset: Any) -> ArrayArg:
 
 
 def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
-    """Return *arg* in the default order, where that is Fortran's and it has no layout."""
-    if isinstance(arg, ValueArg) or arg.dim_tags is not None or order != "F":
+    """Return *arg* in the default order, where that is Fortran's and it has no other."""
+    if isinstance(arg, ValueArg) or arg.has_layout or order != "F":
         return arg
     return arg.copy(dim_tags=order)
 
@@ -226,6 +228,13 @@ def refuse_undeclared_sizes(kernel: LoopKernel) -> LoopKernel:
     if unknown:
         raise _undeclared(kernel, unknown, (), declared)
     return kernel
+
+
+def parameter_names(kernel: LoopKernel) -> set[str]:
+    """Return the names of sizes and numbers, which assumptions can be about."""
+    arrays = kernel.array_vars
+    names = {*kernel.all_params(), *kernel.arg_dict, *arrays, *_layout_names(arrays.values())}
+    return {name for name in names if name not in arrays or arrays[name].shape == ()}
 
 
 def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
@@ -296,6 +305,7 @@ class _Flow:
 def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
     """Refuse what instructions may not write, names with two meanings, and wrong subscripts."""
     _check_names(kernel)
+    _check_assumptions(kernel)
     arrays = kernel.array_vars
     seen: dict[str, tuple[int, InstructionBase]] = {}
     for insn, found in zip(kernel.instructions, mentioned, strict=True):
@@ -335,6 +345,20 @@ def _check_names(kernel: LoopKernel) -> None:
                     )
                 )
             seen[name] = kind
+
+
+def _check_assumptions(kernel: LoopKernel) -> None:
+    known = parameter_names(kernel)
+    for name in used_param_names(kernel.assumptions):
+        if name not in known:
+            raise KernelError(
+                message(
+                    f"the assumptions are about '{name}', which is no parameter",
+                    kernel=kernel.name,
+                    because=f"they are {kernel.assumptions}",
+                    hint=near_names(name, known),
+                )
+            )
 
 
 def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None:

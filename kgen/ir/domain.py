@@ -37,9 +37,8 @@ def isl_int(value: int) -> isl.Val:
 
 def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
     """Convert an islpy or namedisl set to a basic set with named dimensions, or refuse."""
-    if not isinstance(domain, isl.BasicSet | isl.Set):
-        domain = isl.Set(str(domain))
-    if isinstance(domain, isl.Set):
+    if not isinstance(domain, isl.BasicSet):
+        domain = as_set(domain, "a domain")
         pieces = domain.coalesce().get_basic_sets()
         if len(pieces) > 1:
             raise KernelError(
@@ -51,9 +50,28 @@ def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
         domain = pieces[0] if pieces else isl.BasicSet.empty(domain.get_space())
     for k in range(domain.dim(_SET)):
         if domain.get_dim_name(_SET, k) is None:
-            raise KernelError(f"axis {k} of the domain '{text or domain}' has no name")
+            raise KernelError(
+                message(
+                    f"axis {k} of the domain '{text or domain}' has no name",
+                    hint="between the brackets stand names of loops, each of them once: [i, j]",
+                )
+            )
     result: BasicSet = domain
     return result
+
+
+def as_set(given: Any, what: str) -> Set:
+    """Convert an islpy or namedisl set to a set of islpy, or refuse."""
+    if isinstance(given, isl.Set):
+        return given
+    if isinstance(given, isl.BasicSet):
+        return isl.Set.from_basic_set(given)
+    try:
+        return isl.Set(str(given))
+    except isl.Error:
+        raise KernelError(
+            message(f"{what} is text or a set, not {given!r}", hint="{ [i]: 0 <= i < n }")
+        ) from None
 
 
 # -- names --------------------------------------------------------------------------

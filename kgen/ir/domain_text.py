@@ -11,8 +11,8 @@ from typing import Any
 
 import islpy as isl
 
-from kgen.errors import KgenSyntaxError, message
-from kgen.ir.domain import BasicSet, Set, as_basic_set
+from kgen.errors import KernelError, KgenSyntaxError, message
+from kgen.ir.domain import BasicSet, Set, as_basic_set, as_set
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
 _ISL_WORDS = frozenset(
@@ -29,6 +29,8 @@ def parse_domain(text: str) -> BasicSet:
     ``{ [i]: 0<=i<n }`` and ``[n] -> { [i]: 0<=i<n }`` give the same set.
     """
     source = text.strip()
+    if source.count("{") == 1:
+        _refuse_commas(source.partition("{")[2].partition(":")[2].rstrip("} "), "domain", source)
     if source.startswith("{"):
         free = dict.fromkeys(_IDENTIFIER.findall(source))
         dims = source[source.find("[") + 1 : source.find("]")] if "[" in source else ""
@@ -39,13 +41,7 @@ def parse_domain(text: str) -> BasicSet:
     try:
         parsed = isl.Set(source)
     except isl.Error as err:
-        raise KgenSyntaxError(
-            message(
-                f"the domain '{text.strip()}' does not parse",
-                because=_reason_of(err),
-                hint="a domain reads '{ [i, j]: 0 <= i < n and 0 <= j < m }'",
-            )
-        ) from None
+        raise _unreadable("domain", text.strip(), err) from None
     return as_basic_set(parsed, text.strip())
 
 
@@ -130,6 +126,72 @@ def _reason_of(err: isl.Error) -> str:
     return "isl says: " + re.sub(r" in \S+:\d+$", "", reason)
 
 
+#: What people write that isl does not read, and the mend.
+_MENDS = (
+    (r"^[^{]*$|^[^}]*$", "a set stands in braces"),
+    (r"\{\s*\w+\s*(,\s*\w+\s*)*:", "the loop variables of a set stand in brackets: { [i]: ... }"),
+    (r"\{\s*\[[^\]]*\]\s*[^:\s}]", "a colon stands behind the loop variables: { [i]: ... }"),
+    (r"==", "an equation has one '='"),
+    (r"\d\.\d", "bounds are integers"),
+    (r"\*\*|\^", "bounds are affine: pass the power as a parameter of its own"),
+    (
+        r"(?<![\w'])(?!\d)[\w']+\s*\*\s*[A-Za-z_(]|[\w')]\s*\*\s*\(?\s*[A-Za-z_]\w*\s*\*",
+        "bounds are affine: pass a product of names as a parameter of its own",
+    ),
+    (r"[/%]\s*[A-Za-z_(]", "bounds are affine: numbers divide, names do not"),
+    (
+        r"\b(?!(?:floor|ceil|floord|ceild|min|max|and|or|not|mod|exists|implies)\b)[A-Za-z_]\w*\s*\(",
+        "bounds are affine: compute the value ahead, and pass it as a parameter",
+    ),
+    (
+        r"\w\s*\[",
+        "an element is no parameter: assign it to a temporary, <> end = N[0], and write 'end'",
+    ),
+)
+_READS = {
+    "domain": "a domain reads '{ [i, j]: 0 <= i < n and 0 <= j < m }'",
+    "assumption": "an assumption reads 'n >= 1 and n mod 4 = 0'",
+}
+
+
+def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
+    """Say why isl does not read a *source*, in the words of those who write such texts."""
+    declared = re.match(r"\[([^\]]*)\]\s*->(.*)", source, re.S)
+    body = declared[2] if declared else source
+    if kind == "assumption" and "{" not in body:
+        body = f"{{ : {body} }}"
+    mends = [mend for pattern, mend in _MENDS if re.search(pattern, body)]
+    if declared and not mends:
+        mends = [f"every name of a parameter is among those declared in front, [{declared[1]}] ->"]
+    return KgenSyntaxError(
+        message(
+            f"the {kind} '{source}' does not parse",
+            because=_reason_of(err),
+            hint=f"{mends[0]}; {_READS[kind]}" if mends else _READS[kind],
+        )
+    )
+
+
+def _refuse_commas(body: str, kind: str, source: str) -> None:
+    """Refuse commas and semicolons between conditions.
+
+    isl takes a comma as one between operands: ``n > 1, m > 1`` is ``n > 1 and n > m and 1 > 1``.
+    """
+    for conjunct in re.split(r"\b(?:and|or)\b|&&|\|\|", body):
+        operands = re.split(r"<=|>=|!=|<|>|=", conjunct)
+        if ";" in conjunct or any(
+            len(listed) > 1 and any(re.fullmatch(r"[-\d\s]+", one) for one in listed)
+            for listed in map(_listed, operands)
+        ):
+            raise KgenSyntaxError(
+                message(
+                    f"the {kind} '{source}' has conditions that no 'and' joins",
+                    because="a comma is one between operands: 0 <= i, j < n",
+                    hint=f"{_READS[kind]}; sets that are not nested are a list of texts",
+                )
+            )
+
+
 def _exists_names(source: str) -> list[str]:
     names: list[str] = []
     for match in re.finditer(r"exists\s*\(?\s*([^:]*):", source):
@@ -145,26 +207,22 @@ def parse_assumptions(given: Any) -> Set:
     if given is None:
         return _NOTHING_ASSUMED
     if isinstance(given, str):
-        if "{" not in given:
-            given = f"{{ : {given} }}" if given.strip() else "{ : }"
         source = given.strip()
+        if "{" not in source:
+            source = f"{{ : {source} }}" if source else "{ : }"
+        _refuse_commas(source.partition(":")[2].rstrip("} "), "assumption", given.strip())
         if source.startswith("{"):
             names = dict.fromkeys(_IDENTIFIER.findall(source))
             free = sorted(set(names) - _ISL_WORDS - set(_exists_names(source)))
             source = f"[{', '.join(free)}] -> {source}"
         try:
-            given = isl.Set(source)
+            parsed = isl.Set(source)
         except isl.Error as err:
-            raise KgenSyntaxError(
-                message(
-                    f"the assumption '{given}' does not parse",
-                    because=_reason_of(err),
-                    hint="an assumption reads 'n >= 1 and n mod 4 = 0'",
-                )
-            ) from None
-    elif not isinstance(given, isl.BasicSet | isl.Set):
-        given = isl.Set(str(given))
-    if isinstance(given, isl.BasicSet):
-        given = isl.Set.from_basic_set(given)
-    result: Set = given.params()
+            raise _unreadable("assumption", given.strip(), err) from None
+        if parsed.is_empty():
+            what = f"the assumption '{given.strip()}' holds for no values"
+            raise KernelError(message(what, hint=_READS["assumption"]))
+    else:
+        parsed = as_set(given, "an assumption")
+    result: Set = parsed.params()
     return result

@@ -92,6 +92,8 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
         return shape
     if isinstance(shape, str):
         shape = parse(shape) if shape.strip() else ()
+        if shape == p.Variable("auto"):
+            raise KernelError("the shape 'auto' is text\n  hint: pass kgen.auto, which is no text")
     if not isinstance(shape, tuple | list):
         shape = (shape,)
     return tuple(
@@ -168,7 +170,20 @@ def parse_array_dim_tags(
         )
     if len(tags) != naxes:
         raise KernelError(f"{len(tags)} dimension tags were given for {naxes} axes")
+    levels = [level for level in map(_level_of, tags) if level is not None]
+    if len(set(levels)) < len(levels):
+        raise KernelError(
+            f"two axes have the level 'N{max(levels, key=levels.count)}'\n"
+            "  hint: 'N0' is the axis whose neighbours are adjacent, 'N1' the next one, ..."
+        )
     return tags
+
+
+def _level_of(tag: ArrayDimImplementationTag) -> int | None:
+    """Return the place of an axis in the order of the axes, where it has one."""
+    if isinstance(tag, ComputedStrideArrayDimTag | FixedStrideArrayDimTag):
+        return tag.layout_nesting_level
+    return None
 
 
 def resolve_strides(

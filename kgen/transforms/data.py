@@ -307,7 +307,8 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
     """Choose the layout of arrays: ``tag_array_axes(kernel, "a", "N0,N1")`` is Fortran order.
 
     :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
-        are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``
+        are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
+        from the names of the axes
 
     ::
 

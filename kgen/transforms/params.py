@@ -10,11 +10,13 @@ from kgen.analysis.domains import fix_dims, fix_params
 from kgen.analysis.infer import size_names
 from kgen.errors import TransformError, message
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import sample_point
+from kgen.ir.declare import parameter_names
+from kgen.ir.domain import Set, sample_point, used_param_names
 from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.kernel import LoopKernel
-from kgen.transforms.select import NoSuchNameError, matcher, transform
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.select import NoSuchNameError, Program, matcher, transform
 from kgen.transforms.variables import substitute_everywhere, substitute_in_instructions
 
 __all__ = ["assume", "fix_parameters"]
@@ -103,22 +105,34 @@ def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> 
     return dtype.numpy_dtype.type(value)
 
 
-@transform
-def assume(kernel: LoopKernel, assumptions: Any) -> LoopKernel:
+def assume(kernel: Program, assumptions: Any) -> Program:
     """Add what is known of the parameters: ``assume(kernel, "n >= 1 and n mod 4 = 0")``.
 
     ::
 
         if (n >= 1 && i + 1 <= n)  =>  if (i + 1 <= n)
 
-    Raises :class:`TransformError` when it contradicts what is assumed already.
+    Raises :class:`TransformError` when it contradicts what is assumed already, and for a name
+    that is no parameter.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<n }", "a[i] = 0")
     >>> assume(knl, "n >= 1").default_entrypoint.assumptions
     Set("[n] -> {  : n > 0 }")
     """
-    both = kernel.assumptions.intersect(parse_assumptions(assumptions))
+    program: LoopKernel | TranslationUnit = kernel
+    kernels = list(program.kernels()) if isinstance(program, TranslationUnit) else [program]
+    given = parse_assumptions(assumptions)
+    known = {name for one in kernels for name in parameter_names(one)}
+    for name in used_param_names(given):
+        if name not in known:
+            raise NoSuchNameError(kernels[0].name, "parameter", name, sorted(known))
+    return _assume(kernel, given, assumptions)
+
+
+@transform
+def _assume(kernel: LoopKernel, given: Set, assumptions: Any) -> LoopKernel:
+    both = kernel.assumptions.intersect(given)
     if sample_point(both) is None:
         raise TransformError(
             message(

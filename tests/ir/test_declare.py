@@ -38,3 +38,39 @@ def test_a_size_that_becomes_a_number_need_not_be_declared() -> None:
     data = [lp.GlobalArg("a", np.float64, shape="k")]
     knl = lp.fix_parameters(lp.make_kernel("{[i]: 0<=i<k}", "a[i] = 1", data), k=3)
     assert "i < 3" in lp.generate_code_v2(knl).device_code()
+
+
+def test_assumptions_are_about_parameters() -> None:
+    with pytest.raises(lp.KgenError, match="about 'z', which is no parameter"):
+        lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 1", assumptions="z >= 1")
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = s", [lp.GlobalArg("a", shape="n + k"), ...])
+    assert "k" in str(lp.assume(knl, "k >= 1")["kgen_kernel"].assumptions)
+    with pytest.raises(lp.KgenError, match="there is no parameter 'i'"):
+        lp.assume(knl, "i >= 1")
+
+
+def test_the_default_order_is_for_arrays_without_another() -> None:
+    arrays = [
+        lp.GlobalArg("a, b", np.float32, shape="n,m"),
+        lp.GlobalArg("c", np.float32, shape="n,m", order="C"),
+        lp.GlobalArg("d", np.float32, shape="n,m", strides="m,1"),
+        ...,
+    ]
+    copies = ["b[i,j] = a[i,j]", "d[i,j] = c[i,j]"]
+    domain = "{[i,j]: 0<=i<n and 0<=j<m}"
+    for order, first in (("F", "1 n"), (None, "m 1")):
+        knl = lp.make_kernel(domain, copies, arrays, default_order=order)
+        args = knl.default_entrypoint.arg_dict
+        strides = [" ".join(str(tag.stride) for tag in args[n].dim_tags) for n in "abcd"]
+        assert strides == [first, first, "m 1", "m 1"]
+
+
+def test_axes_have_names_and_tags_by_name() -> None:
+    array = lp.GlobalArg("a", shape="n,m", dim_names="i,j", dim_tags={"j": "N1", "i": "N0"})
+    assert [str(tag) for tag in array.dim_tags] == ["N0:stride:1", "N1:stride:n"]
+    with pytest.raises(lp.KgenError, match="2 axes in its shape and 1 names"):
+        lp.GlobalArg("a", shape="n,m", dim_names="i")
+    with pytest.raises(lp.KgenError, match="two axes have the level 'N1'"):
+        lp.GlobalArg("a", shape="n,m", dim_tags="N1,N1")
+    with pytest.raises(lp.KgenError, match="the shape 'auto' is text"):
+        lp.GlobalArg("a", shape="auto")

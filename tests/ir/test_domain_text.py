@@ -53,3 +53,40 @@ def test_a_broken_domain_says_how_one_reads() -> None:
 
 def test_assumptions_are_sets_of_parameters() -> None:
     assert parse_assumptions("n >= 1").is_equal(isl.Set("[n] -> { : n >= 1 }"))
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("[i]: 0<=i<n", "a set stands in braces"),
+        ("{i: 0<=i<n}", "the loop variables of a set stand in brackets"),
+        ("{[i] 0<=i<n}", "a colon stands behind"),
+        ("{[i]: 0<=i<n and i%2 == 0}", "an equation has one '='"),
+        ("{[i]: 0<=i<n*m}", "pass a product of names as a parameter"),
+        ("{[i]: 0<=i<f(n)}", "compute the value ahead"),
+        ("{[i]: 0<=i<N[0]}", "assign it to a temporary"),
+        ("{[i]: 0<i<n-1, 0<j<n}", "conditions that no 'and' joins"),
+        ("{[i]: 0<=i<n; [j]: 0<=j<n}", "are a list of texts"),
+        ("[m] -> {[i]: 0<=i<n}", "declared in front"),
+    ],
+)
+def test_what_isl_does_not_read_has_a_mend(text: str, mend: str) -> None:
+    with pytest.raises(KgenError) as info:
+        parse_domain(text)
+    assert mend in str(info.value)
+
+
+def test_commas_join_operands() -> None:
+    text = "{ [i, j]: 0 <= i, j < n and 0 <= i + j <= m - 1, n }"
+    assert parse_domain(text).is_equal(
+        parse_domain("{ [i, j]: 0 <= i < n and 0 <= j < n and 0 <= i + j < m and i + j <= n }")
+    )
+
+
+def test_assumptions_that_never_hold_are_refused() -> None:
+    with pytest.raises(KgenError, match="no 'and' joins"):
+        parse_assumptions("n > 1, m > 1")
+    with pytest.raises(KgenError, match="'n > 1 and n < 1' holds for no values"):
+        parse_assumptions("n > 1 and n < 1")
+    with pytest.raises(KgenError, match="an assumption is text or a set, not 3"):
+        parse_assumptions(3)
