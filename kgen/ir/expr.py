@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
@@ -41,6 +42,7 @@ __all__ = [
     "flatten_sum",
     "is_constant",
     "is_zero",
+    "same_objects",
     "substitute",
     "to_text",
     "variable_names",
@@ -199,15 +201,14 @@ class _NodesOfKgen:
     map_group_hardware_axis_index = map_typed_literal
     map_local_hardware_axis_index = map_typed_literal
 
-    def map_trunc_quotient(self, expr: TruncQuotient, *args: Any, **kwargs: Any) -> Expr:
-        return TruncQuotient(
-            self.rec(expr.numerator, *args, **kwargs), self.rec(expr.denominator, *args, **kwargs)
-        )
+    def map_trunc_quotient(
+        self, expr: TruncQuotient | TruncRemainder, *args: Any, **kwargs: Any
+    ) -> Expr:
+        old = (expr.numerator, expr.denominator)
+        new = tuple(self.rec(part, *args, **kwargs) for part in old)
+        return expr if same_objects(new, old) else type(expr)(*new)
 
-    def map_trunc_remainder(self, expr: TruncRemainder, *args: Any, **kwargs: Any) -> Expr:
-        return TruncRemainder(
-            self.rec(expr.numerator, *args, **kwargs), self.rec(expr.denominator, *args, **kwargs)
-        )
+    map_trunc_remainder = map_trunc_quotient
 
     def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Expr:
         child = self.rec(expr.child, *args, **kwargs)
@@ -215,7 +216,7 @@ class _NodesOfKgen:
 
     def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
         parts = tuple(self.rec(part, *args, **kwargs) for part in expr.exprs)
-        if all(a is b for a, b in zip(parts, expr.exprs, strict=True)):
+        if same_objects(parts, expr.exprs):
             return expr
         return Reduction(
             expr.operation,
@@ -229,16 +230,28 @@ class _NodesOfKgen:
         return expr if subscript is expr.subscript else SubArrayRef(expr.swept_inames, subscript)
 
     def map_linear_subscript(self, expr: LinearSubscript, *args: Any, **kwargs: Any) -> Expr:
-        return LinearSubscript(
-            self.rec(expr.aggregate, *args, **kwargs), self.rec(expr.index, *args, **kwargs)
-        )
+        old = (expr.aggregate, expr.index)
+        new = tuple(self.rec(part, *args, **kwargs) for part in old)
+        return expr if same_objects(new, old) else LinearSubscript(*new)
 
     def map_tuple(self, expr: tuple[Expr, ...], *args: Any, **kwargs: Any) -> Expr:
-        return tuple(self.rec(part, *args, **kwargs) for part in expr)
+        parts = tuple(self.rec(part, *args, **kwargs) for part in expr)
+        return expr if same_objects(parts, expr) else parts
+
+
+def same_objects(new: Sequence[Any], old: Sequence[Any]) -> bool:
+    """Tell whether two sequences of one length hold the very same objects.
+
+    Equal ones would not do: ``Product((2, a)) == Product((2.0, a))``.
+    """
+    return all(map(operator.is_, new, old))
 
 
 class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
-    """Rebuild an expression; the base of everything that changes one."""
+    """Rebuild an expression; the base of everything that changes one.
+
+    What does not change stays the object that it was, and so keeps what is known of it.
+    """
 
 
 class _Asked:
@@ -282,9 +295,8 @@ class SubstitutionMapper(IdentityMapper):
         return self.replacements.get(expr.name, expr)
 
     def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> Expr:
-        return p.Call(
-            expr.function, tuple(self.rec(arg, *args, **kwargs) for arg in expr.parameters)
-        )
+        operands = self.map_tuple(expr.parameters, *args, **kwargs)
+        return expr if operands is expr.parameters else p.Call(expr.function, operands)
 
     def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
         renamed = []
@@ -292,6 +304,8 @@ class SubstitutionMapper(IdentityMapper):
             new = self.replacements.get(iname)
             renamed.append(new.name if isinstance(new, p.Variable) else iname)
         parts = tuple(self.rec(part, *args, **kwargs) for part in expr.exprs)
+        if tuple(renamed) == expr.inames and same_objects(parts, expr.exprs):
+            return expr
         return Reduction(
             expr.operation,
             tuple(renamed),
@@ -300,8 +314,9 @@ class SubstitutionMapper(IdentityMapper):
         )
 
     def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Expr:
-        swept = tuple(self.rec(v, *args, **kwargs) for v in expr.swept_inames)
-        return SubArrayRef(swept, self.rec(expr.subscript, *args, **kwargs))
+        old = (*expr.swept_inames, expr.subscript)
+        *swept, subscript = new = tuple(self.rec(part, *args, **kwargs) for part in old)
+        return expr if same_objects(new, old) else SubArrayRef(tuple(swept), subscript)
 
 
 class CombineMapper(pm.CombineMapper):  # type: ignore[type-arg]

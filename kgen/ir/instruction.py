@@ -18,6 +18,7 @@ from kgen.ir.expr import (
     Expr,
     Reduction,
     SubArrayRef,
+    same_objects,
     to_text,
     variable_names,
     walk,
@@ -136,9 +137,11 @@ class InstructionBase(Taggable):
         self.__dict__.update(values)
 
     def copy(self: Self_, **changes: Any) -> Self_:
-        """Return this with some fields changed."""
-        if changes.keys() <= _BOOKKEEPING.keys() & self.__dict__.keys():
-            return self._with_bookkeeping(changes)
+        """Return this with some fields changed; the same object where none is."""
+        state = self.__dict__
+        changes = {k: v for k, v in changes.items() if k not in state or state[k] is not v}
+        if changes.keys() <= _BOOKKEEPING.keys() & state.keys():
+            return self._with_bookkeeping(changes) if changes else self
         return self._rebuilt(changes)
 
     def _with_bookkeeping(self: Self_, changes: dict[str, Any]) -> Self_:
@@ -228,8 +231,14 @@ class InstructionBase(Taggable):
     def with_transformed_expressions(
         self: Self_, f: Callable[[Expr], Expr], **changes: Any
     ) -> Self_:
-        """Apply *f* to every expression, assignees and predicates included; change more."""
-        return self.copy(predicates=frozenset(f(c) for c in self.sorted_predicates), **changes)
+        """Apply *f* to every expression, assignees and predicates included; change more.
+
+        The same object where nothing changes.
+        """
+        old = self.sorted_predicates
+        new = tuple(f(condition) for condition in old)
+        predicates = self.predicates if same_objects(new, old) else frozenset(new)
+        return self.copy(predicates=predicates, **changes)
 
     # -- text -------------------------------------------------------------------
 
@@ -322,11 +331,8 @@ class Assignment(MultiAssignmentBase):
 
     def with_transformed_expressions(self, f: Callable[[Expr], Expr], **changes: Any) -> Assignment:
         """Apply *f* to assignee, expression and predicates."""
-        return self.copy(
-            assignee=f(self.assignee),
-            expression=f(self.expression),
-            predicates=frozenset(f(c) for c in self.sorted_predicates),
-            **changes,
+        return super().with_transformed_expressions(
+            f, assignee=f(self.assignee), expression=f(self.expression), **changes
         )
 
     def get_str_options(self) -> list[str]:
@@ -379,10 +385,11 @@ class CallInstruction(MultiAssignmentBase):
         self, f: Callable[[Expr], Expr], **changes: Any
     ) -> CallInstruction:
         """Apply *f* to assignees, call and predicates."""
-        return self.copy(
-            assignees=tuple(f(lhs) for lhs in self.assignees),
+        assignees = tuple(f(lhs) for lhs in self.assignees)
+        return super().with_transformed_expressions(
+            f,
+            assignees=self.assignees if same_objects(assignees, self.assignees) else assignees,
             expression=f(self.expression),
-            predicates=frozenset(f(c) for c in self.sorted_predicates),
             **changes,
         )
 
@@ -451,10 +458,10 @@ class CInstruction(InstructionBase):
         self, f: Callable[[Expr], Expr], **changes: Any
     ) -> CInstruction:
         """Apply *f* to iname expressions, assignees and predicates."""
-        return self.copy(
+        return super().with_transformed_expressions(
+            f,
             iname_exprs=tuple((name, f(expr)) for name, expr in self.iname_exprs),
             assignees=tuple(f(lhs) for lhs in self.assignees),
-            predicates=frozenset(f(c) for c in self.sorted_predicates),
             **changes,
         )
 

@@ -22,6 +22,7 @@ from kgen.ir.expr import (
     Reduction,
     SubArrayRef,
     SubstitutionMapper,
+    same_objects,
     substitute,
 )
 from kgen.ir.instruction import InstructionBase
@@ -83,7 +84,7 @@ class InameMapper(SubstitutionMapper):
         if isinstance(function, p.Variable) and function.name in self.rules:
             function = dataclasses.replace(function, name=self.rules[function.name])
         parameters = tuple(self.rec(arg, *args) for arg in expr.parameters)
-        if function is expr.function and _same(parameters, expr.parameters):
+        if function is expr.function and same_objects(parameters, expr.parameters):
             return expr
         return p.Call(function, parameters)
 
@@ -91,7 +92,7 @@ class InameMapper(SubstitutionMapper):
         """Run the reduction over the new inames if it runs over the old ones."""
         parts = tuple(self.rec(part, *args) for part in expr.exprs)
         inames = replaced_names(self.kernel, expr.inames, self.change, "a reduction")
-        if inames == expr.inames and _same(parts, expr.exprs):
+        if inames == expr.inames and same_objects(parts, expr.exprs):
             return expr
         operand = parts if isinstance(expr.expr, tuple) else parts[0]
         return Reduction(expr.operation, inames, operand, expr.allow_simultaneous)
@@ -112,10 +113,6 @@ class InameMapper(SubstitutionMapper):
                 )
             swept.append(value)
         return SubArrayRef(tuple(swept), self.rec(expr.subscript, *args))
-
-
-def _same(new: Sequence[Any], old: Sequence[Any]) -> bool:
-    return all(a is b for a, b in zip(new, old, strict=True))
 
 
 def replaced_names(

@@ -161,8 +161,8 @@ class _UseMarker(IdentityMapper):
         return self.map_variable(expr, *args)
 
     def map_call(self, expr: p.Call, *args: Any) -> Expr:
-        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
-        use = p.Call(expr.function, operands)
+        operands = self.map_tuple(expr.parameters, *args)
+        use = expr if operands is expr.parameters else p.Call(expr.function, operands)
         if isinstance(expr.function, p.Variable) and expr.function.name == self.rule.name:
             return self._use(use, expr.function, operands)
         return use

@@ -9,6 +9,7 @@ import pytest
 from pymbolic.mapper.substitutor import make_subst_func
 
 from kgen.ir.expr import Expr, to_text
+from kgen.ir.instruction import Assignment
 from kgen.symbolic import CombineMapper, IdentityMapper, SubstitutionMapper, WalkMapper, parse
 
 TEXT = "sum([j], a[i, j]) + cast(np.float32, b$once[i]) + x[[i]]"
@@ -44,8 +45,9 @@ class Names(WalkMapper):
 
 def test_identity_mappers_pass_keywords_on() -> None:
     expected = "reduce(sum, [j], p_a[p_i, p_j]) + cast(float32, b$once[p_i]) + p_x[[p_i]]"
-    assert to_text(Prefixer()(parse("reduce(sum, [j], a[i, j])"), prefix="p_")) == (
-        expected.partition(" + ")[0]
+    assert (
+        to_text(Prefixer()(parse("reduce(sum, [j], a[i, j])"), prefix="p_"))
+        == (expected.partition(" + ")[0])
     )
     assert to_text(Prefixer()(parse(TEXT), prefix="p_")).count("p_") == 6
 
@@ -75,3 +77,15 @@ def test_a_function_may_say_what_is_replaced() -> None:
     mapper = SubstitutionMapper(make_subst_func({"x": i + 1, one: 7}))
     found = mapper(parse("reduce(sum, [j], x*a[x, j]) + b[1] + b[x]"))
     assert to_text(found) == "reduce(sum, [j], (i + 1)*a[i + 1, j]) + 7 + b[i + 1]"
+
+
+@pytest.mark.parametrize("text", [TEXT, "f(a[i, j], 2)", "if(i < 2 and j == 1, i // 2, -b[i % 3])"])
+def test_what_does_not_change_stays_the_same_object(text: str) -> None:
+    expr = parse(text)
+    assert IdentityMapper()(expr) is expr
+    mapper = SubstitutionMapper({"other": 1})
+    assert mapper(expr) is expr
+    insn = Assignment("out[i, j]", text, predicates=["i > 0"], id="one")
+    assert insn.with_transformed_expressions(mapper) is insn
+    assert insn.copy(id="one", priority=0) is insn
+    assert insn.with_transformed_expressions(SubstitutionMapper({"i": 1})) != insn
