@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
 
@@ -13,6 +13,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place, collect_accesses, subscript_names
 from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingError
+from kgen.ir.affine import linear_form
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import PwAff, Set, isl_int, param_names, sample_point
 from kgen.ir.expr import Expr, variable_names
@@ -141,7 +142,8 @@ class Footprints:
         self._relations: dict[tuple[Place, tuple[Expr, ...] | None], isl.Map | None] = {}
         self._values: dict[tuple[Place, Expr], Values | None] = {}
         self._distinct: dict[Set, Values] = {}
-        self._constants: dict[str, tuple[int, ...]] = {}
+        self._steps: dict[str, tuple[tuple[int, int], ...]] = {}
+        self._parts: dict[tuple[str, tuple[Expr, ...]], tuple[int, ...]] = {}
         #: What accesses touch, as :func:`kgen.analysis.instances.elements_of` has it.
         self.elements: dict[tuple[Place, tuple[Expr, ...] | None], tuple[Set, bool]] = {}
         #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
@@ -170,20 +172,34 @@ class Footprints:
         return {name: tuple(some) for name, some in found.items()}
 
     def part(self, access: Access) -> tuple[int, ...]:
-        """Return the subscripts along the axes where every access to the array has a constant.
+        """Return the remainders of the subscripts by the steps that all accesses take.
 
-        Accesses to one array with different ones touch no element in common.
+        Where every access to the array has a constant, that is the constant; where all have
+        multiples of 3 and constants, as ``a[3*i + 1]`` has, what the constant is modulo 3.
+        Accesses to one array with different remainders touch no element in common.
         """
         if access.index is None:
             return ()
-        return tuple(int(access.index[axis]) for axis in self._constant_axes(access.array))
+        key = access.array, access.index
+        found = self._parts.get(key)
+        if found is None:
+            steps = self._steps_of(access.array)
+            constants = [linear_form(access.index[axis]).constant for axis, _ in steps]
+            found = self._parts[key] = tuple(
+                constant % step if step else constant
+                for constant, (_, step) in zip(constants, steps, strict=True)
+            )
+        return found
 
-    def _constant_axes(self, array: str) -> tuple[int, ...]:
-        found = self._constants.get(array)
+    def _steps_of(self, array: str) -> tuple[tuple[int, int], ...]:
+        """Return axes with what divides all coefficients of subscripts along them, 1 left out."""
+        found = self._steps.get(array)
         if found is None:
             indices = [access.index for access in self.accesses.get(array, ())]
-            axes = [set[int]() if i is None else set(_constant_at(i)) for i in indices]
-            found = self._constants[array] = tuple(sorted(set.intersection(*axes)) if axes else ())
+            known = [index for index in indices if index is not None]
+            n_axes = min(map(len, known), default=0) if len(known) == len(indices) else 0
+            steps = [_common_step(index[axis] for index in known) for axis in range(n_axes)]
+            found = self._steps[array] = tuple((a, s) for a, s in enumerate(steps) if s != 1)
         return found
 
     def with_params(self, domain: Set, *exprs: Expr) -> Set:
@@ -335,8 +351,14 @@ def split_constant(index: Expr) -> tuple[Expr, int]:
     return (None, int(index)) if _is_int(index) else (index, 0)
 
 
-def _constant_at(index: tuple[Expr, ...]) -> tuple[int, ...]:
-    return tuple(axis for axis, expr in enumerate(index) if _is_int(expr))
+def _common_step(subscripts: Iterable[Expr]) -> int:
+    """Return the largest number that divides all coefficients; 0 where there are none."""
+    step = 0
+    for subscript in dict.fromkeys(subscripts):
+        step = math.gcd(step, *(coefficient for coefficient, _ in linear_form(subscript).terms))
+        if step == 1:
+            break
+    return step
 
 
 def _is_int(expr: Expr) -> TypeGuard[int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import NamedTuple
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -16,7 +17,7 @@ from kgen.analysis.instances import axis_name, bound, elements_of, relate
 from kgen.analysis.points import describe_pair, example
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.domain import Set, project_out_named
+from kgen.ir.domain import Set, param_names, project_out_named
 from kgen.ir.expr import is_zero
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -63,7 +64,9 @@ class Conflicts:
         self._kinds: dict[Access, tuple[str, int]] = {}
         self._shapes: dict[object, int] = {}
         self._injective: dict[object, bool | None] = {}
-        self._sets: dict[tuple[Access, str, Around], Set] = {}
+        self._sets: dict[tuple[int, str, Around], tuple[Set, int]] = {}
+        # with the names of parameters, which isl's hash leaves out
+        self._numbers: dict[tuple[tuple[str, ...], Set], int] = {}
 
     @cached_property
     def accesses(self) -> dict[str, tuple[Access, ...]]:
@@ -87,7 +90,7 @@ class Conflicts:
         """Return a conflict of access *one* with the later *other*, or ``None``.
 
         The loops *equal* are at the same iteration, *ascending* is further on in *other*.
-        isl is asked once for all instructions in the same loops with the same subscripts.
+        isl is asked once for all that touch the same elements in the same iterations of those.
         """
         if self._is_exempt(one.insn_id, other.insn_id):
             return None
@@ -107,8 +110,9 @@ class Conflicts:
     def _key(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
     ) -> object:
-        (array, first), (other_array, second) = self.kind(one), self.kind(other)
-        return first, second, array == other_array, equal, ascending
+        around = Around(equal, ascending, self._is_local(one.array))
+        first, second = self._touched(one, "a", around)[1], self._touched(other, "b", around)[1]
+        return first, second, one.array == other.array, ascending
 
     def kind(self, access: Access) -> tuple[str, int]:
         """Return the array of an access, and a number for its place and subscripts."""
@@ -118,6 +122,14 @@ class Conflicts:
             number = self._shapes.setdefault(shape, len(self._shapes))
             found = self._kinds[access] = access.array, number
         return found
+
+    def view(self, access: Access, loops: tuple[str, ...]) -> tuple[str, int]:
+        """Return the array of an access, and a number for what it touches per iteration of *loops*.
+
+        Accesses with equal ones have the same conflicts, as far as loops around both go.
+        """
+        around = Around(loops, None, self._is_local(access.array))
+        return access.array, self._touched(access, "a", around)[1]
 
     def never_meet(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
@@ -201,7 +213,7 @@ class Conflicts:
     ) -> Conflict | None:
         is_local = self._is_local(one.array)
         around = Around(equal, ascending, is_local)
-        both = self._touched(one, "a", around).intersect(self._touched(other, "b", around))
+        both = self._touched(one, "a", around)[0].intersect(self._touched(other, "b", around)[0])
         if ascending is not None:
             both = relate(both, f"{ascending}.a", f"{ascending}.b", "lt_set")
         tags = [axis.tag for axis in self.kernel.axes.values()]
@@ -218,15 +230,18 @@ class Conflicts:
         apart = _some_differ(both, locals_)
         return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
 
-    def _touched(self, access: Access, side: str, around: Around) -> Set:
-        """Return the named set over loops, hardware axes and elements.
+    def _touched(self, access: Access, side: str, around: Around) -> tuple[Set, int]:
+        """Return the named set over loops, hardware axes and elements, and its number.
 
         What two accesses may differ in has *side* in its name, what they share has not.
         """
-        key = (access, side, around)
+        key = (self.kind(access)[1], side, around)
         found = self._sets.get(key)
         if found is None:
-            found = self._sets[key] = self._make_touched(access, side, around)
+            named = self._make_touched(access, side, around)
+            content = param_names(named), named
+            number = self._numbers.setdefault(content, len(self._numbers))
+            found = self._sets[key] = named, number
         return found
 
     def _make_touched(self, access: Access, side: str, around: Around) -> Set:
@@ -255,8 +270,7 @@ class Conflicts:
         return named
 
 
-@dataclass(frozen=True)
-class Around:
+class Around(NamedTuple):
     """What two accesses share: iterations of the loops *equal*, perhaps the group.
 
     One of them is further on in the loop *ascending*.

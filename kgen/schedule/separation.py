@@ -77,6 +77,8 @@ class _Order:
 
 def find_unsynchronized(kernel: LoopKernel, schedule: Schedule) -> Iterator[Unsynchronized]:
     """Give the accesses of different work-items that no barrier of *schedule* keeps apart."""
+    if not kernel.axes:
+        return
     conflicts = Conflicts(kernel)
     for launch in schedule.launches:
         order = _Order()

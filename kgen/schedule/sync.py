@@ -16,7 +16,7 @@ from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.races import refuse_races
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
-#: An array, and a number for a place and subscripts.
+#: An array, and a number for what is touched of it per iteration of the loops around.
 _Kind: TypeAlias = tuple[str, int]
 
 
@@ -74,7 +74,7 @@ class _Inserter:
             for c in original
         )
         parts = _opened(children)
-        accesses = self._accesses([part.node for part in parts])
+        accesses = self._accesses([part.node for part in parts], inside)
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
             kept_apart = any(need.memory == "local" for need in needs)
@@ -87,13 +87,14 @@ class _Inserter:
         ]
         return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
 
-    def _accesses(self, nodes: Seq[Node]) -> dict[object, list[_Visit]]:
-        """Collect the accesses to each storage, with the child that makes them."""
+    def _accesses(self, nodes: Seq[Node], loops: tuple[str, ...]) -> dict[object, list[_Visit]]:
+        """Collect the accesses to each storage, with the child in *loops* that makes them."""
         found: dict[object, list[_Visit]] = {}
         for k, node in enumerate(nodes):
             for insn_id, before, after in _barriers_around(node):
                 for access in self.conflicts.accesses.get(insn_id, ()):
-                    visit = _Visit(k, access, self.conflicts.kind(access), before, after)
+                    view = self.conflicts.view(access, loops)
+                    visit = _Visit(k, access, view, before, after)
                     found.setdefault(self.conflicts.storage(access), []).append(visit)
         return found
 

@@ -58,8 +58,11 @@ def test_the_option_makes_it_a_warning_or_nothing() -> None:
     code(text, enforce_variable_access_ordered="no_check")
 
 
-def test_components_of_an_array_are_apart_without_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "out[0, i] = a[i] {id=one}\nout[1, i] = 2*a[i] {id=two}"
+@pytest.mark.parametrize(("one", "two"), [("0, i", "1, i"), ("4*i + n*2", "6*i + 3")])
+def test_components_of_an_array_are_apart_without_a_proof(
+    one: str, two: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"out[{one}] = a[i] {{id=one}}\nout[{two}] = 2*a[i] {{id=two}}"
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, DATA)
     monkeypatch.setattr(ordering, "_meet", lambda *args: pytest.fail("isl was asked"))
     assert not list(ordering.find_unordered(knl.default_entrypoint))

@@ -373,3 +373,20 @@ def test_accesses_of_one_kind_are_compared_once(find: Any, monkeypatch: Any) -> 
     )
     find(lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0"))
     assert 0 < len(asked) < 3 * count
+
+
+def test_loops_of_one_shape_are_compared_once(monkeypatch: Any) -> None:
+    count, asked = 20, []
+    conflict = Conflicts._conflict
+    monkeypatch.setattr(Conflicts, "_conflict", lambda *args: asked.append(args) or conflict(*args))
+    knl = lp.make_kernel(
+        ["{ [b]: 0 <= b < n }", *(f"{{ [i{k}]: 0 <= i{k} < 5 }}" for k in range(count))],
+        [
+            f"t[b, i{k}] = 2*t[b, i{k}] + {k} {{id=s{k}{f', dep=s{k - 1}' if k else ''}}}"
+            for k in range(count)
+        ],
+        [lp.GlobalArg("t", np.float32, shape="n, 5"), ...],
+    )
+    text = schedule(lp.split_iname(knl, "b", 16, outer_tag="g.0", inner_tag="l.0"))
+    assert "barrier" not in text
+    assert 0 < len(asked) < 3 * count
