@@ -27,6 +27,7 @@ from tests.oracle import Oracle
 from tests.random.choices import Draw
 from tests.random.compiled import Arrays, allocate, call, compile_modules
 from tests.random.device import Device
+from tests.random.large import OVERFLOW_FLAGS, overflows
 from tests.random.program import Program, minimize, reason
 from tests.random.steps import (
     STORING,
@@ -34,6 +35,7 @@ from tests.random.steps import (
     fetch_programs,
     global_programs,
     host_programs,
+    large_programs,
     local_programs,
     programs,
 )
@@ -47,6 +49,7 @@ _BATCH = 200
 MANY_BARRIERS = 8
 
 Check = Callable[[Program], None]
+CompiledCheck = Callable[[Program, Module, Any], None]
 
 
 # -- drawing and judging --------------------------------------------------------------------
@@ -180,10 +183,42 @@ def _generate(program: Program, name: str, modules: dict[str, Module]) -> None:
     modules[str(program)] = generate_module(program.transform(program.make(name)))
 
 
-def check_alone(program: Program) -> None:
+def check_large(program: Program, module: Module, library: Any) -> None:
+    """Run where signed overflow ends a process, and compare."""
+    for parameters in program.parameter_sets(program.make()):
+        arrays = allocate(module, parameters, value_ranges(program), 0)
+        assert not overflows(library, module, parameters, arrays), f"overflow for {parameters}"
+    check_results(program, module, library)
+
+
+def check_alone(
+    program: Program, check: CompiledCheck = check_results, flags: Sequence[str] = ()
+) -> None:
     module = generate_module(program.transform(program.make()))
     with tempfile.TemporaryDirectory() as folder:
-        check_results(program, module, compile_modules([module], Path(folder)))
+        check(program, module, compile_modules([module], Path(folder), flags))
+
+
+def attempt_compiled(
+    verdict: Judge, folder: Path, check: CompiledCheck, flags: Sequence[str] = ()
+) -> None:
+    """Check all programs, many of them in one library."""
+    modules: dict[str, Module] = {}
+    for number, program in enumerate(verdict.drawn):
+        verdict.attempt(program, partial(_generate, program, f"k{number}", modules))
+    generated = [program for program in verdict.drawn if str(program) in modules]
+    for start in range(0, len(generated), _BATCH):
+        some = generated[start : start + _BATCH]
+        place = folder / str(start)
+        place.mkdir()
+        try:
+            library = compile_modules([modules[str(program)] for program in some], place, flags)
+        except CompilationError:  # find out which
+            for program in some:
+                verdict.attempt(program, partial(check_alone, program, check, flags))
+            continue
+        for program in some:
+            verdict.attempt(program, partial(check, program, modules[str(program)], library))
 
 
 def check_instances(program: Program) -> None:
@@ -248,24 +283,16 @@ def test_compiled_kernels_compute_what_they_mean(
     drawn: list[Program], tmp_path: Path, record_property: Any
 ) -> None:
     verdict = Judge(drawn, record_property)
-    modules: dict[str, Module] = {}
-    for number, program in enumerate(drawn):
-        verdict.attempt(program, partial(_generate, program, f"k{number}", modules))
-    generated = [program for program in drawn if str(program) in modules]
-    for start in range(0, len(generated), _BATCH):
-        some = generated[start : start + _BATCH]
-        folder = tmp_path / str(start)
-        folder.mkdir()
-        try:
-            library = compile_modules([modules[str(program)] for program in some], folder)
-        except CompilationError:  # find out which
-            for program in some:
-                verdict.attempt(program, partial(check_alone, program))
-            continue
-        for program in some:
-            module = modules[str(program)]
-            verdict.attempt(program, partial(check_results, program, module, library))
+    attempt_compiled(verdict, tmp_path, check_results)
     verdict.conclude("compiled", check_alone)
+
+
+def test_indices_near_the_largest_sizes_do_not_overflow(
+    tmp_path: Path, record_property: Any
+) -> None:
+    verdict = Judge(draw(large_programs, COUNT // 6), record_property)
+    attempt_compiled(verdict, tmp_path, check_large, OVERFLOW_FLAGS)
+    verdict.conclude("large", partial(check_alone, check=check_large, flags=OVERFLOW_FLAGS))
 
 
 def test_each_instance_runs_once_and_in_order(drawn: list[Program], record_property: Any) -> None:

@@ -17,6 +17,8 @@ from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
     LocalHardwareAxisIndex,
+    TruncQuotient,
+    TruncRemainder,
     TypeCast,
     is_zero,
 )
@@ -119,6 +121,22 @@ class Ranges:
         match expr:
             case int():
                 return expr, expr
+            case TypeCast() if expr.type.is_integral():
+                return self.interval(expr.child)
+            case p.Sum() | p.Product() | p.Min() | p.Max():
+                return self._fold(expr)
+            case p.Remainder(denominator=int(divisor)) if divisor > 0:
+                return 0, divisor - 1
+            case TruncRemainder(denominator=int(divisor)) if divisor > 0:
+                return 1 - divisor, divisor - 1
+            case p.FloorDiv(denominator=int(divisor)) | TruncQuotient(denominator=int(divisor)):
+                return self._quotient(expr, divisor)
+            case p.If():
+                return _hull(self.interval(expr.then), self.interval(expr.else_))
+        return self._leaf(expr)
+
+    def _leaf(self, expr: Expr) -> Interval | None:
+        match expr:
             case p.Variable() if expr.name in self.kernel.inames:
                 return self._loop(expr.name)
             case p.Variable():
@@ -127,16 +145,14 @@ class Ranges:
                 return self._axis(GroupInameTag(expr.axis))
             case LocalHardwareAxisIndex():
                 return self._axis(LocalInameTag(expr.axis))
-            case TypeCast() if expr.type.is_integral():
-                return self.interval(expr.child)
-            case p.Sum() | p.Product() | p.Min() | p.Max():
-                return self._fold(expr)
-            case p.FloorDiv(denominator=int(divisor)) if divisor > 0:
-                whole = self.interval(expr.numerator)
-                return None if whole is None else (whole[0] // divisor, whole[1] // divisor)
-            case p.Remainder(denominator=int(divisor)) if divisor > 0:
-                return 0, divisor - 1
         return None
+
+    def _quotient(self, expr: p.FloorDiv | TruncQuotient, divisor: int) -> Interval | None:
+        found = self.interval(expr.numerator) if divisor > 0 else None
+        if found is None:
+            return None
+        low, high = found
+        return low // divisor, (-(-high // divisor) if high < 0 else high // divisor)
 
     def _variable(self, name: str) -> Interval | None:
         return self.param(name)
@@ -239,6 +255,10 @@ def _fits(values: Set, low: int, high: int) -> bool:
     if not (least.is_int() and largest.is_int()):
         return False
     return bool(least.to_python() + low >= -_INT32_MAX and largest.to_python() + high <= _INT32_MAX)
+
+
+def _hull(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
 
 
 def _combine(expr: p.Sum | p.Product | p.Min | p.Max, a: Interval, b: Interval) -> Interval:

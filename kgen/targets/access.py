@@ -176,7 +176,7 @@ class AccessWriter:
         text = self._index_texts.get((index, wide))
         if text is None:
             valued = simplify(index, values) if values else index
-            is_long = wide or self._overflows(valued)
+            is_long = wide or self._overflows(valued) or self.integers.overflows(valued)
             text = self._index_texts[index, wide] = self.integers.text(valued, wide=is_long)
         return text
 

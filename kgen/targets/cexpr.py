@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,7 +44,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import common, settle
-from kgen.ir.types import BOOL8, INT32, NumpyType
+from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of
 from kgen.targets.access import AccessWriter
 from kgen.targets.base import ComplexStyle
@@ -212,7 +212,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def map_variable(self, expr: p.Variable, enclosing_prec: int, beside: NumpyType) -> str:
         name = expr.name
         if name in self.values:
-            return self.integers.text(self.values[name], enclosing_prec)
+            return self._value(expr, self.values[name], enclosing_prec)
         array = self.kernel.array_vars.get(name)
         if array is not None:
             if self.stand_ins and expr in self.stand_ins:
@@ -224,6 +224,15 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
                 if found is not None:
                     return str(found[1])
         return name
+
+    def _value(self, variable: p.Variable, value: Expr, prec: int) -> str:
+        """Write the value that a loop variable has, in its type."""
+        if not self.integers.overflows(value):
+            return self.integers.text(value, prec)
+        dtype = self.typer(variable)
+        if dtype == INT64:
+            return self.integers.text(value, prec, wide=True)
+        return self.cast_text(self.integers.text(value, PREC_UNARY, wide=True), INT64, dtype, prec)
 
     def map_tagged_variable(
         self, expr: TaggedVariable, enclosing_prec: int, beside: NumpyType
@@ -432,7 +441,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _may_overflow(self, expr: Expr) -> bool:
         """Tell whether loop variables and sizes are too large for 32 bits on the way to *expr*."""
-        return _is_whole(expr, self._whole_names) and self.integers.overflows(expr)
+        is_whole = all(_is_whole(leaf, self._whole_names) for leaf in _without_divisions(expr))
+        return is_whole and self.integers.overflows(expr)
 
     def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
         if self.target.complex_style is not ComplexStyle.FUNCTIONS:
@@ -522,6 +532,22 @@ def _is_whole(expr: Expr, names: Container[str]) -> bool:
         elif not isinstance(part, int | GroupHardwareAxisIndex | LocalHardwareAxisIndex):
             return False
     return True
+
+
+def _without_divisions(expr: Expr) -> Iterator[Expr]:
+    """Give the parts of an expression below quotients, remainders, and choices of numbers."""
+    match expr:
+        case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
+            yield from _without_divisions(expr.numerator)
+            yield from _without_divisions(expr.denominator)
+        case p.Sum() | p.Product() | p.Min() | p.Max():
+            for child in expr.children:
+                yield from _without_divisions(child)
+        case p.If():
+            yield from _without_divisions(expr.then)
+            yield from _without_divisions(expr.else_)
+        case _:
+            yield expr
 
 
 def _unnested(expr: p.Sum) -> tuple[Expr, ...]:

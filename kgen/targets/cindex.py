@@ -9,6 +9,8 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import (
     PREC_CALL,
+    PREC_IF,
+    PREC_LOGICAL_OR,
     PREC_NONE,
     PREC_PRODUCT,
     PREC_SUM,
@@ -126,7 +128,7 @@ class IntegerWriter:
 
     def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
         terms = signed_terms(expr.children)
-        casts = [wide and self._may_overflow(term) for _, term in terms]
+        casts = [wide and (self._may_overflow(term) or self.overflows(term)) for _, term in terms]
         if wide and not any(self._gets_long(term) for _, term in terms[:2]):
             # one long operand makes a sum long; a number takes no cast
             casts[int(isinstance(terms[0][1], int | np.integer))] = True
@@ -153,6 +155,8 @@ class IntegerWriter:
                 return any(map(self.overflows, expr.children))
             case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
                 return self.overflows(expr.numerator)
+            case p.If():
+                return self.overflows(expr.then) or self.overflows(expr.else_)
         return False
 
     def is_large(self, *exprs: Expr) -> bool:
@@ -210,6 +214,14 @@ class IntegerWriter:
     def _maximum(self, expr: p.Max, prec: int, wide: bool) -> str:
         return self._extremum("max", expr, wide)
 
+    def _either(self, expr: p.If, prec: int, wide: bool) -> str:
+        if not wide:
+            return self.fallback(expr, prec)
+        condition = self.fallback(expr.condition, PREC_LOGICAL_OR)
+        then = self.text(expr.then, PREC_LOGICAL_OR, wide=True)
+        other = self.text(expr.else_, PREC_IF, wide=True)
+        return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, prec)
+
     def _extremum(self, name: str, expr: p.Min | p.Max, wide: bool) -> str:
         dtype = self._type_of(expr, wide)
         if name not in self.target.functions.integer:
@@ -253,6 +265,8 @@ class IntegerWriter:
                 return False
             case p.Sum() | p.Product() | p.Min() | p.Max():
                 return any(self._is_long(child) for child in expr.children)
+            case p.If():
+                return self._is_long(expr.then) or self._is_long(expr.else_)
             case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
                 return self._is_long(expr.numerator) or self._is_long(expr.denominator)
         return self.type_of(expr).itemsize > 4
@@ -286,6 +300,7 @@ _METHODS: dict[type[Any], _Method] = {
     TruncRemainder: IntegerWriter._remainder,
     p.FloorDiv: IntegerWriter._floor_div,
     p.Remainder: IntegerWriter._modulo,
+    p.If: IntegerWriter._either,
     p.Min: IntegerWriter._minimum,
     p.Max: IntegerWriter._maximum,
     GroupHardwareAxisIndex: IntegerWriter._group,

@@ -10,6 +10,7 @@ from kgen.analysis.infer import infer_types
 from kgen.analysis.range import PARAM_LIMIT, Ranges, index_type, loop_type
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.ir.data import GlobalArg, ValueArg
+from kgen.ir.expr import TruncQuotient, TruncRemainder
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.make import make_loop_kernel
 from kgen.ir.parse import parse
@@ -145,9 +146,13 @@ def test_intervals() -> None:
         "n - m": (-5, 7),
         "(n + 3) // 4": (0, 3),
         "m % 3": (0, 2),
+        "if(n > m, n, m - 7)": (-4, 10),
         "p*p": (16, 16),
     }.items():
         assert ranges.interval(parse(text)) == expected
+    for numerator, expected in {"n - m": (-2, 2), "n + m": (1, 5), "-n - m": (-5, -1)}.items():
+        assert ranges.interval(TruncQuotient(parse(numerator), 3)) == expected
+    assert ranges.interval(TruncRemainder(parse("n - m"), 3)) == (-2, 2)
     assert ranges.interval(parse("a[0]")) is None
 
 

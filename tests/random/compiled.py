@@ -27,7 +27,9 @@ _GUARD = 64
 _GUARD_BYTE = 0xA5
 
 
-def compile_modules(modules: Sequence[Module], folder: Path) -> ctypes.CDLL:
+def compile_modules(
+    modules: Sequence[Module], folder: Path, flags: Sequence[str] = ()
+) -> ctypes.CDLL:
     """Compile the C code of all modules in one call of the compiler.
 
     Their helper functions get names of their own. Raises :class:`CompilationError`.
@@ -36,7 +38,7 @@ def compile_modules(modules: Sequence[Module], folder: Path) -> ctypes.CDLL:
     sources = (module.device_source + "\n" + module.host_source for module in modules)
     renamed = (_HELPER.sub(rf"h{k}_\1", source) for k, source in enumerate(sources))
     path.write_text("\n".join(renamed))
-    command = [*find_c_compiler(), *_FLAGS, str(path), "-o", str(library), *LIBRARIES]
+    command = [*find_c_compiler(), *_FLAGS, *flags, str(path), "-o", str(library), *LIBRARIES]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise CompilationError(result.stderr)

@@ -103,6 +103,8 @@ class Program:
     unscheduled: tuple[str, ...] = ()
     #: how many loops of variable length are nested
     depth: int = 1
+    #: what to run it for, ``n`` and ``m``; by default small sizes that its assumptions allow
+    sizes: tuple[tuple[int, int], ...] = ()
 
     def make(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
         """Make the kernel as it is written, before its transformations."""
@@ -132,6 +134,8 @@ class Program:
 
     def parameter_sets(self, unit: lp.TranslationUnit) -> list[dict[str, int]]:
         """Return sizes to run it for: those that its assumptions allow, and small."""
+        if self.sizes:
+            return [{"n": n, "m": m} for n, m in self.sizes]
         sizes = {
             1: ((0, 2), (1, 0), (4, 3), (13, 8), (12, 12)),
             2: ((0, 1), (1, 2), (4, 6), (6, 4), (7, 7)),

@@ -28,6 +28,7 @@ from tests.random.kernels import (
     draw_kernel,
     draw_local_kernel,
 )
+from tests.random.large import draw_large_program
 from tests.random.loops import Loop
 from tests.random.program import Program, Step, reason
 
@@ -37,6 +38,7 @@ __all__ = [
     "fetch_programs",
     "global_programs",
     "host_programs",
+    "large_programs",
     "local_programs",
     "programs",
 ]
@@ -320,6 +322,16 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.assume,
 )
 
+#: What leaves sizes as they are.
+_LARGE: tuple[Callable[[Transformer], Step | None], ...] = (
+    *(Transformer.split_iname,) * 5,
+    Transformer.tag_inames,
+    Transformer.join_inames,
+    Transformer.prioritize_loops,
+    Transformer.affine_map_inames,
+    Transformer.add_prefetch,
+)
+
 _FETCHES: tuple[Callable[[Transformer], Step | None], ...] = (
     *(Transformer.add_prefetch,) * 4,
     *(Transformer.precompute,) * 3,
@@ -341,11 +353,17 @@ def _has_shapes(program: Program) -> bool:
 class _Attempts:
     """A kernel, and the transformations tried on it."""
 
-    def __init__(self, draw: Draw, drawn: Kernel, target: TargetBase = _DEVICE) -> None:
+    def __init__(
+        self,
+        draw: Draw,
+        program: Program,
+        loops: Iterable[Loop] = (),
+        target: TargetBase = _DEVICE,
+    ) -> None:
         self.draw = draw
-        self.drawn = drawn
+        self.program = program
+        self.short = frozenset(loop.name for loop in loops if loop.is_constant)
         self.target = target
-        self.program = drawn.program()
         if not _has_shapes(self.program):
             self.program = self.program.declared()
         #: what the transformations made of the kernel, one after the other
@@ -392,10 +410,8 @@ class _Attempts:
 
     def make_one_of(self, kinds: Sequence[Callable[[Transformer], Step | None]]) -> None:
         """Try one transformation."""
-        loops = (*self.drawn.loops, *self.drawn.reductions)
-        short = frozenset(loop.name for loop in loops if loop.is_constant)
         choice = self.draw(choices.sampled_from(kinds))
-        transformer = Transformer(self.draw, self.kernel, short)
+        transformer = Transformer(self.draw, self.kernel, self.short)
         step = choice(transformer) if transformer.plain else None
         if step is not None:
             count = len(self.accepted)
@@ -403,10 +419,14 @@ class _Attempts:
             if step.function in STORING and len(self.accepted) > count:
                 self.undo_unscheduled()
 
-    def make_some(self, counts: Sequence[int] = (3, 4, 5, 6, 2, 1, 0)) -> Program:
+    def make_some(
+        self,
+        counts: Sequence[int] = (3, 4, 5, 6, 2, 1, 0),
+        kinds: Sequence[Callable[[Transformer], Step | None]] = _KINDS,
+    ) -> Program:
         """Try up to six transformations, and return what came of all."""
         for _ in range(self.draw(choices.sampled_from(counts))):
-            self.make_one_of(_KINDS)
+            self.make_one_of(kinds)
         self.undo_unscheduled()
         return dataclasses.replace(
             self.program,
@@ -415,9 +435,9 @@ class _Attempts:
             unscheduled=tuple(self.unscheduled),
         )
 
-    def put_reductions_on_axes(self, used: int) -> None:
+    def put_reductions_on_axes(self, drawn: Kernel, used: int) -> None:
         """Let work-items share reductions that each statement has once: all else is refused."""
-        draw, drawn = self.draw, self.drawn
+        draw = self.draw
         for loop in drawn.reductions:
             if (
                 used < 3
@@ -429,15 +449,26 @@ class _Attempts:
                 used += 1
 
 
+def _attempts_on(draw: Draw, drawn: Kernel, target: TargetBase = _DEVICE) -> _Attempts:
+    loops = (*drawn.loops, *drawn.reductions)
+    return _Attempts(draw, drawn.program(), loops, target)
+
+
 def programs(draw: Draw) -> Program:
-    """Draw a kernel and up to five transformations; those that are refused are kept apart."""
-    return _Attempts(draw, draw_kernel(draw), _HOST).make_some()
+    """Draw a kernel and up to six transformations; those that are refused are kept apart."""
+    return _attempts_on(draw, draw_kernel(draw), _HOST).make_some()
+
+
+def large_programs(draw: Draw) -> Program:
+    """Draw a kernel around large offsets."""
+    attempts = _Attempts(draw, draw_large_program(draw), target=_HOST)
+    return attempts.make_some((1, 2, 3, 4, 0), _LARGE)
 
 
 def device_programs(draw: Draw) -> Program:
     """Draw a kernel with loops on hardware axes where it has loops that can be."""
     drawn = draw_kernel(draw)
-    attempts = _Attempts(draw, drawn)
+    attempts = _attempts_on(draw, drawn)
     shared = [
         loop
         for loop in drawn.loops
@@ -452,7 +483,7 @@ def device_programs(draw: Draw) -> Program:
     ]
     for axis, loop in enumerate(shared[: draw(choices.integers(1, 2))]):
         attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
-    attempts.put_reductions_on_axes(len(attempts.accepted))
+    attempts.put_reductions_on_axes(drawn, len(attempts.accepted))
     return attempts.make_some()
 
 
@@ -468,13 +499,13 @@ def host_programs(draw: Draw) -> Program:
 
 def _fetch_program(draw: Draw, *, has_axes: bool) -> Program:
     drawn = draw_fetch_kernel(draw)
-    attempts = _Attempts(draw, drawn, _DEVICE if has_axes else _HOST)
+    attempts = _attempts_on(draw, drawn, _DEVICE if has_axes else _HOST)
     if has_axes:
         count = draw(choices.sampled_from((1, 1, 2, 0)))
         loops = [x for x in drawn.loops[:count] if all(x in s.path for s in drawn.statements)]
         for axis, loop in enumerate(loops):
             attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
-        attempts.put_reductions_on_axes(len(loops))
+        attempts.put_reductions_on_axes(drawn, len(loops))
     for loop in drawn.loops:
         if loop.name in attempts.kernel.inames and draw(choices.booleans()):
             attempts.make(Step("split_iname", (loop.name, draw(choices.integers(2, 7)))))
@@ -489,7 +520,7 @@ def _fetch_program(draw: Draw, *, has_axes: bool) -> Program:
 def local_programs(draw: Draw) -> Program:
     """Draw a kernel whose work-groups share tiles in local memory."""
     drawn = draw_local_kernel(draw)
-    attempts = _Attempts(draw, drawn)
+    attempts = _attempts_on(draw, drawn)
     tiles = [loop.name for loop in drawn.loops if loop.name[0] in "fu"]
     attempts.make(Step("tag_inames", (", ".join(f"{name}:l.0" for name in tiles),)))
     if draw(choices.booleans()):
@@ -500,7 +531,7 @@ def local_programs(draw: Draw) -> Program:
 def global_programs(draw: Draw) -> Program:
     """Draw a kernel of several launches, each with a loop on hardware axes."""
     drawn = draw_global_kernel(draw)
-    attempts = _Attempts(draw, drawn)
+    attempts = _attempts_on(draw, drawn)
     for loop in drawn.loops:
         if loop.parent is None:
             attempts.make(_on_axis(draw, loop.name, draw(choices.sampled_from(("split", "g"))), 0))

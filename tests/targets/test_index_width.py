@@ -65,3 +65,33 @@ def test_guards_are_computed_in_64_bits_where_terms_need_them() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 24*n }", "a[i] = 1", args)
     knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
     assert "if (128 * (long) gid(0) + lid(0) < 24 * (long) n)" in lp.generate_body(knl)
+
+
+def near_each_other(domain: str, instruction: str) -> lp.TranslationUnit:
+    args = [lp.GlobalArg("out", np.int32, shape=20), lp.ValueArg("n, m, p", np.int32), ...]
+    assumptions = "0 <= m <= n <= m + 9 and p = m"
+    target = lp.CTarget()
+    return lp.make_kernel(domain, instruction, args, assumptions=assumptions, target=target)
+
+
+def test_sums_that_32_bits_do_not_hold_on_the_way_are_long() -> None:
+    knl = near_each_other("{ [i]: m <= i < n }", "out[i + n - m - p] = 1")
+    assert "out[(int64_t) i + n - m - p]" in lp.generate_body(knl)
+
+
+def test_branches_that_32_bits_do_not_hold_on_the_way_are_long() -> None:
+    knl = near_each_other("{ [i]: m <= i < n }", "out[if(i < n, n + i - 2*m, 0)] = 1")
+    assert "out[i < n ? n - 2 * (int64_t) m + i : 0]" in lp.generate_body(knl)
+
+
+def test_quotients_in_sums_are_long_where_their_numerators_need_it() -> None:
+    knl = near_each_other("{ [i]: n - 3 <= i < n and i mod 3 = 1 }", "out[i - n + 3] = 1")
+    text = lp.generate_body(lp.split_iname(knl, "i", 4))
+    assert "int const i_outer = (int64_t) n - (2 * (int64_t) n + 1) / 3 - (n + 4) / 12 - 1" in text
+
+
+def test_values_of_loops_are_as_wide_in_expressions_as_in_subscripts() -> None:
+    knl = near_each_other("{ [i]: m <= i < n }", "out[i - m] = i % 5 {if=i % 3 < 2}")
+    knl = lp.split_iname(knl, "i", 7, inner_tag="unr", slabs=(0, 1))
+    written = [line for line in lp.generate_body(knl).splitlines() if "] = (6 + (int) (" in line]
+    assert any("(6 * (int64_t) m + 6) / 7) * 7) % 5;" in line for line in written)
