@@ -287,8 +287,10 @@ class CompilationError(KgenError):
     """
 
 
-class InvocationError(KgenError):
+class InvocationError(KgenError, TypeError, ValueError):
     """A call of a kernel with a missing, unknown or unfit argument.
+
+    It is what Python raises for such calls, too: a ``TypeError`` and a ``ValueError``.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

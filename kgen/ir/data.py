@@ -75,7 +75,7 @@ class ArrayBase(Declaration, Taggable):
     shape: Any = None
     dim_tags: Any = None
     offset: Any = 0
-    dim_names: tuple[str, ...] | None = None
+    dim_names: Any = None
     strides: InitVar[Any] = None
     order: InitVar[str | None] = None
     for_atomic: InitVar[bool] = False

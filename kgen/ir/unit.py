@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from constantdict import constantdict
 
-from kgen.errors import KernelError, near_names
+from kgen.errors import InvocationError, KernelError, message, near_names
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.digest import digest
 from kgen.ir.kernel import LoopKernel
@@ -156,6 +156,14 @@ class TranslationUnit:
         The same arguments give the same executor, which keeps what it has compiled.
         """
         name = entrypoint or self.default_entrypoint.name
+        if name not in self.entrypoints:
+            raise InvocationError(
+                message(
+                    f"'{name}' is no entry point of the program",
+                    hint=near_names(name, self.entrypoints)
+                    + " (unit.with_entrypoints chooses others)",
+                )
+            )
         return self.target.load_runtime().executor_for(self._executors, self, name, *args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

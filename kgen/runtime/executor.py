@@ -296,13 +296,18 @@ class ExecutorBase:
             self._check_kind(arguments[name], value)
         for name, arg in arguments.items():
             if isinstance(arg, ArrayArg) and arg.is_input and name not in given:
-                self._refuse(
-                    f"array argument '{name}' is missing",
-                    hint=f"pass {name}=...; or is_input=False in its declaration, if all of it "
-                    "that the kernel reads was written before"
-                    if arg.is_output
-                    else f"pass {name}=...",
-                )
+                self._refuse_missing(arg)
+
+    def _refuse_missing(self, arg: ArrayArg) -> NoReturn:
+        hint = f"pass {arg.name}=..."
+        if arg.is_output:
+            hint += (
+                "; or is_input=False in its declaration, if all of it that the kernel reads was "
+                "written before"
+            )
+        elif arg.name not in self.kernel.get_read_variables():
+            hint += ", or drop what is declared and not used: remove_unused_arguments(kernel)"
+        self._refuse(f"array argument '{arg.name}' is missing", hint=hint)
 
     def _explain(
         self, contract: Contract, args: tuple[Any, ...], kwargs: Mapping[str, Any]

@@ -96,7 +96,6 @@ class CallChecker:
             )
         self.refuse(
             f"array argument '{arg.name}' is missing",
-            because="the kernel reads it",
             hint=f"pass it, or declare it with is_input=False if all of '{arg.name}' that is "
             "read was written before"
             if arg.is_output

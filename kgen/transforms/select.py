@@ -136,7 +136,10 @@ def split_names(names: str | Iterable[str]) -> tuple[str, ...]:
     >>> split_names("i, j")
     ('i', 'j')
     """
-    items = names.split(",") if isinstance(names, str) else names
+    items = names.split(",") if isinstance(names, str) else tuple(names)
+    for item in items:
+        if not isinstance(item, str):
+            raise TransformError(f"a name is text, not {item!r}\n  hint: 'i, j', or ['i', 'j']")
     return tuple(dict.fromkeys(name.strip() for name in items if name.strip()))
 
 

@@ -60,8 +60,8 @@ def test_the_default_order_is_for_arrays_without_another() -> None:
     domain = "{[i,j]: 0<=i<n and 0<=j<m}"
     for order, first in (("F", "1 n"), (None, "m 1")):
         knl = lp.make_kernel(domain, copies, arrays, default_order=order)
-        args = knl.default_entrypoint.arg_dict
-        strides = [" ".join(str(tag.stride) for tag in args[n].dim_tags) for n in "abcd"]
+        arrays_by_name = knl.default_entrypoint.array_vars
+        strides = [" ".join(map(str, arrays_by_name[n].fixed_strides)) for n in "abcd"]
         assert strides == [first, first, "m 1", "m 1"]
 
 

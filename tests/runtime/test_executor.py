@@ -65,3 +65,18 @@ def test_each_target_has_an_executor_that_forgets_what_it_compiled() -> None:
         _, (out,) = executor(a=a)
         np.testing.assert_array_equal(out, 2 * a)
         lp.clear_in_mem_caches()
+
+
+def test_wrong_calls_are_type_and_value_errors() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "a[i] = 1",
+        [lp.GlobalArg("z, a", "float32", shape="n"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    with pytest.raises(TypeError, match=r"'z' is missing\n.*remove_unused_arguments"):
+        knl()
+    with pytest.raises(ValueError, match=r"'z' has elements of type int64"):
+        knl(z=np.zeros(3, np.int64))
+    with pytest.raises(lp.KgenError, match="'other' is no entry point"):
+        knl(entrypoint="other")

@@ -83,6 +83,11 @@ def test_hints_to_unroll_are_pragmas() -> None:
         hint("unr_hint.0")
 
 
+def test_a_name_is_text() -> None:
+    with pytest.raises(lp.TransformError, match=r"a name is text, not \['i', 'j'\]"):
+        lp.prioritize_loops(matrix(), [["i", "j"]])  # type: ignore[list-item]
+
+
 def test_forced_sequential_is_final() -> None:
     knl = lp.tag_inames(matrix(), "i:forceseq")
     with pytest.raises(lp.TransformError, match="'forceseq' is final"):
