@@ -255,10 +255,13 @@ class ExpressionTyper:
         for operand in operands:
             dtype = self.operand(operand)
             if not _is_integer(dtype):
+                hint = f"cast it: cast(int32, {to_text(operand)})"
+                if isinstance(expr, p.BitwiseXor):
+                    hint += "; or '**', if it is to be a power"
                 raise self.failure(
                     f"'{to_text(expr)}' works on the bits of integers, but '{to_text(operand)}' "
                     f"is {settle(dtype).dtype}",
-                    f"cast it: cast(int32, {to_text(operand)})",
+                    hint,
                 )
         return self._combined(arithmetic, expr, operands)
 
@@ -300,7 +303,7 @@ class ExpressionTyper:
             return _result_of(function, operands)
         except TypeInferenceFailure as err:
             raise self.failure(
-                f"in '{to_text(expr)}': {err}", "cast the arguments, or count them"
+                f"in '{to_text(expr)}': {err}", "pass other arguments, or cast them"
             ) from None
 
 

@@ -23,7 +23,7 @@ from kgen.ir.data import (
 )
 from kgen.ir.dependencies import where
 from kgen.ir.domain import used_param_names
-from kgen.ir.expr import LinearSubscript, variable_names
+from kgen.ir.expr import LinearSubscript, variable_names, walk
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.mentions import Mentions
 from kgen.ir.types import auto
@@ -306,6 +306,7 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
     """Refuse what instructions may not write, names with two meanings, and wrong subscripts."""
     _check_names(kernel)
     _check_assumptions(kernel)
+    _check_rules(kernel)
     arrays = kernel.array_vars
     seen: dict[str, tuple[int, InstructionBase]] = {}
     for insn, found in zip(kernel.instructions, mentioned, strict=True):
@@ -345,6 +346,30 @@ def _check_names(kernel: LoopKernel) -> None:
                     )
                 )
             seen[name] = kind
+
+
+def _check_rules(kernel: LoopKernel) -> None:
+    """Refuse uses of substitution rules with a wrong number of arguments."""
+    rules = kernel.substitutions
+    if not rules:
+        return
+    uses = [(insn.expressions(), where(insn)) for insn in kernel.instructions]
+    uses += [((rule.expression,), f"the rule {rule}") for rule in rules.values()]
+    for exprs, place in uses:
+        for node in walk(*exprs):
+            if isinstance(node, p.Call) and isinstance(node.function, p.Variable):
+                rule = rules.get(node.function.name)
+                if rule is not None and len(rule.arguments) != len(node.parameters):
+                    wanted = _count(len(rule.arguments), "argument")
+                    raise KernelError(
+                        message(
+                            f"the substitution rule '{rule.name}' takes {wanted}, "
+                            f"not {len(node.parameters)}",
+                            kernel=kernel.name,
+                            where=place,
+                            because=f"it is defined as {rule}",
+                        )
+                    )
 
 
 def _check_assumptions(kernel: LoopKernel) -> None:

@@ -73,7 +73,9 @@ class Function:
         ((np:dtype('float64'), np:dtype('float64')), (np:dtype('float64'),))
         """
         if len(dtypes) != self.arg_count and (self.arg_count is not None or not dtypes):
-            takes = "one argument or more" if self.arg_count is None else self.arg_count
+            takes = "one argument or more"
+            if self.arg_count is not None:
+                takes = f"{self.arg_count} argument{'' if self.arg_count == 1 else 's'}"
             raise TypeInferenceFailure(f"'{self.name}' takes {takes}, not {len(dtypes)}")
         try:
             operands = self.operands(dtypes)

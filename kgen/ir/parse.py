@@ -107,6 +107,17 @@ _PREFIXES: Final = frozenset(("-", "+", "~", "not", "["))
 _KEYWORDS: Final = frozenset(("and", "or", "else"))
 
 
+#: What people write as in other languages, and how it is written here.
+_HINTS: Final = {
+    "&": "'and' joins conditions; one '&' joins the bits of integers",
+    "|": "'or' joins conditions; one '|' joins the bits of integers",
+    "!": "a condition is negated by 'not'",
+    "?": "a choice reads: a if condition else b",
+    ":": "nothing but the end of the line stands behind 'for i' and 'if condition'",
+    ";": "each instruction has a line of its own",
+}
+
+
 class ExpressionParser:
     """A cursor on the tokens of *text* that reads expressions.
 
@@ -144,8 +155,11 @@ class ExpressionParser:
     def refuse(self, what: str, hint: str | None = None) -> NoReturn:
         """Say that the current token is not *what* was to come."""
         token = self.token
-        found = "the end" if token.kind == "end" else f"'{token.text}'"
-        raise NotParsable(f"{what}, found {found}", token.at, hint)
+        if token.kind == "string":
+            found, hint = token.text, hint or "there is no text in expressions"
+        else:
+            found = "the end" if token.kind == "end" else f"'{token.text}'"
+        raise NotParsable(f"{what}, found {found}", token.at, hint or _HINTS.get(token.text))
 
     def expect_end(self) -> None:
         """Refuse what is left."""

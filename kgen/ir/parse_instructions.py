@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ def parse_instructions(
     Raises :class:`KgenSyntaxError` with line, column and a caret.
     """
     reader = _Reader()
-    items = [given] if isinstance(given, str | InstructionBase | SubstitutionRule) else given
+    items = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for item in items:
         if isinstance(item, str):
             reader.read_text(item)

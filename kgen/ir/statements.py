@@ -216,6 +216,10 @@ def _refuse_sign(parser: ExpressionParser, text: str) -> None:
         hint = "an assignment has one '='"
     elif parser.token.kind == "end":
         hint = "an instruction is an assignment, a call, a rule, '... nop', for, if, with or end"
+    elif parser.token.text == ":=":
+        hint = "':=' defines a substitution rule, which has no type"
+    elif parser.token.kind == "name":
+        hint = "a temporary is declared as <> name = ... or <float32> name = ..."
     parser.refuse("expected '='", hint)
 
 

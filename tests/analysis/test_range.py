@@ -139,7 +139,9 @@ def test_an_inner_loop_ranges_over_all_outer_ones() -> None:
 
 
 def test_intervals() -> None:
-    ranges = Ranges.of(kernel(("n", "m"), assumptions="n <= 10 and 3 <= m <= 5 and p = 4"))
+    sizes = "n <= 10 and 3 <= m <= 5 and p = 4"
+    domain = "{ [i]: 0 <= i < n and i < p }"
+    ranges = Ranges.of(kernel(("n", "m"), domain=domain, assumptions=sizes))
     assert ranges.param("n") == (0, 10)
     for text, expected in {
         "n*m + 1": (1, 51),

@@ -74,3 +74,11 @@ def test_axes_have_names_and_tags_by_name() -> None:
         lp.GlobalArg("a", shape="n,m", dim_tags="N1,N1")
     with pytest.raises(lp.KgenError, match="the shape 'auto' is text"):
         lp.GlobalArg("a", shape="auto")
+
+
+def test_rules_are_used_with_their_number_of_arguments() -> None:
+    with pytest.raises(lp.KgenError) as info:
+        lp.make_kernel("{[i]: 0<=i<n}", ["f(x) := x*x", "b[i] = f(a[i], 1)"])
+    text = str(info.value)
+    assert "'f' takes 1 argument, not 2" in text
+    assert "b[i] = f(a[i], 1)" in text

@@ -287,7 +287,7 @@ def test_max_of_values_remains_a_function() -> None:
         ("a[i", 4, "expected ']', found the end"),
         ("(a", 3, "expected ')', found the end"),
         ("a b", 3, "expected an operator or the end, found 'b'"),
-        ("a + 'b'", 5, "expected an expression, found ''b''"),
+        ("a + 'b'", 5, "expected an expression, found 'b'"),
         ("sum(i, j, a)", 1, "takes 1 operand after its loop variables, not 2"),
         ("sum(i + 1, a)", 1, "runs over names of loop variables"),
         ("reduce(smu, i, a)", 8, "did you mean 'sum'"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgen.errors import KgenError, KgenSyntaxError
+from kgen.errors import KernelError, KgenError, KgenSyntaxError
 from kgen.ir.atomicity import AtomicInit, AtomicUpdate
 from kgen.ir.expr import Reduction, SubArrayRef, to_text
 from kgen.ir.instruction import (
@@ -339,3 +339,28 @@ def test_reductions_and_sub_arrays_are_nodes() -> None:
     call, reduction = insn.expression.children
     assert isinstance(call.parameters[0], SubArrayRef)
     assert isinstance(reduction, Reduction)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("b[i] = 1 if a[i] > 0 && i < 3 else 0", "'and' joins conditions"),
+        ("b[i] = 1 if a[i] > 0 || i < 3 else 0", "'or' joins conditions"),
+        ("b[i] = a[i] ? 1 : 2", "a if condition else b"),
+        ("if !a[i]", "negated by 'not'"),
+        ("if i > 2:\n  b[i] = 1\nend", "nothing but the end of the line"),
+        ("b[i] = 1;", "a line of its own"),
+        ("b[i] = 'x'", "there is no text"),
+        ("float t = 3", "declared as <> name"),
+        ("<> t := 3", "defines a substitution rule"),
+    ],
+)
+def test_what_other_languages_write_otherwise_has_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(KgenSyntaxError) as info:
+        parse_instructions(text)
+    assert hint in str(info.value)
+
+
+def test_instructions_are_text_or_objects() -> None:
+    with pytest.raises(KernelError, match="an instruction is text, .* not int"):
+        parse_instructions(3)
