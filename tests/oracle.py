@@ -135,6 +135,7 @@ class Oracle:
                 count = sum(1 for name, _ in trace if name == "barrier")
                 assert barriers.setdefault(gid, count) == count, "work-items part at a barrier"
                 self._check_order(trace)
+                self._check_starts(trace)
                 seen.update(item for item in trace if item[0] != "barrier")
         for insn in self.kernel.instructions:
             insn_id = str(insn.id)
@@ -143,7 +144,7 @@ class Oracle:
             expected = self._expected(insn_id)
             got = {point: n for (name, point), n in seen.items() if name == insn_id}
             if self._is_start(insn):
-                got = {point: n for point, n in got.items() if point in expected}
+                got = {point: 1 for point in got if point in expected}
             assert set(got) == expected, f"{insn_id}: {set(got) ^ expected} differ"
             twice = [point for point, n in got.items() if n != 1]
             uses_axes = self._uses_all_axes(insn_id, functions)
@@ -156,6 +157,20 @@ class Oracle:
         temporary = self.kernel.temporary_variables.get(insn.assignee.name)
         is_private = temporary is not None and temporary.address_space == AddressSpace.PRIVATE
         return is_private and is_constant(insn.expression)
+
+    def _check_starts(self, trace: list[Instance]) -> None:
+        """A variable is set more often than asked only before it is used."""
+        for insn in self.kernel.instructions:
+            if not self._is_start(insn):
+                continue
+            (name,) = insn.assignee_var_names()
+            users = {str(i.id) for i in self.kernel.instructions if name in i.dependency_names()}
+            users.discard(str(insn.id))
+            positions = (at for at, (ran, _) in enumerate(trace) if ran in users)
+            late = trace[next(positions, len(trace)) :]
+            points = [point for ran, point in late if ran == insn.id]
+            assert len(points) == len(set(points)), f"{insn.id} runs twice"
+            assert self._expected(str(insn.id)).issuperset(points), f"{insn.id} runs too often"
 
     def _uses_all_axes(self, insn_id: str, functions: tuple[DeviceFunction, ...]) -> bool:
         """An instruction without some hardware axis is repeated by every work-item there."""

@@ -10,6 +10,7 @@ slabs for which it fails.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -228,7 +229,15 @@ def _with_plain_starts(statement: Statement) -> Statement:
     for row in rows:
         if row not in moved:
             wider = wider.add_constraint(row)
-    return _guarded(statement, wider)
+    return _guarded(statement, wider.intersect(_around(statement.domain, plain)))
+
+
+def _around(domain: Set, inner: Iterable[int]) -> Set:
+    """Return what a domain says of its other loops, for which *inner* ones have to have values."""
+    hull = domain.remove_divs().simple_hull()
+    for at in inner:
+        hull = hull.eliminate(_SET, at, 1)
+    return hull.to_set()
 
 
 def _is_turn(row: isl.Constraint) -> bool:

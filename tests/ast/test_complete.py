@@ -85,3 +85,13 @@ def test_loops_of_one_value_each_that_share_a_band_are_whole(stride: str) -> Non
     outer = "j_outer_outer_outer"
     order = f"i,{outer}_outer,j_inner,{outer}_inner,j_outer_outer_inner,j_outer_inner"
     check(lp.prioritize_loops(knl, order), 2, 5, 27)
+
+
+def test_a_loop_in_strides_of_work_items_still_bounds_those_around_it() -> None:
+    # the buffer's loop begins at max(0, k - n + 3), of which a condition is made
+    data = [lp.GlobalArg("out", "int32", shape=(3, "n")), "..."]
+    domain = "{[i, k]: 0 <= i < 3 and 0 <= k < n - i}"
+    text = "out[2 - i, n - 1 - k] = 4"
+    knl = lp.make_kernel(domain, text, data, assumptions="n >= 1", target=lp.CudaTarget())
+    knl = lp.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
+    check(lp.buffer_array(knl, "out", ("i_inner",), default_tag="l.auto"), 1, 2, 5)
