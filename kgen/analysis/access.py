@@ -80,9 +80,8 @@ def collect_accesses(
 ) -> tuple[Access, ...]:
     """Return the accesses to arrays of *insns*, by default of all, in program order."""
     collector = _Collector(kernel)
-    for insn in kernel.instructions if insns is None else insns:
-        collector.collect(insn)
-    return tuple(collector.found)
+    every = kernel.instructions if insns is None else insns
+    return tuple(access for insn in every for access in collector.accesses_of(insn))
 
 
 class _RuleExpander(IdentityMapper):
@@ -182,7 +181,20 @@ class _Collector(PlaceMapper):
         self.expander = _RuleExpander(kernel) if kernel.substitutions else None
         self.inside: tuple[str, ...] = ()  # the rules that are being looked into
 
-    def collect(self, insn: InstructionBase) -> None:
+    def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
+        """Return the accesses of an instruction, which it keeps for kernels that agree on them."""
+        if not insn.mentioned.isdisjoint(self.kernel.substitutions):
+            return self._collected(insn)
+        inner = insn.reduction_inames() | insn.sub_array_ref_inames()
+        key = self._ordered(insn.within_inames | inner), insn.mentioned & self.arrays.keys()
+        old = insn.memo.get(_Collector)
+        if old is None or old[0] != key:
+            old = insn.memo[_Collector] = key, self._collected(insn)
+        found: tuple[Access, ...] = old[1]
+        return found
+
+    def _collected(self, insn: InstructionBase) -> tuple[Access, ...]:
+        self.found = []
         self.insn_id = str(insn.id)
         place = self.visit_predicates(insn)
         self.is_opaque = isinstance(insn, CInstruction)  # it names arrays, not elements
@@ -193,6 +205,7 @@ class _Collector(PlaceMapper):
             self.is_write = True
             self.rec(lhs, place)
             self.is_write = False
+        return tuple(self.found)
 
     def _add(self, variable: p.Variable, index: tuple[Expr, ...] | None, place: Place) -> None:
         if variable.name in self.arrays:

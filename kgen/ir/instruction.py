@@ -23,6 +23,7 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
+from kgen.ir.mentions import mentions_of
 from kgen.ir.parse import parse
 from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
 from kgen.ir.types import Optional, to_kgen_type
@@ -149,6 +150,7 @@ class InstructionBase(Taggable):
         new = object.__new__(type(self))
         state = new.__dict__
         state.update(self.__dict__)
+        state.pop("memo", None)
         for name, value in changes.items():
             read = _BOOKKEEPING[name]
             state[name] = value if read is None else read(value)
@@ -157,6 +159,15 @@ class InstructionBase(Taggable):
     def _rebuilt(self: Self_, changes: dict[str, Any]) -> Self_:
         """Construct this anew."""
         return type(self)(**{**_fields_of(self), **changes})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy what the instruction is, not what has been found out about it."""
+        return _fields_of(self)
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What analyses keep of just this instruction."""
+        return {}
 
     # -- what an instruction reads and writes ---------------------------------
 
@@ -190,6 +201,12 @@ class InstructionBase(Taggable):
     def expressions(self) -> tuple[Expr, ...]:
         """Return all expressions: what is read, the predicates, the places written."""
         return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The names of variables and functions, of which some may be substitution rules."""
+        found = mentions_of(*self.expressions())
+        return frozenset((*found.variables, *found.functions))
 
     @cached_property
     def _names(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

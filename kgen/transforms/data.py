@@ -24,7 +24,7 @@ from kgen.transforms.select import (
     split_names,
     transform,
 )
-from kgen.transforms.uses import called_rules
+from kgen.transforms.uses import rules_of
 from kgen.transforms.variables import substitute_everywhere
 
 __all__ = [
@@ -203,10 +203,10 @@ def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
     ['a']
     """
     rules = kernel.substitutions
-    exprs = [expr for insn in kernel.instructions for expr in insn.expressions()]
+    called = rules_of(rules, kernel.instructions)
     used = set(kernel.all_params())
     used.update(*(insn.dependency_names() for insn in kernel.instructions))
-    used.update(*(variable_names(rules[name].expression) for name in called_rules(rules, exprs)))
+    used.update(*(variable_names(rules[name].expression) for name in called))
     arrays = kernel.array_vars
     used.update(kernel.temporary_variables)
     stack = [arrays[name] for name in sorted(used) if name in arrays]

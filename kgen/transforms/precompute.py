@@ -26,7 +26,7 @@ from kgen.transforms.stored_order import Order, mentioned_inames, outer_inames
 from kgen.transforms.stored_uses import StoredReader, given_access, leave_uncovered, mark_uses
 from kgen.transforms.storing import Storage, Uses, check_left_out, free_names, ordered_axes
 from kgen.transforms.tag import give_tags
-from kgen.transforms.uses import called_rules
+from kgen.transforms.uses import rules_of
 
 __all__ = ["precompute", "store_rule"]
 
@@ -210,7 +210,7 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
     at = next(k for k, insn in enumerate(instructions) if insn.id in users)
     instructions.insert(at, compute)
     temporary = names.declared(tuple(box.extents[k] for k in kept))
-    rules = called_rules(kernel.substitutions, [e for i in instructions for e in i.expressions()])
+    rules = rules_of(kernel.substitutions, instructions)
     added = [name for name in loops if name not in kernel.inames]
     result = kernel.copy(
         instructions=instructions,

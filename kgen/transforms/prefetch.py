@@ -32,7 +32,6 @@ from kgen.transforms.select import (
     transform,
 )
 from kgen.transforms.storing import Storage, Uses
-from kgen.transforms.uses import direct_rules
 
 __all__ = ["add_prefetch"]
 
@@ -202,7 +201,7 @@ def _with_rule(
         use_rule(insn, name, rule, tags) if insn.id in read and test(insn) else insn
         for insn in kernel.instructions
     )
-    if not any(direct_rules({rule.name: rule}, insn.expressions()) for insn in instructions):
+    if not any(rule.name in insn.mentioned for insn in instructions):
         raise NothingSelectedError(
             message(
                 f"no read of '{name}' is meant",

@@ -19,7 +19,7 @@ from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
 from kgen.ir.tags import IlpBaseTag, InameImplementationTag, VectorizeTag
 from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
-from kgen.transforms.uses import called_rules
+from kgen.transforms.uses import rules_of
 
 __all__ = [
     "privatize_for_ilp",
@@ -133,7 +133,7 @@ def users_of(
     rules = kernel.substitutions
     for insn in kernel.instructions:
         names = insn.dependency_names()
-        for rule in called_rules(rules, insn.expressions()):
+        for rule in rules_of(rules, (insn,)):
             names |= frozenset(mentions_of(rules[rule].expression).variables)
         for name in sorted(names & temporaries.keys()):
             found.setdefault(name, {})[str(insn.id)] = insn

@@ -28,7 +28,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
-from kgen.transforms.uses import called_rules, depends_on, free_names, inames_used
+from kgen.transforms.uses import called_rules, depends_on, free_names, inames_used, rules_of
 
 __all__ = [
     "InameMapper",
@@ -275,7 +275,7 @@ def _replace_in_rules(
 def _rules_of(
     rules: Mapping[str, SubstitutionRule], insns: Iterable[InstructionBase]
 ) -> frozenset[str]:
-    return frozenset(name for insn in insns for name in called_rules(rules, insn.expressions()))
+    return frozenset(rules_of(rules, insns))
 
 
 def replace_in_domains(

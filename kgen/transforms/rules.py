@@ -19,7 +19,7 @@ from kgen.ir.match import ConcreteMatchable, StackMatch, parse_stack_match
 from kgen.ir.mentions import mentions_of
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import NoSuchNameError, transform
-from kgen.transforms.uses import called_rules, direct_rules
+from kgen.transforms.uses import direct_rules, rules_of
 
 __all__ = [
     "expand_callers",
@@ -88,8 +88,7 @@ def _expanded(kernel: LoopKernel, expander: _Expander) -> LoopKernel:
     rules = kernel.substitutions
     instructions = tuple(expander.expand_in(insn) for insn in kernel.instructions)
     rules = {**rules, **expander.variants}
-    exprs = [expr for insn in instructions for expr in insn.expressions()]
-    used = called_rules(rules, exprs)
+    used = rules_of(rules, instructions)
     return kernel.copy(
         instructions=instructions,
         substitutions={name: rule for name, rule in rules.items() if name in used},
@@ -116,7 +115,7 @@ class _Expander(IdentityMapper):
 
     def expand_in(self, insn: InstructionBase) -> InstructionBase:
         """Expand the rules that *insn* uses."""
-        if not direct_rules(self.kernel.substitutions, insn.expressions()):
+        if insn.mentioned.isdisjoint(self.kernel.substitutions):
             return insn
         self.insn = insn
         return insn.with_transformed_expressions(lambda expr: self.rec(expr, ()))

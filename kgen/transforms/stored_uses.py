@@ -31,7 +31,7 @@ from kgen.transforms.select import (
     taken_names,
 )
 from kgen.transforms.storing import Uses
-from kgen.transforms.uses import called_rules
+from kgen.transforms.uses import rules_of
 
 __all__ = [
     "Marked",
@@ -78,7 +78,7 @@ def mark_uses(
             )
         )
     array = TemporaryVariable(name)
-    rules = called_rules(kernel.substitutions, [e for i in instructions for e in i.expressions()])
+    rules = rules_of(kernel.substitutions, instructions)
     changed = kernel.copy(
         instructions=instructions,
         temporary_variables={**kernel.temporary_variables, name: array},
@@ -151,6 +151,8 @@ class _UseMarker(IdentityMapper):
 
     def mark(self, insn: InstructionBase) -> InstructionBase:
         """Replace the uses in an instruction, and remember it if there are any."""
+        if self.rule.name not in insn.mentioned:
+            return insn
         self.insn = insn
         return insn.with_transformed_expressions(self.rec)
 

@@ -16,7 +16,7 @@ from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
 from kgen.transforms.privatize import chosen_temporaries, map_uses, subscript, users_of
 from kgen.transforms.select import require_iname, split_names, transform
-from kgen.transforms.uses import called_rules
+from kgen.transforms.uses import rules_of
 
 __all__ = ["unprivatize_temporaries_with_inames"]
 
@@ -114,7 +114,7 @@ def _expressions(kernel: LoopKernel, users: Iterable[InstructionBase]) -> Iterat
     rules = kernel.substitutions
     for insn in users:
         yield from insn.expressions()
-        for rule in called_rules(rules, insn.expressions()):
+        for rule in rules_of(rules, (insn,)):
             yield rules[rule].expression
 
 

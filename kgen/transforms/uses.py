@@ -10,7 +10,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
 
-__all__ = ["called_rules", "depends_on", "direct_rules", "free_names", "inames_used"]
+__all__ = ["called_rules", "depends_on", "direct_rules", "free_names", "inames_used", "rules_of"]
 
 
 def direct_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
@@ -23,8 +23,23 @@ def direct_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -
 
 def called_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
     """Return the substitution rules that *exprs* use, directly or through others."""
+    return _with_inner(rules, direct_rules(rules, exprs))
+
+
+def rules_of(
+    rules: Mapping[str, SubstitutionRule], insns: Iterable[InstructionBase]
+) -> tuple[str, ...]:
+    """Return the substitution rules that instructions use, directly or through others."""
+    if not rules:
+        return ()
+    direct = frozenset[str]().union(*(insn.mentioned & rules.keys() for insn in insns))
+    return _with_inner(rules, sorted(direct))
+
+
+def _with_inner(rules: Mapping[str, SubstitutionRule], direct: Iterable[str]) -> tuple[str, ...]:
+    """Add the rules that rules use."""
     found: dict[str, None] = {}
-    waiting = list(direct_rules(rules, exprs))
+    waiting = list(direct)
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -40,7 +55,7 @@ def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
         return used
     names = {
         name
-        for rule in called_rules(kernel.substitutions, insn.expressions())
+        for rule in rules_of(kernel.substitutions, (insn,))
         for name in free_names(kernel.substitutions[rule])
     }
     return used | (names & kernel.inames.keys())

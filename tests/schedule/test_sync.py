@@ -378,7 +378,12 @@ def test_accesses_of_one_kind_are_compared_once(find: Any, monkeypatch: Any) -> 
 def test_loops_of_one_shape_are_compared_once(monkeypatch: Any) -> None:
     count, asked = 20, []
     conflict = Conflicts._conflict
-    monkeypatch.setattr(Conflicts, "_conflict", lambda *args: asked.append(args) or conflict(*args))
+
+    def counted(*args: Any) -> Any:
+        asked.append(args)
+        return conflict(*args)
+
+    monkeypatch.setattr(Conflicts, "_conflict", counted)
     knl = lp.make_kernel(
         ["{ [b]: 0 <= b < n }", *(f"{{ [i{k}]: 0 <= i{k} < 5 }}" for k in range(count))],
         [
