@@ -43,7 +43,7 @@ class Undefined:
 
     *always* where it happens for all sizes for which there is the read at all, unless some are
     small. *elsewhere* where some instruction writes such elements, but later, or in another
-    work-item.
+    work-item; *foreign* where it is surely in another one.
     """
 
     read: Access
@@ -51,6 +51,7 @@ class Undefined:
     element: tuple[int, ...] = ()
     always: bool = True
     elsewhere: bool = True
+    foreign: bool = False
 
 
 def refuse_reads_before_writes(
@@ -59,7 +60,8 @@ def refuse_reads_before_writes(
     """Refuse a read of a temporary's element that no write can have reached before.
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
-    a condition or a subscript on data decides is taken to be right, tables are defined, and
+    a condition or a subscript on data decides is taken to be right, but for reads of elements that
+    only other work-items ever have; tables are defined, and
     a kernel may be for some sizes only, such as multiples of its tiles. Elements around those
     that are written, which nothing ever writes, are warned of: a halo whose values do not
     matter; ``read_undefined(t)`` in ``silenced_warnings`` says so.
@@ -84,6 +86,9 @@ def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionEr
     if writers and not found.elsewhere:
         because = f"what writes '{name}' ({', '.join(writers[:4])}) leaves that element out"
         hint = f"let '{writers[0]}' write all that is read, or read less"
+    elif found.foreign:
+        because = f"each work-item has a '{name}' of its own, and another one writes {element}"
+        hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers:
         because = f"what writes '{name}' ({', '.join(writers[:4])}) does so later, or elsewhere"
         hint = (
@@ -138,7 +143,7 @@ class _Finder:
         if any(self._surely_before(write, read, at) for write in writes):
             return
         if read.index is None or not self.instances.footprints.domain(read.place)[1]:
-            yield Undefined(read, None)
+            yield self._foreign(read, writes) or Undefined(read, None)
             return
         earlier = [w for w in writes if self._may_be_before(w, at)]
         everywhere = tuple((w.place, w.index) for w in writes)
@@ -206,6 +211,27 @@ class _Finder:
         element = tuple(point.pop(element_name(axis)) for axis in range(naxes))
         always = _is_most(self._sizes(left), self._sizes(everything))
         return describe(point), element, always, self._is_written(left, writes, naxes)
+
+    def _foreign(self, read: Access, writes: list[Access]) -> Undefined | None:
+        """Return a read under a condition on data, of what only other work-items ever write.
+
+        However the data are, such an element has no value.
+        """
+        footprints = self.instances.footprints
+        plain = replace(read, place=Place(read.place.inames))
+        if not self.instances.touched(plain, ())[1] or footprints.relation(read) is None:
+            return None
+        left = everything = self._in_grid(self.instances.touched(read, ())[0], read, writes)
+        for write in writes:
+            left = left.subtract(self.instances.touched(write, ())[0])
+        naxes = len(read.index or ())
+        if left.is_empty() or not _is_most(self._sizes(left), self._sizes(everything)):
+            return None
+        if not self._is_written(left, writes, naxes):
+            return None
+        point = example(left)
+        element = tuple(point.pop(element_name(axis)) for axis in range(naxes))
+        return Undefined(read, describe(point), element, foreign=True)
 
     def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:
         """Tell whether any of *writes*, were it not for conditions, writes elements of *left*."""

@@ -52,6 +52,18 @@ def test_a_private_value_of_another_work_item_is_not_there() -> None:
         code(text, tags="i:l.0, j:l.0")
 
 
+@pytest.mark.parametrize("read", ["t[15 - j] {if=a[j] > 0, ", "if(a[j] > 0, t[15 - j], 0) {"])
+def test_data_does_not_give_a_value_of_another_work_item(read: str) -> None:
+    text = f"t[i] = a[i] {{id=w}}\nout[j] = {read}dep=w, id=r}}"
+    with pytest.raises(lp.MissingDefinitionError, match="a 't' of its own, and another one writes"):
+        code(text, tags="i:l.0, j:l.0")
+
+
+def test_data_may_say_which_work_item_has_a_value() -> None:
+    text = "t[0] = a[i] {id=w, if=a[i] > 0}\nout[j] = t[0] {dep=w, if=a[j] > 0, inames=j}"
+    assert "t[0]" in code(text, tags="i:l.0, j:l.0")
+
+
 def test_a_local_value_of_another_work_item_is() -> None:
     text = "t[i] = a[i] {id=w}\nout[j] = t[15 - j] {dep=w}"
     local = lp.AddressSpace.LOCAL
