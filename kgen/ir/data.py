@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,6 +73,7 @@ class ArrayBase(Declaration, Taggable):
 
     dtype: Any = None
     shape: Any = None
+    _: KW_ONLY
     dim_tags: Any = None
     offset: Any = 0
     dim_names: Any = None
@@ -82,7 +83,7 @@ class ArrayBase(Declaration, Taggable):
     alignment: int | None = None
     tags: frozenset[Tag] = frozenset()
     #: Whether someone chose the layout; else ``default_order`` of :func:`make_kernel` does.
-    has_layout: bool | None = field(default=None, kw_only=True, compare=False, repr=False)
+    has_layout: bool | None = field(default=None, compare=False, repr=False)
 
     def copy(self: Self_, **changes: Any) -> Self_:
         """Return this with some fields changed."""
@@ -240,6 +241,13 @@ class ArrayArg(ArrayBase, KernelArgument):
     a: type: np:dtype('float32'), shape: (n, 4), ... in aspace: global
     """
 
+    # By position, too: the shape, and the layout behind it.
+    dim_tags: Any = None
+    offset: Any = 0
+    dim_names: Any = None
+    strides: InitVar[Any] = None
+    order: InitVar[str | None] = None
+    _: KW_ONLY
     address_space: Any = AddressSpace.GLOBAL
     is_input: bool | None = None
     is_output: bool | None = None
@@ -341,6 +349,7 @@ class TemporaryVariable(ArrayBase):
 
     shape: Any = auto
     address_space: Any = auto
+    _: KW_ONLY
     base_indices: tuple[Expr, ...] | None = None
     storage_shape: tuple[Expr, ...] | None = None
     base_storage: str | None = None

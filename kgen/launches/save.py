@@ -27,13 +27,13 @@ from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axe
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.targets.generate import prepare, schedule_prepared
 from kgen.transforms.privatize import subscript
-from kgen.transforms.select import transform
+from kgen.transforms.select import NoSuchNameError, transform
 
 __all__ = ["save_and_reload_temporaries"]
 
 
 @transform
-def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
+def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = None) -> LoopKernel:
     """Save private and local values that later launches need in global memory.
 
     A global barrier ends a launch, and with it the private and local memory. Each temporary
@@ -56,6 +56,8 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
     launch use a value in different loops, for work-items of which each iteration of a loop
     on the host makes others, and whatever scheduling raises.
 
+    :arg entrypoint: the kernel of a program that is changed, by default each
+
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel
     >>> from kgen.ir.data import GlobalArg
@@ -75,6 +77,8 @@ def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
     t = t_save_slot[t_reload_hw_dim_0_kgen_kernel_0]  {id=t.reload}
     a[15 - i] = t  {id=insn}
     """
+    if entrypoint is not None and kernel.name != entrypoint:
+        raise NoSuchNameError(kernel.name, "kernel", entrypoint, (kernel.name,))
     prepared = prepare(kernel)
     sequential = not has_hardware_axes(prepared)
     prepared, schedule = schedule_prepared(prepared, has_axes=not sequential)

@@ -21,6 +21,7 @@ from kgen.statistics.descriptors import CountGranularity, MemAccess
 from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
+from kgen.transforms.statements import find_instructions
 
 __all__ = ["get_mem_access_map", "memory_of", "steps_of"]
 
@@ -32,6 +33,7 @@ def get_mem_access_map(
     count_redundant_work: bool = False,
     subgroup_size: SubgroupSize = None,
     entrypoint: str | None = None,
+    within: Any = None,
 ) -> ToCountPolynomialMap:
     """Count the accesses to global and local arrays of a kernel.
 
@@ -48,8 +50,9 @@ def get_mem_access_map(
     An access counts once for each work-item that does it; once for each sub-group where its
     work-items all access the same element of global memory, and in local memory. The field
     ``count_granularity`` says which. *count_redundant_work*: also what groups or work-items do
-    again since an instruction uses fewer axes than there are. An access under a condition on
-    data is an interval, from never to always.
+    again since an instruction uses fewer axes than there are. *within*: count matching
+    instructions only (see :func:`find_instructions`). An access under a condition on data is an
+    interval, from never to always.
 
     Raises :class:`KernelError` where *subgroup_size* is needed and nobody tells.
     """
@@ -58,7 +61,7 @@ def get_mem_access_map(
     runs = Runs(kernel, size, redundant=count_redundant_work)
     strides = _Strides(kernel)
     numbers: Counter[tuple[MemAccess, Any]] = Counter()
-    for access in collect_accesses(kernel):
+    for access in collect_accesses(kernel, find_instructions(kernel, within)):
         memory = memory_of(kernel, access.array)
         if memory is not None:
             numbers[_key(kernel, access, memory, strides), access.place] += 1

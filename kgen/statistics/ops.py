@@ -25,6 +25,7 @@ from kgen.statistics.descriptors import CountGranularity, Op
 from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
+from kgen.transforms.statements import find_instructions
 
 __all__ = ["count_ops", "get_op_map"]
 
@@ -35,6 +36,7 @@ def get_op_map(
     count_within_subscripts: bool = True,
     subgroup_size: SubgroupSize = None,
     entrypoint: str | None = None,
+    within: Any = None,
     count_madds: bool = False,
 ) -> ToCountPolynomialMap:
     """Count the arithmetic operations of a kernel, by type and kind.
@@ -49,6 +51,7 @@ def get_op_map(
     They count once for each sub-group that does them. *count_redundant_work*: also what groups
     or work-items do again since an instruction uses fewer axes than there are.
     *count_within_subscripts*: also the arithmetic of subscripts, as they are written.
+    *within*: count matching instructions only (see :func:`find_instructions`).
     *count_madds*: a product that is added to something is one ``madd`` and not a ``mul`` and an
     ``add``. An operation under a condition on data is an interval, from never to always.
 
@@ -62,16 +65,22 @@ def get_op_map(
         CountGranularity.SUBGROUP,
         within_subscripts=count_within_subscripts,
         madds=count_madds,
+        within=within,
     )
 
 
 def count_ops(
-    runs: Runs, granularity: str, *, within_subscripts: bool, madds: bool = False
+    runs: Runs,
+    granularity: str,
+    *,
+    within_subscripts: bool,
+    madds: bool = False,
+    within: Any = None,
 ) -> ToCountPolynomialMap:
     """Count the operations of a prepared kernel, by work-items, sub-groups or work-groups."""
     kernel = runs.kernel
     finder = _OpFinder(kernel, within_subscripts=within_subscripts, madds=madds)
-    for insn in kernel.instructions:
+    for insn in find_instructions(kernel, within):
         finder.look_into(insn)
     counts: dict[Op, Any] = {}
     for place, ops in finder.found.items():

@@ -114,7 +114,10 @@ def _check(kernel: LoopKernel, temporary: TemporaryVariable) -> None:
 
 @transform
 def allocate_temporaries_for_base_storage(
-    kernel: LoopKernel, only_address_space: Any = None, aliased: bool = True
+    kernel: LoopKernel,
+    only_address_space: Any = None,
+    aliased: bool = True,
+    max_nbytes: int | None = None,
 ) -> LoopKernel:
     """Declare each storage that temporaries share, as a temporary of bytes.
 
@@ -122,7 +125,9 @@ def allocate_temporaries_for_base_storage(
     size of all of it part of the kernel.
 
     :arg only_address_space: an :class:`AddressSpace`: only storage there
-    :arg aliased: accepted; storage is a union here, and no pointer can be wrong about it
+    :arg aliased: whether temporaries in one storage use the same bytes of it, one after the
+        other; else each but the first gets a storage of its own
+    :arg max_nbytes: accepted; no storage is larger than the largest temporary in it
 
     Raises :class:`TransformError` while the type, shape or place of a temporary is not known.
 
@@ -138,6 +143,8 @@ def allocate_temporaries_for_base_storage(
     wanted = None if only_address_space is None else read_address_space(only_address_space)
     sizes: dict[str, int] = {}
     spaces: dict[str, Any] = {}
+    moved: dict[str, TemporaryVariable] = {}
+    new_name = kernel.get_var_name_generator()
     for name, temporary in sorted(kernel.temporary_variables.items()):
         base = temporary.base_storage
         if base is None or base in kernel.temporary_variables:
@@ -154,6 +161,10 @@ def allocate_temporaries_for_base_storage(
                     hint="preprocess_kernel finds it, set_temporary_address_space sets it",
                 )
             )
+        if not aliased and base in sizes:
+            base = new_name(f"{base}_0")
+            spaces[base] = space
+            moved[name] = temporary.copy(base_storage=base)
         sizes[base] = max(sizes.get(base, 0), _size(kernel, temporary))
     added = {
         base: TemporaryVariable(
@@ -163,7 +174,7 @@ def allocate_temporaries_for_base_storage(
     }
     if not added:
         return kernel
-    return kernel.copy(temporary_variables={**kernel.temporary_variables, **added})
+    return kernel.copy(temporary_variables={**kernel.temporary_variables, **moved, **added})
 
 
 def _size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:

@@ -82,3 +82,13 @@ def test_rules_are_used_with_their_number_of_arguments() -> None:
     text = str(info.value)
     assert "'f' takes 1 argument, not 2" in text
     assert "b[i] = f(a[i], 1)" in text
+
+
+def test_what_declarations_take_by_position() -> None:
+    local = lp.TemporaryVariable("t", np.float32, (16,), lp.AddressSpace.LOCAL)
+    assert (local.address_space, local.shape) == (lp.AddressSpace.LOCAL, (16,))
+    array = lp.GlobalArg("a", np.float32, (16, 4), "N0,N1", 5)
+    assert ([str(tag) for tag in array.dim_tags], array.offset) == (
+        ["N0:stride:1", "N1:stride:16"],
+        5,
+    )

@@ -362,5 +362,5 @@ def test_what_other_languages_write_otherwise_has_a_hint(text: str, hint: str) -
 
 
 def test_instructions_are_text_or_objects() -> None:
-    with pytest.raises(KernelError, match="an instruction is text, .* not int"):
+    with pytest.raises(KernelError, match=r"an instruction is text, .* not int"):
         parse_instructions(3)

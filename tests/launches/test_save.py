@@ -326,3 +326,11 @@ def test_a_write_to_an_element_that_data_names_leaves_the_others(opencl_queue: A
     place = np.arange(8, dtype=np.int32) % 4
     _, (out,) = lp.save_and_reload_temporaries(knl)(opencl_queue, place=place)
     np.testing.assert_array_equal(out, np.where(place == 2, 50, 2))
+
+
+def test_the_kernel_of_a_program_that_is_changed() -> None:
+    text = "<> t = a[i] {dep=*}\n... gbarrier {id=bar}\nb[i] = t {dep=*bar}"
+    knl = program("{ [i]: 0<=i<8 }", text, [], "i:g.0")
+    assert lp.save_and_reload_temporaries(knl, entrypoint=knl.default_entrypoint.name) is not knl
+    with pytest.raises(lp.KgenError, match="no kernel 'other'"):
+        lp.save_and_reload_temporaries(knl, entrypoint="other")

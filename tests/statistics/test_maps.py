@@ -296,3 +296,13 @@ def test_functions_of_parameters_become_numbers() -> None:
     numbers = both.eval({"n": 8})
     assert not isinstance(numbers, lp.ToCountPolynomialMap)
     assert numbers.sum() == both.eval_and_sum({"n": 8}) == 32
+
+
+def test_counts_of_some_instructions() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < 8}", ["b[i] = 2*a[i]  {id=twice}", "c[i] = a[i] + 1  {id=more}"]
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    assert ops(knl, within="id:twice") == {("float32", "mul"): "{ 8 }"}
+    assert set(accesses(knl, within="writes:c")) == {("load", "a"), ("store", "c")}
+    assert accesses(knl, within="id:none") == {}

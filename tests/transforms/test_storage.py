@@ -132,3 +132,20 @@ def test_only_storage_in_one_address_space_is_declared() -> None:
     knl = lp.alias_temporaries(tiles(), "s,t")
     only = lp.allocate_temporaries_for_base_storage(knl, only_address_space="private")
     assert only is knl
+
+
+def test_storage_that_is_not_aliased_is_apart() -> None:
+    temps = [
+        lp.TemporaryVariable(n, np.float32, 16, lp.AddressSpace.PRIVATE, base_storage="st")
+        for n in ("a", "b")
+    ]
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<16}", ["a[i] = x[i]", "b[i] = a[i] + 1", "c[i] = a[i] + b[i]"], [*temps, ...]
+    )
+    apart = lp.allocate_temporaries_for_base_storage(knl, aliased=False, max_nbytes=64)
+    found = apart.default_entrypoint.temporary_variables
+    assert {found[n].base_storage for n in "ab"} == {"st", "st_0"}
+    assert found["st"].shape == found["st_0"].shape == (64,)
+    x = np.arange(16, dtype=np.float32)
+    _, (c,) = apart.copy(target=lp.ExecutableCTarget())(x=x)
+    np.testing.assert_array_equal(c, 2 * x + 1)
