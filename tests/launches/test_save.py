@@ -330,7 +330,7 @@ def test_a_write_to_an_element_that_data_names_leaves_the_others(opencl_queue: A
 
 def test_the_kernel_of_a_program_that_is_changed() -> None:
     text = "<> t = a[i] {dep=*}\n... gbarrier {id=bar}\nb[i] = t {dep=*bar}"
-    knl = program("{ [i]: 0<=i<8 }", text, [], "i:g.0")
+    knl = program("{ [i]: 0<=i<8 }", text, [lp.GlobalArg("a", F, shape=8)], "i:g.0")
     assert lp.save_and_reload_temporaries(knl, entrypoint=knl.default_entrypoint.name) is not knl
     with pytest.raises(lp.KgenError, match="no kernel 'other'"):
         lp.save_and_reload_temporaries(knl, entrypoint="other")
