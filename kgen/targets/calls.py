@@ -11,7 +11,7 @@ from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC
 
 from kgen.errors import CodegenError, message, near_names
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.expr import Expr, is_constant, to_text
+from kgen.ir.expr import Expr, to_text
 from kgen.ir.functions import (
     SEVERAL,
     Function,
@@ -187,10 +187,11 @@ class CallWriter:
         text = self.writer.converted(operand, dtype, PREC_NONE)
         if not dtype.is_integral() or dtype == INT32 or is_element:
             return text
-        if not (is_constant(operand) or is_narrow(dtype)):
+        is_number = isinstance(self.writer.typer.operand(operand), Literal)
+        if not (is_number or is_narrow(dtype)):
             return text
         own = self.writer.own_type(operand, dtype)
-        if own != dtype and not is_constant(operand):
+        if own != dtype and not is_number:
             return text  # that is a cast
         return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, own)}"
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
-from pymbolic.mapper import Mapper
+from pymbolic.mapper import Mapper, UnsupportedExpressionError
+from pymbolic.mapper.evaluator import evaluate
 from pymbolic.mapper.stringifier import (
     PREC_BITWISE_OR,
     PREC_CALL,
@@ -43,7 +44,7 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.promotion import common, settle
+from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of
 from kgen.targets.access import AccessWriter
@@ -274,11 +275,24 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     # -- arithmetic -----------------------------------------------------------------------
 
+    def _number(self, expr: Expr, result: NumpyType) -> int | None:
+        """Return the value of whole numbers that are computed beside others, as Python has it.
+
+        ``1 // 3`` is 0.0 beside a real number.
+        """
+        if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
+            return None
+        try:
+            value: Any = evaluate(expr)
+        except (ArithmeticError, TypeError, UnsupportedExpressionError):
+            return None
+        return value if isinstance(value, int) else None
+
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
-        index = self._index(expr)
+        result = self.typer.beside(expr, beside)
+        index = self._index(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, enclosing_prec)
-        result = self.typer.beside(expr, beside)
         first, *terms = signed_terms(self._led_by_index(_unnested(expr)))
         parts = [("-" if first[0] else "", first[1])]
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
@@ -319,10 +333,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return terms
 
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
-        index = self._index(expr)
+        result = self.typer.beside(expr, beside)
+        index = self._index(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, enclosing_prec)
-        result = self.typer.beside(expr, beside)
         ((is_negative, positive),) = signed_terms((expr,))
         first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
@@ -339,6 +353,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_floor_div(self, expr: p.FloorDiv, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
         if result.dtype.kind == "f":
             fraction = p.Quotient(expr.numerator, expr.denominator)
             return self.calls.named("floor", (self.rec(fraction, PREC_NONE, result),), result)
@@ -396,6 +413,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _shifted(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, prec)
         bits = self.converted(expr.shiftee, result, PREC_UNARY)
         text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
         return self.chains.truncated(text, result, _LOOSE, prec)
@@ -411,6 +431,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _bitwise(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, prec)
         first, *rest = expr.children
         parts = [("", first), *((sign, child) for child in rest)]
         text = self.chains.text(parts, result, PREC_UNARY, PREC_NONE)
@@ -418,6 +441,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_bitwise_not(self, expr: p.BitwiseNot, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
         text = "~" + self.converted(expr.child, result, PREC_UNARY)
         return self.chains.truncated(text, result, PREC_UNARY, enclosing_prec)
 

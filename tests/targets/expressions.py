@@ -124,6 +124,13 @@ CASES = [
         a=i8,
         b=u4,
     ),
+    case(
+        "max(a[i], -7 // 2) + min(b[i], 1 << 1) - min(a[i], 2*3)",
+        lambda i, a, b: np.maximum(a, -4) + np.minimum(b, 2) - np.minimum(a, 6),
+        a=f4,
+        b=f4,
+    ),
+    case("max(a[i], 7 // 2, 5 - 4)", lambda i, a: np.maximum(a, 3), a=i8),
     case("max(a[i], b[i], 2)", lambda i, a, b: np.maximum(np.maximum(a, b), 2), a=i2, b=u1),
     case("abs(a[i]) + abs(b[i])", lambda i, a, b: abs(a) + abs(b), a=i4, b=f8),
     case("abs(a[i]) - 1", lambda i, a: a - 1.0, a=u4),
