@@ -17,7 +17,8 @@ from kgen.runtime.opencl.images import with_images
 from kgen.runtime.opencl.program import (
     check_group_size,
     load_program,
-    mistakes_guarded_barriers,
+    mistakes_barriers,
+    with_double_barriers,
 )
 from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
@@ -83,8 +84,10 @@ class OpenCLExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
-        if module.guards_barriers and any(map(mistakes_guarded_barriers, self.context.devices)):
-            flags = (*flags, "-cl-opt-disable")
+        if any(map(mistakes_barriers, self.context.devices)):
+            source = with_double_barriers(source)
+            if module.guards_barriers:
+                flags = (*flags, "-cl-opt-disable")
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)
@@ -99,7 +102,7 @@ class OpenCLExecutor(ExecutorBase):
         if not isinstance(queue, cl.CommandQueue):
             self._refuse(
                 f"an OpenCL kernel runs in a queue, not in a {type(queue).__name__}",
-                hint="executor(queue, ...)",
+                hint="pass a queue: pyopencl.CommandQueue(context)",
             )
         if queue.context != self.context:
             self._refuse(

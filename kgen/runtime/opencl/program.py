@@ -17,7 +17,8 @@ __all__ = [
     "identity",
     "keeps_compiled_code",
     "load_program",
-    "mistakes_guarded_barriers",
+    "mistakes_barriers",
+    "with_double_barriers",
 ]
 
 _POCL = "Portable Computing Language"
@@ -83,13 +84,20 @@ def identity(device: cl.Device) -> tuple[str, ...]:
     )
 
 
-def mistakes_guarded_barriers(device: cl.Device) -> bool:
-    """Tell whether a device may lose work where there is a way around a barrier.
+def mistakes_barriers(device: cl.Device) -> bool:
+    """Tell whether a device may lose work behind barriers.
 
-    PoCL (seen with 3.1) does when it optimizes: it may join the way around with a branch
-    behind the barrier that some work-items take and others do not.
+    PoCL (seen with 3.1) does when it optimizes: where a branch right behind a barrier is taken
+    by some work-items only, it may go by the last one's condition for all of them. Two barriers
+    keep the branch apart, see :func:`with_double_barriers`, but not where there is a way around
+    a barrier, which it may join with the branch.
     """
     return device.platform.name == _POCL
+
+
+def with_double_barriers(source: str) -> str:
+    """Return OpenCL source whose barriers are all two in a row."""
+    return f"#define barrier(FLAGS) (barrier(FLAGS), barrier(FLAGS))\n{source}"
 
 
 def keeps_compiled_code(device: cl.Device) -> bool:
