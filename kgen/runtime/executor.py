@@ -23,6 +23,7 @@ from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
+from kgen.runtime.pyast import to_text
 from kgen.runtime.refusals import CallChecker
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.generate import generate_module
@@ -253,7 +254,7 @@ class ExecutorBase:
             compiled = self._compiled[source] = self.compile(module, edited)
         options = self.kernel.options
         build = self.builder(compiled)
-        invoke, text = build(
+        invoke, tree = build(
             module,
             contract,
             options,
@@ -263,7 +264,7 @@ class ExecutorBase:
             explain=partial(self._explain, contract),
         ).build()
         if options.write_wrapper:
-            _write(options.write_wrapper, text)
+            _write(options.write_wrapper, to_text(tree))
         return Entry(contract=contract, invoke=invoke)
 
     def _show_and_edit(self, source: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,10 +57,16 @@ def refuse_overlap(
 
     Views whose elements alternate share none.
     """
-    for written, other in written_pairs(contract):
-        one, two = arrays[written.name], arrays[other.name]
-        if one is None or two is None or not _share(extent_of(one), extent_of(two)):
+    given = {name: extent_of(array) for name, array in arrays.items() if array is not None}
+    if len({extent[0] for extent in given.values()}) == len(given):
+        return  # each in a buffer of its own
+    arguments = [arg for arg in contract.arrays if arg.name in given]
+    extents = [given[arg.name] for arg in arguments]
+    for k, m in _near(extents):
+        one, two = arguments[k], arguments[m]
+        if not (one.is_output or two.is_output) or not _share(extents[k], extents[m]):
             continue
+        written, other = (one, two) if one.is_output else (two, one)
         refuse(
             f"arguments '{written.name}' and '{other.name}' overlap in memory, and the kernel "
             f"writes '{written.name}'",
@@ -71,9 +77,32 @@ def refuse_overlap(
         )
 
 
+def _near(extents: Sequence[Extent]) -> list[tuple[int, int]]:
+    """Return the pairs whose first and last bytes enclose some in common: by one sweep."""
+    by_memory: dict[Any, list[tuple[int, int, int]]] = {}
+    for k, extent in enumerate(extents):
+        if 0 not in extent[2]:
+            by_memory.setdefault(extent[0], []).append((*_bounds(extent), k))
+    found: list[tuple[int, int]] = []
+    for spans in by_memory.values():
+        around: list[tuple[int, int]] = []
+        for first, end, k in sorted(spans):
+            around = [span for span in around if span[0] > first]
+            found += [(min(k, m), max(k, m)) for _, m in around]
+            around.append((end, k))
+    return sorted(found)
+
+
+def _bounds(extent: Extent) -> tuple[int, int]:
+    """Return the address of the first byte, and that behind the last one."""
+    _, address, shape, strides, itemsize = extent
+    # an image has extents, but no strides
+    steps = [(count - 1) * stride for count, stride in zip(shape, strides, strict=False)]
+    first = address + sum(step for step in steps if step < 0)
+    return first, address + sum(step for step in steps if step > 0) + itemsize
+
+
 def _share(one: Extent, other: Extent) -> bool:
-    if one[0] != other[0]:
-        return False
     first, second = np.asarray(_Phantom(one)), np.asarray(_Phantom(other))
     return bool(np.may_share_memory(first, second, max_work=_MAX_WORK))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import index
 from typing import Any, ClassVar
 
@@ -32,7 +32,6 @@ from kgen.runtime.pyast import (
     negate,
     return_,
     to_function,
-    to_text,
     tuple_,
 )
 from kgen.runtime.refusals import CallChecker
@@ -112,8 +111,8 @@ class WrapperBuilder:
                     )
                 )
 
-    def build(self) -> tuple[Callable[..., Any], str]:
-        """Return the wrapper and its text."""
+    def build(self) -> tuple[Callable[..., Any], ast.FunctionDef]:
+        """Return the wrapper, and the tree of which it was made."""
         arguments = [arg.name for arg in self.contract.passed]
         tree = define(
             f"invoke_{self.contract.kernel}",
@@ -122,7 +121,7 @@ class WrapperBuilder:
             (MORE, UNKNOWN),
             self.or_explain([self.refuse_more(), *self.body()]),
         )
-        return to_function(tree, self.names), to_text(tree)
+        return to_function(tree, self.names), tree
 
     def body(self) -> list[ast.stmt]:
         """Return the statements of a call."""
@@ -240,9 +239,7 @@ class WrapperBuilder:
         for step in self.contract.size_steps:
             if step.name not in certain:
                 body.append(self.find_size(step, certain))
-        for arg in self.contract.values:
-            body += self.check_number(arg, arg.name in certain)
-        return body
+        return [*body, *self.check_numbers(certain)]
 
     def find_size(self, step: SizeStep, certain: set[str]) -> ast.stmt:
         """Return the chain of tests that finds one size; note in *certain* if it cannot fail."""
@@ -281,21 +278,26 @@ class WrapperBuilder:
             body.append(if_(compare(count, "!=", const(n_axes)), self.refuse()))
         return [*body, assign(size, value)]
 
-    def check_number(self, arg: ArgumentInfo, is_certain: bool) -> list[ast.stmt]:
-        """Return the tests of one number; an integer becomes Python's."""
-        body: list[ast.stmt] = []
-        checked = not self.options.skip_arg_checks
-        if checked and not is_certain:
-            body.append(if_(self.is_none(arg.name), self.refuse()))
-        limits = self.contract.range_of(arg)
-        if limits is not None:
-            number = call(self.known("integer", as_integer), name(arg.name))
-            is_other = compare(call(builtin("type"), name(arg.name)), "is not", builtin("int"))
-            body.append(if_(is_other, [assign(arg.name, number)]))
-            if checked:
-                inside = compare(const(limits[0]), "<=", name(arg.name), "<=", const(limits[1]))
-                body.append(if_(negate(inside), self.refuse()))
-        return body
+    def check_numbers(self, certain: Collection[str]) -> list[ast.stmt]:
+        """Return the tests of numbers; integers become Python's."""
+        missing = [
+            self.is_none(arg.name) for arg in self.contract.values if arg.name not in certain
+        ]
+        converted: list[ast.stmt] = []
+        inside: list[ast.expr] = []
+        for arg in self.contract.values:
+            limits = self.contract.range_of(arg)
+            if limits is not None:
+                number = call(self.known("integer", as_integer), name(arg.name))
+                is_other = compare(call(builtin("type"), name(arg.name)), "is not", builtin("int"))
+                converted.append(if_(is_other, [assign(arg.name, number)]))
+                low, high = map(const, limits)
+                inside.append(compare(low, "<=", name(arg.name), "<=", high))
+        if self.options.skip_arg_checks:
+            return converted
+        refused = [if_(any_of(missing), self.refuse())] if missing else []
+        outside = [if_(negate(all_of(inside)), self.refuse())] if inside else []
+        return [*refused, *converted, *outside]
 
     # -- layouts --------------------------------------------------------------------------
 
@@ -333,22 +335,25 @@ class WrapperBuilder:
         if self.contract.conditions and not self.options.skip_arg_checks:
             kept = all_of(from_expr(condition) for condition in self.contract.conditions)
             body.append(if_(negate(kept), self.refuse()))
-        for arg in self.contract.arrays:
-            misfit = self.misfit(arg) if self.contract.is_required_array(arg) else None
-            if misfit is not None:
-                body.append(if_(misfit, self.call_relayout()))
+        required = filter(self.contract.is_required_array, self.contract.arrays)
+        misfits = [misfit for arg in required if (misfit := self.misfit(arg)) is not None]
+        if misfits:
+            body.append(if_(any_of(misfits), self.call_relayout()))
         return body
 
     def make_outputs(self) -> list[ast.stmt]:
-        """Allocate the outputs that were not passed, and refuse unfit ones that were."""
-        body: list[ast.stmt] = []
-        for arg in self.contract.arrays:
-            if not self.contract.is_required_array(arg):
-                misfit = self.misfit(arg)
-                refused = [] if misfit is None else [if_(misfit, self.call_relayout())]
-                allocated = assign(arg.name, self.allocate(arg))
-                body.append(if_(self.is_none(arg.name), [allocated], list(refused)))
-        return body
+        """Refuse unfit outputs that were passed, and allocate those that were not."""
+        optional = [a for a in self.contract.arrays if not self.contract.is_required_array(a)]
+        misfits = [
+            all_of([self.is_given(arg.name), misfit])
+            for arg in optional
+            if (misfit := self.misfit(arg)) is not None
+        ]
+        refused = [if_(any_of(misfits), self.call_relayout())] if misfits else []
+        return [
+            *refused,
+            *(if_(self.is_none(a.name), [assign(a.name, self.allocate(a))]) for a in optional),
+        ]
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes a new array."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,27 @@ def test_code_for_types() -> None:
     assert "float const" in executor.get_code("kgen_kernel", {"a": np.float32})
     with pytest.raises(InvocationError, match="runs 'kgen_kernel', not 'other'"):
         executor.get_code("other", {"a": np.float32})
+
+
+@pytest.mark.parametrize("target", [lp.ExecutableCTarget, lp.PyOpenCLTarget])
+def test_wrappers_grow_with_the_number_of_arguments(
+    target: Any, tmp_path: Path, opencl_queue: Any
+) -> None:
+    queue = (opencl_queue,) if target is lp.PyOpenCLTarget else ()
+
+    def length(count: int) -> int:
+        """Return how long a wrapper of 2*count arrays and count numbers is."""
+        steps = range(count)
+        data: list[Any] = [lp.GlobalArg(f"a{k}, out{k}", "float64", shape="n") for k in steps]
+        data += [lp.ValueArg(f"s{k}", "float64") for k in steps]
+        text = [f"out{k}[i] = s{k}*a{k}[i]" for k in steps]
+        knl = lp.make_kernel("{[i]: 0<=i<n}", text, [*data, "..."], target=target())
+        written = tmp_path / f"{count}.py"
+        knl = lp.set_options(knl, write_wrapper=str(written))
+        knl(*queue, **{f"a{k}": np.ones(2) for k in steps}, **{f"s{k}": 1.0 for k in steps})
+        return len(written.read_text())
+
+    assert length(40) < 2.2 * length(20)
 
 
 def test_colours_where_they_are_allowed() -> None:

@@ -61,3 +61,17 @@ def test_devices_refuse_them_as_well() -> None:
         with pytest.raises(lp.InvocationError, match="'out' and 'a' overlap"):
             knl(queue, a=x[:100], b=x[300:], out=out)
     knl(queue, a=x[:100], b=x[:100], out=x[300:])
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_many_arrays_are_told_apart(count: int) -> None:
+    outs = [f"out{k}" for k in range(count)]
+    data = [lp.GlobalArg(",".join(["a", *outs]), "float64", shape="n"), "..."]
+    text = [f"{out}[i] = {k}*a[i]" for k, out in enumerate(outs)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, data, target=lp.ExecutableCTarget())
+    x = np.ones((count + 1, 5))
+    knl(a=x[count], **dict(zip(outs, x, strict=False)))
+    assert x[:, 4].tolist() == [*range(count), 1]
+    last = {outs[-1]: x.reshape(-1)[9:14]}
+    with pytest.raises(lp.InvocationError, match=f"'out1' and '{outs[-1]}' overlap"):
+        knl(a=x[count], **(dict(zip(outs, x, strict=False)) | last))
