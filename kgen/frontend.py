@@ -164,6 +164,11 @@ def make_function(
             f"make_kernel has no argument '{unknown[0]}'\n"
             f"  hint: {near_names(unknown[0], _SETTINGS | _OWN_SETTINGS)}"
         )
+    if target is not None and not isinstance(target, TargetBase):
+        raise KgenError(
+            f"a target is an object such as lp.PyOpenCLTarget(), not {target!r}\n"
+            "  hint: a class is called: target=lp.ExecutableCTarget()"
+        )
     kernel = make_loop_kernel(
         domains,
         instructions,

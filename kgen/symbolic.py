@@ -16,8 +16,15 @@ from kgen.ir.expr import (
     TypeCast,
     WalkMapper,
 )
+from kgen.ir.mentions import (
+    get_dependencies,
+)
 from kgen.ir.parse import (
     parse,
+)
+from kgen.ir.quasi_affine import (
+    aff_from_expr,
+    aff_to_expr,
 )
 
 __all__ = [
@@ -33,5 +40,8 @@ __all__ = [
     "TaggedVariable",
     "TypeCast",
     "WalkMapper",
+    "aff_from_expr",
+    "aff_to_expr",
+    "get_dependencies",
     "parse",
 ]

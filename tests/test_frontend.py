@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import kgen as lp
 from kgen.errors import KernelError, KgenError, KgenSyntaxError, StaticValueFindingError
 from kgen.frontend import default_target, make_function, make_kernel
 from kgen.ir.data import GlobalArg, ValueArg
@@ -254,3 +255,21 @@ def test_dependencies_that_match_nothing_may_be_ignored() -> None:
         make_kernel("{ [i]: 0<=i<4 }", text)
     unit = make_kernel("{ [i]: 0<=i<4 }", text, options={"check_dep_resolution": False})
     assert unit["kgen_kernel"].instructions[1].depends_on == {"one"}
+
+
+def test_targets_are_objects() -> None:
+    for target in ("cuda", lp.CTarget):
+        with pytest.raises(lp.KgenError, match="a target is an object"):
+            make_kernel("{ [i]: 0<=i<4 }", "a[i] = 1", target=target)  # type: ignore[arg-type]
+
+
+def test_what_cannot_run_says_what_can() -> None:
+    knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 1", target=lp.CTarget())
+    with pytest.raises(lp.KgenError, match=r"CTarget generates code .*\n.*ExecutableCTarget"):
+        knl()
+    with pytest.raises(lp.KgenError, match="no entry point, only functions"):
+        lp.make_function("{ [i]: 0<=i<4 }", "a[i] = 1", name="f")()
+    data = [lp.GlobalArg("a, b", "float32", shape=4)]
+    calls = make_kernel("{ [i]: 0<=i<4 }", "[i]: b[i] = f([i]: a[i])", data, target=lp.CTarget())
+    with pytest.raises(lp.KgenError, match=r"there is no function 'f'\n(.*\n)*.*merge"):
+        lp.generate_code_v2(calls)

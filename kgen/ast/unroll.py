@@ -21,7 +21,13 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag, UnrollTag, VectorizeTag
+from kgen.ir.tags import (
+    InameImplementationTag,
+    LoopedIlpTag,
+    UnrolledIlpTag,
+    UnrollTag,
+    VectorizeTag,
+)
 
 #: More copies than this are refused: nobody wants that much code.
 MAX_COPIES = 1 << 16
@@ -138,13 +144,14 @@ class _Expander:
         domain = self.kernel.get_inames_domain(frozenset((loop.iname,)))
         low, high = constant_bounds(domain.intersect_params(self.kernel.assumptions), loop.iname)
         if low is None or high is None:
+            (tag,) = self.kernel.iname_tags_of_type(loop.iname, InameImplementationTag)
             raise ScheduleError(
                 message(
                     f"iname '{loop.iname}' is to be unrolled, but its number of values is "
                     "not bounded by a constant",
                     kernel=self.kernel.name,
                     because=f"it takes the values {domain}",
-                    hint=f"split_iname(kernel, '{loop.iname}', 4, inner_tag='unr')",
+                    hint=f"split_iname(kernel, '{loop.iname}', 4, inner_tag='{tag}')",
                 )
             )
         self._check_count(loop, high - low + 1)

@@ -21,7 +21,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.reductions import REDUCTIONS
 
-__all__ = ["Mentions", "mentions_of", "resolve_reductions"]
+__all__ = ["Mentions", "get_dependencies", "mentions_of", "resolve_reductions"]
 
 
 @dataclass(slots=True)
@@ -140,6 +140,18 @@ def mentions_of(*exprs: Expr, rules: Mapping[str, SubstitutionRule] | None = Non
     ['a', 'i', 'n']
     """
     return Mentions(rules=rules or {}).add(*exprs)
+
+
+def get_dependencies(expr: Expr) -> frozenset[str]:
+    """Return the variables that an expression depends on.
+
+    Those are not the functions that it calls, nor the loop variables of its reductions.
+
+    >>> from kgen.symbolic import parse
+    >>> sorted(get_dependencies(parse("sum(k, a[i,k]) + f(n)")))
+    ['a', 'i', 'n']
+    """
+    return frozenset(mentions_of(expr).variables)
 
 
 # -- max(i, a[i]) ---------------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kgen.errors import InvocationError
+
 if TYPE_CHECKING:
     from kgen.ir.callables import ScalarCallable
 
@@ -24,7 +26,8 @@ class TargetBase:
     >>> lp.OpenCLTarget().load_runtime()
     Traceback (most recent call last):
         ...
-    NotImplementedError: OpenCLTarget generates code but does not run it
+    kgen.errors.InvocationError: OpenCLTarget generates code but does not run it
+      hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)
     """
 
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
@@ -42,5 +45,8 @@ class TargetBase:
     def load_runtime(self) -> Any:
         """Import and return the module that runs this target's code, or refuse."""
         if self.runtime_module is None:
-            raise NotImplementedError(f"{type(self).__name__} generates code but does not run it")
+            raise InvocationError(
+                f"{type(self).__name__} generates code but does not run it\n"
+                "  hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)"
+            )
         return importlib.import_module(self.runtime_module)

@@ -109,6 +109,11 @@ class TranslationUnit:
     @property
     def default_entrypoint(self) -> LoopKernel:
         """The only entry point; refuses when there are several."""
+        if not self.entrypoints:
+            raise KernelError(
+                "the program has no entry point, only functions that kernels call\n"
+                "  hint: merge it with a kernel that does, or unit.with_entrypoints('name')"
+            )
         if len(self.entrypoints) != 1:
             raise KernelError(
                 f"the program has {len(self.entrypoints)} entry points: "

@@ -11,7 +11,8 @@ from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.errors import CodegenError, message
 from kgen.ir.assignee import assignee_name
-from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant
+from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant, to_text
+from kgen.ir.functions import find_function
 from kgen.ir.instruction import (
     Assignment,
     CallInstruction,
@@ -50,13 +51,15 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
             if called is not None:
                 return called
     what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
+    problem = f"instruction '{insn.id}' is {what}, for which {writer.target.language} has no code"
+    hint = "inline the function that is called, or assign its results one by one"
+    if isinstance(insn, CallInstruction) and isinstance(insn.expression, p.Call):
+        name = to_text(insn.expression.function)
+        if find_function(writer.kernel, name) is None:
+            problem = f"there is no function '{name}'"
+            hint = f"merge([program, ...]) adds the kernel '{name}', register_callable a function"
     raise CodegenError(
-        message(
-            f"instruction '{insn.id}' is {what}, for which {writer.target.language} has no code",
-            kernel=writer.kernel.name,
-            where=str(insn),
-            hint="inline the function that is called, or assign its results one by one",
-        )
+        message(problem, kernel=writer.kernel.name, where=f"instruction '{insn}'", hint=hint)
     )
 
 

@@ -279,8 +279,8 @@ def _nonzero(expr: Expr) -> tuple[Expr, ...]:
     return () if is_zero(expr) else (expr,)
 
 
-def _read_slabs(kernel: LoopKernel, slabs: tuple[int, int]) -> tuple[int, int]:
-    first, last = slabs
+def _read_slabs(kernel: LoopKernel, slabs: Any) -> tuple[int, int]:
+    first, last = slabs if isinstance(slabs, tuple | list) and len(slabs) == 2 else (-1, -1)
     if first < 0 or last < 0:
         raise TransformError(
             message(

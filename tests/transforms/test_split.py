@@ -340,3 +340,8 @@ def test_an_unbounded_inner_loop_is_refused() -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "a[i, j] = 0")
     with pytest.raises(lp.TransformError, match="iname 'j' has no constant number"):
         lp.join_inames(knl, "i,j")
+
+
+def test_slabs_are_two_numbers() -> None:
+    with pytest.raises(lp.TransformError, match="slabs=1 is not two numbers"):
+        lp.split_iname(lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 0"), "i", 4, slabs=1)  # type: ignore[arg-type]
