@@ -26,7 +26,8 @@ def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any)
     :arg knl_creation_kwargs: for :func:`make_kernel`
 
     The loop over axis ``i`` is called ``i``, its length ``Ni``; axes of one array in one place have
-    the length of the first of them.
+    the length of the first of them. The kernel is called ``einsum3to2_kernel`` where three axes
+    become two.
 
     >>> knl = make_einsum("mij,j->mi", ["mat", "vec"])
     >>> print(knl.default_entrypoint.instructions[0])
@@ -64,6 +65,7 @@ def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any)
         GlobalArg(name, shape=tuple(lengths[axis] for axis in factor))
         for name, factor in dict(zip(arg_names, factors, strict=True)).items()
     ]
+    knl_creation_kwargs.setdefault("name", f"einsum{len(axes)}to{len(right)}_kernel")
     result = GlobalArg("out", shape=tuple(lengths[axis] for axis in right), is_input=False)
     return make_kernel(
         f"{{ [{', '.join(axes)}]: {bounds} }}" if axes else "{ : }",

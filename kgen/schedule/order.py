@@ -297,6 +297,11 @@ def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> Depen
             f"duplicate_inames(kernel, '{iname}', within='id:{insn_id}') gives '{insn_id}' a loop "
             "of its own; or drop one of the dependencies"
         )
+    for _, one, other, _ in edges:
+        insn, writes = kernel.id_to_insn[one], kernel.id_to_insn[other].assignee_var_names()
+        if not insn.depends_on_is_final and not insn.read_dependency_names().isdisjoint(writes):
+            hint += f"; {{dep=*}} keeps '{one}' from waiting for what alone writes what it reads"
+            break
     rule = "a loop waits for all that one of its instructions waits for" if left else None
     return DependencyCycleFound(
         message(

@@ -67,3 +67,8 @@ def test_copies_from_another_layout_to_separate_arrays() -> None:
     found = run(knl, input=np.asfortranarray(ARRAYS["b"]))
     for k in range(3):
         np.testing.assert_array_equal(found[f"output_s{k}"], ARRAYS["b"][:, k])
+
+
+def test_names_say_how_many_axes_become_how_many() -> None:
+    assert list(lp.make_einsum("ij,jk->ik", ["a", "b"]).entrypoints) == ["einsum3to2_kernel"]
+    assert lp.make_einsum("i,i->", ["a", "b"]).default_entrypoint.name == "einsum1to0_kernel"

@@ -51,6 +51,20 @@ def test_a_loop_cannot_be_left_and_entered_again() -> None:
         order(knl)
 
 
+def test_a_cycle_of_what_was_inferred_says_how_not_to() -> None:
+    text = "for t\n v[i] = u[i] {id=a%s}\n u[j] = v[j] {id=b, dep=a}\nend"
+    data = [lp.GlobalArg("u, v", "float64", shape="n"), ...]
+
+    def code(more: str) -> str:
+        domain = "{[t, i, j]: 0 <= t < m and 0 <= i, j < n}"
+        knl = lp.make_kernel(domain, text % more, data, target=lp.CTarget())
+        return lp.generate_code_v2(knl).device_code()
+
+    with pytest.raises(lp.DependencyCycleFound, match=r"\{dep=\*\} keeps 'a' from waiting"):
+        code("")
+    assert "v[i] = u[i]" in code(", dep=*")
+
+
 def test_a_cycle_names_instructions_loops_and_the_barrier_between() -> None:
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
