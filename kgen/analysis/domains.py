@@ -10,6 +10,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError
+from kgen.ir.affine import simplify
 from kgen.ir.domain import (
     BasicSet,
     Set,
@@ -401,8 +402,8 @@ def bounds_of(domain: Set, iname: str, assumptions: Set, inames: Collection[str]
     what = f"the bounds of iname '{iname}'"
     least = static_value(dim_min(domain, iname), assumptions, largest=False, what=what)
     most = static_value(dim_max(domain, iname), assumptions, largest=True, what=what)
-    extent = most.sub(least).add_constant_val(isl.Val.one(isl.DEFAULT_CONTEXT))
-    return InameBounds(aff_to_expr(least), aff_to_expr(extent))
+    first, last = aff_to_expr(least), aff_to_expr(most)
+    return InameBounds(first, simplify(p.Sum((last, p.Product((-1, first)), 1))))
 
 
 # -- dimensions ---------------------------------------------------------------------------

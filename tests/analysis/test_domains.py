@@ -116,6 +116,14 @@ def test_bounds_do_not_mention_outer_loops() -> None:
     assert (bounds.lower, to_text(bounds.extent), bounds.is_constant) == (0, "n - 1", False)
 
 
+def test_ends_in_pieces_have_the_parameters_of_assumptions_too() -> None:
+    text = """[n] -> { [i]: i >= 0 and 3*floor((1 - i)/3) <= -i
+        and 3*floor((1 - i)/3) <= n - 2 - 3*i }"""
+    bounds = bounds_of(isl.Set(text), "i", parse_assumptions("m >= 0 and n > 0"), ())
+    assert bounds.lower == 0
+    assert to_text(bounds.extent) == "(n + 1) // 2"
+
+
 def test_bounds_without_one_expression_are_refused() -> None:
     domain = isl.Set("[n, m] -> {[k]: 0 <= k < n or 0 <= k < m}")
     with pytest.raises(StaticValueFindingError, match="the bounds of iname 'k'"):
