@@ -36,6 +36,7 @@ __all__ = [
     "UnusedAxisTag",
     "UseStreamingStoreTag",
     "VectorizeTag",
+    "filter_iname_tags_by_type",
     "parse_tag",
     "to_tags",
 ]
@@ -227,6 +228,32 @@ class FoundInCallTag(Tag):
 
 class HostLoopTag(Tag):
     """A value argument of device functions that is the variable of a loop on the host."""
+
+
+def filter_iname_tags_by_type(
+    tags: Iterable[Tag],
+    tag_type: type[T] | tuple[type[T], ...],
+    max_num: int | None = None,
+    min_num: int | None = None,
+) -> set[T]:
+    """Return the tags of a type, or of several types.
+
+    Raises :class:`KgenError` for more than *max_num* of them, or fewer than *min_num*.
+
+    >>> filter_iname_tags_by_type([UnrollTag(), GroupInameTag(1)], AxisTag, max_num=1)
+    {GroupInameTag(axis=1)}
+    """
+    found = {tag for tag in tags if isinstance(tag, tag_type)}
+    most = len(found) if max_num is None else max_num
+    least = 0 if min_num is None else min_num
+    if not least <= len(found) <= most:
+        shown = ", ".join(sorted(map(str, found))) or "none"
+        wanted = f"at least {least}" if len(found) < least else f"at most {most}"
+        kinds = tag_type if isinstance(tag_type, tuple) else (tag_type,)
+        raise KgenError(
+            f"{wanted} of {', '.join(kind.__name__ for kind in kinds)} are wanted, not: {shown}"
+        )
+    return found
 
 
 TagLike: TypeAlias = str | Tag | None

@@ -6,6 +6,8 @@ from kgen.ir.data import (
     ArrayArg,
     ConstantArg,
     GlobalArg,
+    ImageArg,
+    Iname,
     KernelArgument,
     SubstitutionRule,
     TemporaryVariable,
@@ -37,6 +39,7 @@ from kgen.ir.tags import (
     UnrollHintTag,
     UnrollTag,
     VectorizeTag,
+    filter_iname_tags_by_type,
     parse_tag,
 )
 from kgen.ir.types import (
@@ -60,7 +63,9 @@ __all__ = [
     "GroupInameTag",
     "HardwareConcurrentTag",
     "IlpBaseTag",
+    "ImageArg",
     "InOrderSequentialSequentialTag",
+    "Iname",
     "InameImplementationTag",
     "InstructionBase",
     "KernelArgument",
@@ -77,5 +82,6 @@ __all__ = [
     "ValueArg",
     "VectorizeTag",
     "auto",
+    "filter_iname_tags_by_type",
     "parse_tag",
 ]

@@ -9,6 +9,13 @@ import pytest
 from pytools.tag import Tag
 
 import kgen as lp
+from kgen.errors import KgenError
+from kgen.kernel.data import (
+    GroupInameTag,
+    LocalInameTag,
+    UnrollTag,
+    filter_iname_tags_by_type,
+)
 
 
 @dataclass(frozen=True)
@@ -31,3 +38,13 @@ def test_tags_are_added_found_and_taken_away(at: int) -> None:
     assert tagged.tagged([Marked("y")]).tags_of_type(Marked) == {Marked("x"), Marked("y")}
     assert tagged.without_tags(Marked("x")) == plain
     assert not plain.tags_of_type(Marked)
+
+
+def test_tags_of_a_type() -> None:
+    tags = [UnrollTag(), GroupInameTag(1), GroupInameTag(0)]
+    assert filter_iname_tags_by_type(tags, UnrollTag, 1, 1) == {UnrollTag()}
+    assert filter_iname_tags_by_type(tags, (UnrollTag, GroupInameTag)) == set(tags)
+    with pytest.raises(KgenError, match=r"at most 1 of GroupInameTag are wanted, not: g\.0, g\.1"):
+        filter_iname_tags_by_type(tags, GroupInameTag, max_num=1)
+    with pytest.raises(KgenError, match="at least 1 of LocalInameTag are wanted, not: none"):
+        filter_iname_tags_by_type(tags, LocalInameTag, min_num=1)
