@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from tests.random.steps import (
     large_programs,
     local_programs,
     programs,
+    scan_programs,
 )
 from tests.reference import InexactError, Memory, Reference, to_array, to_memory
 
@@ -315,6 +317,14 @@ def test_launches_follow_each_other(record_property: Any) -> None:
     judge(draw(global_programs, COUNT // 2), "launches", check_work_items, record_property)
 
 
+def test_running_results_are_sums(record_property: Any, tmp_path: Path) -> None:
+    drawn = draw(scan_programs, COUNT // 6)
+    judge(drawn, "scans", check_work_items, record_property)
+    verdict = Judge([replace(p, target="CTarget") for p in drawn], record_property)
+    attempt_compiled(verdict, tmp_path, check_results)
+    verdict.conclude("scans in order", check_alone)
+
+
 def check_on_opencl(queue: Any, program: Program) -> None:
     """Run on a device, arrays in place, against the kernel's meaning."""
     pyopencl_array = pytest.importorskip("pyopencl.array")
@@ -339,8 +349,8 @@ def check_on_opencl(queue: Any, program: Program) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [device_programs, local_programs, global_programs, fetch_programs],
-    ids=["devices", "tiles", "launches", "fetches"],
+    [device_programs, local_programs, global_programs, fetch_programs, scan_programs],
+    ids=["devices", "tiles", "launches", "fetches", "scans"],
 )
 def test_devices_compute_what_kernels_mean(
     kind: Callable[[Draw], Program], opencl_queue: Any, record_property: Any

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
+from kgen.errors import TransformError, message
 from kgen.ir.data import is_auto
 from kgen.ir.expr import Reduction, walk
 from kgen.ir.instruction import InstructionBase
@@ -130,10 +132,47 @@ def _replace(
     instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
     instructions = [_wait_for_all(insn, realizer.parts) for insn in instructions]
     temporaries = {**kernel.temporary_variables, **realizer.temporaries}
-    return kernel.copy(
+    result = kernel.copy(
         instructions=share_launches(kernel, instructions, realizer.scans),
         temporary_variables=temporaries,
         **realizer.loops.changes(),
+    )
+    turned = _turned_around(kernel, result) if realizer.loops.has_orders else None
+    if turned is None:
+        return result
+    if wishes.forced:
+        raise _other_order(result, *turned)
+    return _replace(kernel, work, nested=nested, wishes=ScanWishes(), makes_arrays=makes_arrays)
+
+
+def _turned_around(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:
+    """Return two loops, one of which is to be around the other, and now is inside of it.
+
+    A scan along the inner one of two loops sets its accumulator in the outer one; where that is
+    the inner one of another scan, neither order is right for both.
+    """
+    around, inside = before.iname_to_insns(), after.iname_to_insns()
+    for chain in after.loop_priority:
+        for outer, inner in pairwise(chain):
+            was_so = outer in around and inner in around and around[outer] < around[inner]
+            is_new = not was_so or chain not in before.loop_priority
+            if is_new and inside[outer] < inside[inner]:
+                return outer, inner
+    return None
+
+
+def _other_order(kernel: LoopKernel, outer: str, inner: str) -> TransformError:
+    inside = kernel.iname_to_insns()
+    alone = min(inside[inner] - inside[outer])
+    return TransformError(
+        message(
+            f"a scan needs the loop '{outer}' around '{inner}', and another one needs the contrary",
+            kernel=kernel.name,
+            where=f"instruction '{kernel.id_to_insn[alone]}'",
+            because=f"it is inside of '{inner}', and not of '{outer}'",
+            hint="give the instruction of one of them loops of its own: duplicate_inames(kernel, "
+            f"'{outer},{inner}', within='id:...')",
+        )
     )
 
 

@@ -135,6 +135,11 @@ class ReductionLoops:
         """Let loops be nested in this order."""
         self._priority.append(inames)
 
+    @property
+    def has_orders(self) -> bool:
+        """Tell whether any loops have to be nested in some order."""
+        return bool(self._priority)
+
     def loops_shared(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
         """Return the inames of *reduction* whose loop is that of a temporary it reads.
 

@@ -12,10 +12,24 @@ from dataclasses import dataclass, field
 
 from tests.random import choices
 from tests.random.choices import Draw
-from tests.random.loops import Loop, draw_domains, draw_loop, tile_loop
+from tests.random.loops import (
+    Loop,
+    draw_domains,
+    draw_loop,
+    growing_loop,
+    rectangle,
+    tile_loop,
+)
 from tests.random.program import ArrayDecl, Linear, Program
 
-__all__ = ["Kernel", "draw_fetch_kernel", "draw_global_kernel", "draw_kernel", "draw_local_kernel"]
+__all__ = [
+    "Kernel",
+    "draw_fetch_kernel",
+    "draw_global_kernel",
+    "draw_kernel",
+    "draw_local_kernel",
+    "draw_scan_kernel",
+]
 
 Path = tuple[Loop, ...]
 
@@ -93,6 +107,7 @@ class Rule:
 #: What operands are: results of earlier statements, inputs, loop variables, constants, ``n``;
 #: or uses of rules.
 _LEAVES = "eeeeaaaicn"
+_INPUTS = "aaaicn"
 _FETCHED_LEAVES = "eaaaaffic"
 
 #: Subscripts: those that differ wherever a loop does, constants, quotients, remainders, and data.
@@ -243,11 +258,19 @@ class Kernel:
         return all(self.fits(other, theirs, path, access) for other, theirs in same)
 
     def add(
-        self, path: Path, write: Access, text: str, reads: Sequence[Access], declare: str = ""
+        self,
+        path: Path,
+        write: Access,
+        text: str,
+        reads: Sequence[Access],
+        declare: str = "",
+        *,
+        is_always: bool = False,
     ) -> None:
         """Add ``write = text``, ordered after all that it conflicts with."""
         more = list(reads)
-        conditions = () if declare or write.array in self._unset() else self.conditions(path, more)
+        is_always = is_always or bool(declare) or write.array in self._unset()
+        conditions = () if is_always else self.conditions(path, more)
         text = f"{declare}{write} = {text}"
         name = f"s{len(self.statements)}"
         new = Statement(name, path, text, write, more, conditions)
@@ -338,11 +361,16 @@ class Kernel:
         if own and self.draw(choices.booleans()):
             loop = self.draw(choices.sampled_from(own))
             inner = self.expression(path, (*path, loop), is_int, 1, reads)
-            names = ("sum", "sum", "max", "min") if loop.is_constant else ("sum",)
-            name = self.draw(choices.sampled_from(names))
-            more = self.draw(choices.sampled_from(("", " + 1", " - n")))
-            return f"{name}({loop.name}, {inner}){more}"
+            return self.reduction(loop, inner)
         return self.expression(path, path, is_int, self.draw(choices.integers(0, 2)), reads)
+
+    def reduction(self, loop: Loop, inner: str) -> str:
+        """Draw how the values of an expression are combined."""
+        is_any = loop.is_constant or loop.is_never_empty
+        names = ("sum", "sum", "max", "min") if is_any else ("sum",)
+        name = self.draw(choices.sampled_from(names))
+        more = self.draw(choices.sampled_from(("", " + 1", " - n")))
+        return f"{name}({loop.name}, {inner}){more}"
 
     def conditions(self, path: Path, reads: list[Access]) -> tuple[str, ...]:
         """Draw no condition, an affine one, or one on data."""
@@ -401,6 +429,18 @@ class Kernel:
         if self.draw(choices.booleans()):
             self.add(kept, write, str(self.draw(choices.integers(0, 3))), ())
         self.add(path, write, f"{write} + {text}", [*reads, write])
+
+    def scan(self, path: Path) -> None:
+        """Draw ``out[i] = sum(r, ...)``, where ``r`` takes more values at each step of ``i``."""
+        is_int, reads = self.draw(choices.booleans()), list[Access]()
+        loop = self.draw(choices.sampled_from(self.reductions))
+        leaves, self.leaves = self.leaves, _INPUTS
+        around = path[:-1]  # what changes along the loop is no operand
+        inner = self.expression(around, (*around, loop), is_int, 1, reads)
+        self.leaves = leaves
+        text = self.reduction(loop, inner)
+        is_always = self.draw(choices.integers(0, 5)) > 0  # few conditions are for scans
+        self.add(path, self.element_for(path, is_int, reads), text, reads, is_always=is_always)
 
     def temporary(self, path: Path) -> None:
         """Draw ``<> t = ...``, perhaps changed once, and a use of it."""
@@ -593,6 +633,24 @@ def draw_kernel(draw: Draw) -> Kernel:
     nests = [*kernel.paths(), *kernel.paths(), ()]
     for _ in range(draw(choices.sampled_from((2, 3, 1)))):
         draw(choices.sampled_from(kinds))(draw(choices.sampled_from(nests)))
+    kernel.drop_cycles()
+    return kernel
+
+
+def draw_scan_kernel(draw: Draw) -> Kernel:
+    """Draw a kernel of reductions that grow along a loop, in each of several rows or in one."""
+    kernel = Kernel(draw)
+    row = draw_loop(draw, "k", None) if draw(choices.booleans()) else None
+    kernel.loops += [row] if row is not None else []
+    if draw(choices.booleans()):
+        along = tile_loop(draw, "i", draw(choices.integers(2, 9)), row)
+    else:
+        along = rectangle(draw, "i", row)
+    kernel.loops.append(along)
+    for name in "rq"[: draw(choices.integers(1, 2))]:
+        kernel.reductions.append(growing_loop(draw, name, along))
+    for _ in range(draw(choices.sampled_from((1, 1, 2, 3)))):
+        draw(choices.sampled_from((kernel.scan,) * 4 + (kernel.assignment,)))(along.path)
     kernel.drop_cycles()
     return kernel
 

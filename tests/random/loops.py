@@ -10,7 +10,7 @@ from tests.random import choices
 from tests.random.choices import Draw
 from tests.random.program import Linear
 
-__all__ = ["Loop", "draw_domains", "draw_loop", "tile_loop"]
+__all__ = ["Loop", "draw_domains", "draw_loop", "growing_loop", "rectangle", "tile_loop"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Loop:
     parent: Loop | None = None
     #: takes every value between two constants
     is_constant: bool = False
+    #: takes a value wherever the loops around it do
+    is_never_empty: bool = False
 
     @property
     def path(self) -> tuple[Loop, ...]:
@@ -98,6 +100,31 @@ def draw_loop(draw: Draw, name: str, parent: Loop | None) -> Loop:
     else:
         loop = _KINDS[kind](draw, name)
     return dataclasses.replace(loop, parent=parent)
+
+
+def rectangle(draw: Draw, name: str, parent: Loop | None) -> Loop:
+    """Draw the bounds of a loop that no other one bounds."""
+    return dataclasses.replace(_rectangle(draw, name), parent=parent)
+
+
+def growing_loop(draw: Draw, name: str, along: Loop) -> Loop:
+    """Draw a loop that takes more values at each step of another one."""
+    i, low, high = along.name, along.low, along.high
+    start, stride = draw(choices.integers(low - 1, low + 1)), draw(choices.integers(2, 3))
+    text, first, last, is_never_empty = draw(
+        choices.sampled_from(
+            (
+                (f"{low} <= {name} <= {i}", low, high, True),
+                (f"{low} <= {name} <= {i}", low, high, True),
+                (f"{start} <= {name} <= {i}", start, high, start <= low),
+                (f"{low} <= {name} < {i}", low, high, False),
+                (f"{low} <= {name} < {i} + 3", low, high + 3, True),
+                (f"{low} <= {name} <= {i} and {name} mod {stride} = 0", low, high, False),
+                (f"{low} <= {name} and 2*{name} <= {i} + {low}", low, high, True),
+            )
+        )
+    )
+    return Loop(name, text, first, last, along, is_never_empty=is_never_empty)
 
 
 def tile_loop(draw: Draw, name: str, length: int, parent: Loop | None) -> Loop:

@@ -105,6 +105,8 @@ class Program:
     depth: int = 1
     #: what to run it for, ``n`` and ``m``; by default small sizes that its assumptions allow
     sizes: tuple[tuple[int, int], ...] = ()
+    #: the target that its transformations are for
+    target: str = "CTarget"
 
     def make(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
         """Make the kernel as it is written, before its transformations."""
@@ -118,7 +120,7 @@ class Program:
             ],
             name=name,
             assumptions=self.assumptions,
-            target=lp.CTarget() if target is None else target,
+            target=getattr(lp, self.target)() if target is None else target,
         )
 
     def transform(self, unit: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -184,7 +186,7 @@ class Program:
         head = (
             f"knl = lp.make_kernel(\n    {list(self.domains)!r},\n"
             f'    """\n{body}\n    """,\n    [{data}],\n'
-            f"    assumptions={self.assumptions!r}, target=lp.CTarget())"
+            f"    assumptions={self.assumptions!r}, target=lp.{self.target}())"
         )
         return "\n".join([head, *map(str, self.steps)])
 

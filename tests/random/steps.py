@@ -9,7 +9,13 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import KgenError, ScheduleError, TransformError, WriteRaceConditionWarning
+from kgen.errors import (
+    CodegenError,
+    KgenError,
+    ScheduleError,
+    TransformError,
+    WriteRaceConditionWarning,
+)
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
@@ -27,6 +33,7 @@ from tests.random.kernels import (
     draw_global_kernel,
     draw_kernel,
     draw_local_kernel,
+    draw_scan_kernel,
 )
 from tests.random.large import draw_large_program
 from tests.random.loops import Loop
@@ -41,6 +48,7 @@ __all__ = [
     "large_programs",
     "local_programs",
     "programs",
+    "scan_programs",
 ]
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
@@ -350,6 +358,28 @@ def _has_shapes(program: Program) -> bool:
     return all(isinstance(a.shape, tuple) for a in kernel.args if isinstance(a, ArrayBase))
 
 
+def _split(name: str, length: int, outer: str | None, inner: str | None) -> Step:
+    tags = (("outer_tag", outer), ("inner_tag", inner))
+    return Step("split_iname", (name, length), tuple((k, tag) for k, tag in tags if tag))
+
+
+#: Ways to share the loop along which a scan runs, and more of them where its length is fixed.
+_SCANS: tuple[Callable[[str, int], tuple[Step, ...]], ...] = (
+    lambda i, _: (),
+    lambda i, n: (_split(i, n, None, None),),
+    lambda i, n: (_split(i, n, None, "l.0"),),
+    lambda i, n: (_split(i, n, "g.0", None),),
+    lambda i, n: (_split(i, n, "g.0", "l.0"),),
+    lambda i, n: (_split(i, 2 * n, "g.0", None), _split(f"{i}_inner", 2, None, "l.0")),
+    lambda i, n: (_split(i, 2 * n, "g.0", None), _split(f"{i}_inner", 2, "l.0", None)),
+)
+_FIXED_SCANS: tuple[Callable[[str, int], tuple[Step, ...]], ...] = (
+    *_SCANS,
+    lambda i, _: (Step("tag_inames", (f"{i}:l.0",)),),
+    lambda i, n: (_split(i, n, "l.0", None),),
+)
+
+
 class _Attempts:
     """A kernel, and the transformations tried on it."""
 
@@ -398,8 +428,11 @@ class _Attempts:
         except (ScheduleError, TransformError, WriteRaceConditionWarning) as error:
             self.unscheduled.append(reason(error))
             return False
-        except Exception:  # the program is wrong, which checks will find
-            return True
+        except Exception as error:
+            if isinstance(error, CodegenError) and "the device has no room" in str(error):
+                self.unscheduled.append("tiles that are too large for the device")
+                return False
+            return True  # the program is wrong, which checks will find
         return True
 
     def undo_unscheduled(self) -> None:
@@ -449,9 +482,12 @@ class _Attempts:
                 used += 1
 
 
-def _attempts_on(draw: Draw, drawn: Kernel, target: TargetBase = _DEVICE) -> _Attempts:
+def _attempts_on(
+    draw: Draw, drawn: Kernel, lowered_for: TargetBase = _DEVICE, *, target: str = "CTarget"
+) -> _Attempts:
     loops = (*drawn.loops, *drawn.reductions)
-    return _Attempts(draw, drawn.program(), loops, target)
+    program = dataclasses.replace(drawn.program(), target=target)
+    return _Attempts(draw, program, loops, lowered_for)
 
 
 def programs(draw: Draw) -> Program:
@@ -526,6 +562,21 @@ def local_programs(draw: Draw) -> Program:
     if draw(choices.booleans()):
         attempts.make(_on_axis(draw, drawn.loops[0].name, draw(choices.sampled_from("gs")), 0))
     return attempts.make_some()
+
+
+def scan_programs(draw: Draw) -> Program:
+    """Draw a kernel of running results, computed in order, by work-items or by work-groups."""
+    drawn = draw_scan_kernel(draw)
+    attempts = _attempts_on(draw, drawn, target="CudaTarget")
+    row, along = drawn.loops[0], drawn.loops[-1]
+    if row is not along and draw(choices.booleans()):
+        attempts.make(_on_axis(draw, row.name, _kind_of_axis(draw, row), 1))
+    schedules = _FIXED_SCANS if along.is_constant else _SCANS
+    for step in draw(choices.sampled_from(schedules))(along.name, draw(choices.integers(2, 5))):
+        attempts.make(step)
+    attempts.make(Step("realize_reduction", (), (("force_scan", True),)))
+    attempts.undo_unscheduled()
+    return attempts.make_some((0, 0, 0, 1, 2))
 
 
 def global_programs(draw: Draw) -> Program:

@@ -460,3 +460,25 @@ def test_the_loop_along_which_a_scan_runs(opencl_queue: Any) -> None:
     np.testing.assert_allclose(run_on(opencl_queue, knl, a=A)["out"], np.cumsum(A))
     with pytest.raises(lp.ReductionIsNotTriangularError, match="not inside of the loop 'j'"):
         scanned(kernel(), force_outer_iname_for_scan="j")
+
+
+def test_scans_that_need_loops_in_other_orders_are_refused() -> None:
+    # every second value: nothing is new along i_inner, which is around i_outer for that scan
+    domains = ["{[i, j]: 0 <= j <= i < n}", "[i] -> {[k]: 0 <= k <= i and k mod 2 = 0}"]
+    text = ["all[i] = sum(j, a[j])     {id=all, inames=i}", "even[i] = sum(k, a[k])  {inames=i}"]
+    knl = lp.split_iname(kernel(text, domains), "i", 2)
+    with pytest.raises(lp.TransformError, match="'i_outer' around 'i_inner', and another one"):
+        scanned(knl)
+    knl = scanned(lp.duplicate_inames(knl, "i_outer,i_inner", within="id:all"))
+    found = run(knl, a=A)
+    np.testing.assert_allclose(found["all"], np.cumsum(A))
+    np.testing.assert_allclose(found["even"], np.cumsum(A * (np.arange(50) % 2 == 0)))
+
+
+def test_automatic_scans_that_need_other_orders_stay_sums() -> None:
+    domains = ["{[i, j]: 0 <= j <= i < n}", "[i] -> {[k]: 0 <= k <= i and k mod 2 = 0}"]
+    text = ["all[i] = sum(j, a[j])     {inames=i}", "even[i] = sum(k, a[k])  {inames=i}"]
+    knl = lp.split_iname(kernel(text, domains), "i", 2)
+    found = run(lp.realize_reduction(knl, automagic_scans_ok=True), a=A)
+    np.testing.assert_allclose(found["all"], np.cumsum(A))
+    np.testing.assert_allclose(found["even"], np.cumsum(A * (np.arange(50) % 2 == 0)))
