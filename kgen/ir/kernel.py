@@ -54,7 +54,7 @@ _MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increment
 _MEMOS = {
     "loop_memo": frozenset({"domains", "instructions", "inames", "substitutions", "assumptions"}),
     "_domain_memo": frozenset({"domains", "inames"}),
-    "_restricted": frozenset({"domains"}),
+    "_domain_facts": frozenset({"domains"}),
 }
 #: What is found of a kernel, and the fields that it follows from: copies that change none of
 #: these keep it.
@@ -62,6 +62,7 @@ _FOUND_FROM = _MEMOS | {
     "home_domain": frozenset({"domains"}),
     "iname_order": frozenset({"domains"}),
     "_domain_params": frozenset({"domains"}),
+    "bounding_names": frozenset({"domains"}),
     "_all_params": frozenset({"domains", "inames"}),
     "id_to_insn": frozenset({"instructions"}),
     "arg_dict": frozenset({"args"}),
@@ -79,6 +80,23 @@ def _is_same(new: Any, old: Any) -> bool:
     if new is old or not (isinstance(new, tuple) and isinstance(old, tuple)):
         return new is old
     return len(new) == len(old) and all(map(operator.is_, new, old))
+
+
+class _DomainFacts:
+    """A domain of a kernel: the names of its dimensions, and what it is on some of its inames."""
+
+    def __init__(self, domain: BasicSet) -> None:
+        self.domain = domain
+        self.dims = dim_names(domain)
+        self.params = param_names(domain)
+        self._memo: dict[tuple[str, ...], Set] = {}
+
+    def restricted(self, inames: tuple[str, ...]) -> Set:
+        """Return the values that *inames* take, for all parameters and other inames."""
+        found = self._memo.get(inames)
+        if found is None:
+            found = self._memo[inames] = restrict(self.domain, inames)
+        return found
 
 
 class Parts(tuple[P, ...]):
@@ -172,8 +190,10 @@ class LoopKernel(Taggable):
             if fields.isdisjoint(touched) and (name in self.__dict__ or name in _MEMOS):
                 changed.__dict__[name] = getattr(self, name)
         if "domains" in touched:
-            memo_of = dict(zip(map(id, self.domains), self._restricted, strict=True))
-            changed.__dict__["_restricted"] = tuple(memo_of.get(id(d), {}) for d in changed.domains)
+            known = dict(zip(map(id, self.domains), self._domain_facts, strict=True))
+            changed.__dict__["_domain_facts"] = tuple(
+                known.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
+            )
         return changed
 
     def digest(self) -> str:
@@ -220,8 +240,8 @@ class LoopKernel(Taggable):
     def iname_order(self) -> Mapping[str, int]:
         """Position of each iname in the declaration of the domains."""
         order: dict[str, int] = {}
-        for domain in self.domains:
-            for name in dim_names(domain):
+        for facts in self._domain_facts:
+            for name in facts.dims:
                 order.setdefault(name, len(order))
         return order
 
@@ -231,8 +251,12 @@ class LoopKernel(Taggable):
 
     @cached_property
     def _all_params(self) -> frozenset[str]:
-        names = {name for params in self._domain_params for name in params}
-        return frozenset(names - set(self.inames))
+        return self.bounding_names - self.inames.keys()
+
+    @cached_property
+    def bounding_names(self) -> frozenset[str]:
+        """The parameters of all domains: sizes, data, and inames that bound others."""
+        return frozenset(name for params in self._domain_params for name in params)
 
     outer_params = all_params
 
@@ -361,8 +385,8 @@ class LoopKernel(Taggable):
     def home_domain(self) -> Mapping[str, int]:
         """The index of the domain that declares each iname."""
         home: dict[str, int] = {}
-        for index, domain in enumerate(self.domains):
-            for name in dim_names(domain):
+        for index, facts in enumerate(self._domain_facts):
+            for name in facts.dims:
                 if name in home:
                     raise KernelError(
                         message(
@@ -376,7 +400,7 @@ class LoopKernel(Taggable):
 
     @cached_property
     def _domain_params(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(param_names(domain) for domain in self.domains)
+        return tuple(facts.params for facts in self._domain_facts)
 
     def domain_parameters(self, iname: str) -> tuple[str, ...]:
         """Return the parameters of the domain that declares *iname*."""
@@ -418,16 +442,9 @@ class LoopKernel(Taggable):
         return {}
 
     @cached_property
-    def _restricted(self) -> tuple[dict[tuple[str, ...], Set], ...]:
-        """Per domain, what it is on some of its inames; copies that keep the domain share it."""
-        return tuple({} for _ in self.domains)
-
-    def _restrict(self, index: int, inames: tuple[str, ...]) -> Set:
-        memo = self._restricted[index]
-        found = memo.get(inames)
-        if found is None:
-            found = memo[inames] = restrict(self.domains[index], inames)
-        return found
+    def _domain_facts(self) -> tuple[_DomainFacts, ...]:
+        """What is known of each domain; copies that keep the domain share it."""
+        return tuple(map(_DomainFacts, self.domains))
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:
         needed = self.with_outer_inames(frozenset(inames))
@@ -436,7 +453,7 @@ class LoopKernel(Taggable):
             by_home.setdefault(self.home_domain[name], []).append(name)
         named: Set | None = None
         for index in sorted(by_home):
-            part = self._restrict(index, tuple(by_home[index]))
+            part = self._domain_facts[index].restricted(tuple(by_home[index]))
             named = part if named is None else named.intersect(part)
         if named is None:
             return parse_assumptions(None)

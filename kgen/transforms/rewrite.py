@@ -294,8 +294,10 @@ def replace_in_domains(
     both the chosen instructions and others use it.
     """
     result = []
-    for domain in merge_domains(kernel, change.old):
-        if change.old[0] in dim_names(domain):
+    home = min(kernel.home_domain[name] for name in change.old)
+    bounds_others = not kernel.bounding_names.isdisjoint(change.old)
+    for index, domain in enumerate(merge_domains(kernel, change.old)):
+        if index == home:
             domain = replace_dims(
                 domain,
                 change.values,
@@ -306,7 +308,7 @@ def replace_in_domains(
             )
             if select.kept:
                 domain = drop_dims(domain, [n for n in change.old if n not in select.kept])
-        elif bounds_follow(kernel, domain, change.old, select):
+        elif bounds_others and bounds_follow(kernel, domain, change.old, select):
             domain = replace_dims(domain, change.values, change.new)
         result.append(domain)
     return tuple(result)
