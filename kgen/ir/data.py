@@ -371,6 +371,8 @@ class TemporaryVariable(ArrayBase):
             self._set(shape=shape, dtype=dtype)
         if self.address_space is None:
             self._set(address_space=auto)
+        elif self.address_space is not auto:
+            self._set(address_space=read_address_space(self.address_space))
         super().__post_init__(strides, order, for_atomic)
 
     def __eq__(self, other: object) -> bool:
@@ -445,6 +447,19 @@ def dtype_of(declaration: ArrayBase | ValueArg) -> KgenType:
         )
     assert isinstance(declaration.dtype, KgenType)
     return declaration.dtype
+
+
+def read_address_space(given: Any) -> AddressSpace:
+    """Read ``private``, ``local`` or ``global``."""
+    if isinstance(given, str):
+        found = AddressSpace.__members__.get(given.strip().upper())
+        if found is not None:
+            return found
+    elif isinstance(given, int) and given in tuple(AddressSpace):
+        return AddressSpace(given)
+    raise KernelError(
+        f"'{given}' is not an address space\n  hint: it is 'private', 'local' or 'global'"
+    )
 
 
 def is_auto(value: Any) -> bool:

@@ -9,7 +9,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_NONE
 
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError, KgenWarning, message, warn
 from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant, to_text
 from kgen.ir.functions import find_function
@@ -68,7 +68,7 @@ def declare_and_assign(
 ) -> list[cgen.Generable]:
     """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
     assert isinstance(insn, Assignment)
-    dtype = writer.typer(insn.assignee)
+    dtype = _type_of_place(writer, insn)
     type_name = writer.declared_type(name, dtype)
     if writer.calls.is_statement(insn.expression):
         declaration = cgen.Value(type_name, name)
@@ -99,7 +99,7 @@ def _place(writer: ExpressionWriter, expr: Expr, call: Expr) -> tuple[str, Numpy
 def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
     if writer.calls.is_statement(insn.expression):
         return _call(writer, insn) or []
-    dtype = writer.typer(insn.assignee)
+    dtype = _type_of_place(writer, insn)
     place = writer.place(insn.assignee, insn.expression, dtype)
     if _is_streamed(writer, insn, dtype):
         streamed = writer.streamed(insn.assignee, insn.expression, dtype)
@@ -112,6 +112,22 @@ def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
         return [writer.builder.emit_update(insn, place, operator, value)]
     value = writer.assigned(insn.expression, dtype)
     return [writer.builder.emit_assignment(insn, place, value)]
+
+
+def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
+    """Return the type of what is assigned to; warns where that takes the real part of a number."""
+    dtype: NumpyType = writer.typer(insn.assignee)
+    if not dtype.is_complex() and writer.own_type(insn.expression, dtype).is_complex():
+        name = insn.assignee_name
+        text = message(
+            f"the imaginary part of what is assigned to '{name}', of type {dtype.dtype}, is lost",
+            kernel=writer.kernel.name,
+            where=f"instruction '{insn}'",
+            hint=f"declare '{name}' complex, or say which part is meant: real(...), abs(...)",
+        )
+        silencer = f"complex_to_real({insn.id})"
+        warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+    return dtype
 
 
 def _update(

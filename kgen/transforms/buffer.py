@@ -15,7 +15,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.swept import Axis, Box, box_of, swept_footprint
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
-from kgen.ir.data import Iname, TemporaryVariable
+from kgen.ir.data import Iname, TemporaryVariable, read_address_space
 from kgen.ir.expr import Expr, IdentityMapper, substitute, variable_names
 from kgen.ir.instruction import (
     Assignment,
@@ -28,7 +28,6 @@ from kgen.ir.mentions import mentions_of
 from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto
-from kgen.transforms.data import read_address_space
 from kgen.transforms.privatize import subscript
 from kgen.transforms.rules import expand_subst
 from kgen.transforms.select import (

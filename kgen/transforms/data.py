@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.domains import rename_params
 from kgen.errors import KernelError, TransformError, message
-from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_address_space
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
@@ -254,18 +254,6 @@ def set_temporary_address_space(
         for name in split_names(temp_var_names)
     }
     return with_declarations(kernel, changed)
-
-
-def read_address_space(given: AddressSpace | str) -> AddressSpace:
-    if isinstance(given, str):
-        found = AddressSpace.__members__.get(given.strip().upper())
-        if found is not None:
-            return found
-    elif isinstance(given, AddressSpace):
-        return given
-    raise TransformError(
-        f"'{given}' is not an address space\n  hint: it is 'private', 'local' or 'global'"
-    )
 
 
 def _require_temporary(kernel: LoopKernel, name: str) -> TemporaryVariable:

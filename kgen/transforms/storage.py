@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgen.errors import TransformError, message
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import TemporaryVariable, read_address_space
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace, NumpyType, auto, to_kgen_type
-from kgen.transforms.data import read_address_space
 from kgen.transforms.privatize import chosen_temporaries, users_of
 from kgen.transforms.select import split_names, transform
 

@@ -92,3 +92,9 @@ def test_what_declarations_take_by_position() -> None:
         ["N0:stride:1", "N1:stride:16"],
         5,
     )
+
+
+def test_address_spaces_are_words_too() -> None:
+    assert lp.TemporaryVariable("t", address_space="local").address_space == lp.AddressSpace.LOCAL
+    with pytest.raises(lp.KgenError, match="'shared' is not an address space"):
+        lp.TemporaryVariable("t", address_space="shared")

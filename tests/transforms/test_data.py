@@ -90,7 +90,7 @@ def test_address_spaces_of_temporaries() -> None:
     assert knl.temporary_variables["t"].address_space == lp.AddressSpace.LOCAL
     with pytest.raises(lp.TransformError, match="no temporary 'a'"):
         lp.set_temporary_address_space(knl, "a", "local")
-    with pytest.raises(lp.TransformError, match="'shared' is not an address space"):
+    with pytest.raises(lp.KernelError, match="'shared' is not an address space"):
         lp.set_temporary_address_space(knl, "t", "shared")
 
 
