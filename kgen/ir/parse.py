@@ -115,6 +115,9 @@ _HINTS: Final = {
     "?": "a choice reads: a if condition else b",
     ":": "nothing but the end of the line stands behind 'for i' and 'if condition'",
     ";": "each instruction has a line of its own",
+    "@": "a product of matrices reads: sum(k, a[i, k]*b[k, j])",
+    "for": "a sum over a loop reads: sum(i, a[i]), where the domain has 'i'",
+    "then": "nothing but the end of the line stands behind 'if condition'",
 }
 
 
@@ -305,6 +308,10 @@ class ExpressionParser:
                 else:
                     base = p.Call(base, args)
             elif text == "[":
+                if isinstance(base, p.Subscript | LinearSubscript):
+                    raise NotParsable(
+                        "an element of an array has no subscripts", at, "write a[i, j] for a[i][j]"
+                    )
                 self.advance()
                 if self.token.text == "[" and self.token.at == at + 1:
                     self.advance()

@@ -113,7 +113,7 @@ def _block(text: str, word: str, at: int) -> Statement:
         raise NotParsable(
             f"expected {'names' if word == 'for' else 'nothing or names'} behind '{word}'",
             at,
-            "write for i, j" if word == "for" else None,
+            {"for": "write for i, j", "else": "write elif condition"}.get(word),
         )
     if word == "end":
         return CloseBlock(inames)
@@ -209,18 +209,31 @@ _INCREMENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 
 
 def _refuse_sign(parser: ExpressionParser, text: str) -> None:
-    hint = None
+    hint = "an instruction is an assignment, a call, a rule, '... nop', for, if, with or end"
+    word = text.split(maxsplit=1)[0]
     if _LABEL.match(text):
         hint = "the id of an instruction goes behind it: {id=...}"
-    elif parser.token.text == "==":
-        hint = "an assignment has one '='"
-    elif parser.token.kind == "end":
-        hint = "an instruction is an assignment, a call, a rule, '... nop', for, if, with or end"
+    elif word in _OTHER_WORDS:
+        hint = f"write {_OTHER_WORDS[word]}"
+    elif text.startswith("<") and parser.token.kind == "end":
+        hint = "a temporary is declared where it gets a value, or by a TemporaryVariable"
     elif parser.token.text == ":=":
         hint = "':=' defines a substitution rule, which has no type"
-    elif parser.token.kind == "name":
+    elif parser.token.kind == "name" and _TYPE.fullmatch(word):
         hint = "a temporary is declared as <> name = ... or <float32> name = ..."
+    elif parser.token.text == "==":
+        hint = "an assignment has one '='"
+    elif parser.token.text in ("+", "-"):
+        hint = f"an update reads: a[i] {parser.token.text}= 1"
     parser.refuse("expected '='", hint)
+
+
+#: What blocks are called elsewhere.
+_OTHER_WORDS: Final = {"elseif": "elif", "elsif": "elif", "endif": "end", "endfor": "end"}
+
+
+#: Words that declare variables elsewhere, most of which are types here.
+_TYPE = re.compile(r"(u?int|float|complex)\d*|bool|char|double|long|short|unsigned")
 
 
 def _declared_type(parser: ExpressionParser) -> Any:
