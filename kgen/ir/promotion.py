@@ -145,7 +145,7 @@ def common(*operands: Operand) -> Operand:
             literals.append(operand)
         elif known is None:
             known = operand
-        elif operand != known:
+        elif operand is not known and operand != known:
             known = _common(known, operand)
     if not literals:
         assert known is not None

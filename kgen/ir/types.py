@@ -124,6 +124,14 @@ class NumpyType(KgenType):
 
     dtype: np.dtype[Any]
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
     def __post_init__(self) -> None:
         dtype = np.dtype(self.dtype)
         if dtype.hasobject:

@@ -545,17 +545,21 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     map_tuple: Any = handle_unsupported_expression
 
 
+_CHAINS = (p.Sum, p.Product)
+_WHOLE = (int, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+
+
 def _is_whole(expr: Expr, names: Container[str]) -> bool:
     """Tell whether an expression is made of certain variables and whole numbers."""
     todo = [expr]
     while todo:
         part = todo.pop()
-        if isinstance(part, p.Sum | p.Product):
+        if isinstance(part, _CHAINS):
             todo.extend(part.children)
         elif isinstance(part, p.Variable):
             if part.name not in names:
                 return False
-        elif not isinstance(part, int | GroupHardwareAxisIndex | LocalHardwareAxisIndex):
+        elif not isinstance(part, _WHOLE):
             return False
     return True
 
@@ -591,7 +595,7 @@ def _count_operands(expr: Expr) -> int:
 
     Whatever is not a variable, an element or a number counts as more than enough.
     """
-    if isinstance(expr, p.Sum | p.Product):
+    if isinstance(expr, _CHAINS):
         return sum(map(_count_operands, expr.children))
     if isinstance(expr, p.Variable | p.Subscript) or is_constant(expr):
         return 1

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pymbolic.mapper.stringifier import (
     PREC_CALL,
@@ -32,8 +30,7 @@ __all__ = ["ChainWriter"]
 _INNER_PRECEDENCE: Final = {"+": PREC_SUM, "-": PREC_PRODUCT}
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """An operand, the operator before it, its type, and the type that it gets in the text."""
 
     sign: str
@@ -71,7 +68,7 @@ class ChainWriter:
             own = self.writer.own_type(part, result)
             chain.append(Operand(sign, part, own, own))
         if first_as is not None:
-            chain[0] = dataclasses.replace(chain[0], wanted=first_as)
+            chain[0] = chain[0]._replace(wanted=first_as)
         if result.is_complex() and self.style is not ComplexStyle.BUILTIN:
             return self._complex(chain, own_prec, prec)
         return self._real(chain, result, own_prec, prec)

@@ -49,13 +49,16 @@ def negated(text: str) -> str:
     return f"-({text})" if text.startswith("-") else "-" + text
 
 
+_SIGNED = (int, float, np.integer)
+
+
 def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
     """Split off the signs of the terms of a sum: ``(is negative, what is left)``."""
     terms = []
     for child in children:
         if isinstance(child, p.Product):
             terms.append(_signed_product(child))
-        elif isinstance(child, int | float | np.integer) and child < 0:
+        elif isinstance(child, _SIGNED) and child < 0:
             terms.append((True, -child))
         else:
             terms.append((False, child))
@@ -65,7 +68,7 @@ def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
 def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
     """Split off the sign of a product, and a factor 1."""
     first, *rest = expr.children
-    if not isinstance(first, int | float | np.integer) or not (first < 0 or first == 1):
+    if not isinstance(first, _SIGNED) or not (first < 0 or first == 1):
         return False, expr
     if abs(first) != 1:
         return True, p.Product((-first, *rest))
