@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 import pymbolic.primitives as p
 
@@ -141,17 +141,43 @@ class _Merger:
 
     def _block(self, children: list[Node]) -> Node:
         opened: list[Node] = []
-        for child in children:
-            for part in child.children if isinstance(child, Block) else (child,):
-                together = None
-                if opened and isinstance(opened[-1], If) and isinstance(part, If):
-                    together = self._together(opened[-1], part)
-                if together is None:
-                    opened.append(part)
-                else:
-                    opened[-1] = together
+        for part in self._alike(children):
+            together = None
+            if opened and isinstance(opened[-1], If) and isinstance(part, If):
+                together = self._together(opened[-1], part)
+            if together is None:
+                opened.append(part)
+            else:
+                opened[-1] = together
         joined = self._join_names(opened)
         return joined[0] if len(joined) == 1 else Block(tuple(joined))
+
+    def _alike(self, children: list[Node]) -> Iterator[Node]:
+        """Open blocks, and make neighbours with one condition one, all of them at once."""
+        group: list[If] = []
+        for child in children:
+            for part in child.children if isinstance(child, Block) else (child,):
+                if group and isinstance(part, If) and self._continues(group, part):
+                    group.append(part)
+                    continue
+                if group:
+                    yield self._as_one(group)
+                group = [part] if isinstance(part, If) else []
+                if not group:
+                    yield part
+        if group:
+            yield self._as_one(group)
+
+    def _continues(self, guards: list[If], guard: If) -> bool:
+        """Tell whether *guard* decides what those before it did."""
+        is_equal = guard.orelse is None and guard.condition == guards[0].condition
+        return is_equal and self._keeps(guards[-1])
+
+    def _as_one(self, guards: list[If]) -> If:
+        """Make guards with one condition, all but the first without ``else``, one."""
+        if len(guards) == 1:
+            return guards[0]
+        return dataclasses.replace(guards[0], body=self._block([guard.body for guard in guards]))
 
     def _together(self, first: If, second: If) -> If | None:
         """Make one ``if`` of two, where what the first one decides the second decides again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -38,6 +39,14 @@ class Span:
         if self.first <= self.last:
             return self.first <= boundary <= self.last
         return boundary >= self.first or boundary <= self.last
+
+    def among(self, boundaries: Seq[int]) -> tuple[int, ...]:
+        """Return those of *boundaries*, which ascend, at which a barrier meets the need."""
+        first = bisect_left(boundaries, self.first)
+        end = bisect_right(boundaries, self.last)
+        if self.first <= self.last:
+            return tuple(boundaries[first:end])
+        return (*boundaries[:end], *boundaries[first:])
 
 
 def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
@@ -253,12 +262,18 @@ def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node
     """Put the barriers in, and blocks together again."""
     result: list[Node] = []
     last_origin = -1
+    met_at: dict[int, list[Span]] = {k: [] for k in chosen}
+    alone_at: dict[int, list[Span]] = {k: [] for k in chosen}
+    for need in needs:
+        held = need.among(chosen)
+        for k in held:
+            met_at[k].append(need)
+        if len(held) == 1:
+            alone_at[held[0]].append(need)
     for k, part in enumerate(parts):
-        if k in chosen:
-            met = [need for need in needs if need.holds(k)]
+        if k in met_at:
+            met, alone = met_at[k], alone_at[k]
             memories = sorted({need.memory for need in met}, reverse=True)
-            others = [other for other in chosen if other != k]
-            alone = [need for need in met if not any(need.holds(other) for other in others)]
             nearest = min(alone or met, key=lambda need: (need.last - need.first) % len(parts))
             result.append(Barrier(" and ".join(memories), nearest.reason))
             last_origin = -1

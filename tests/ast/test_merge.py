@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ast import merge
 
 
 def body(unit: lp.TranslationUnit) -> str:
@@ -141,3 +142,25 @@ def test_names_that_nothing_uses_go() -> None:
     assert "int const i_" not in lp.generate_body(knl)
     _, (last,) = knl(a=np.arange(7, dtype=np.float32))
     assert last == 6
+
+
+def test_statements_under_one_condition_are_merged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def merged(count: int) -> int:
+        """Return how often neighbours are looked at, in loops under one condition."""
+        asked: list[Any] = []
+        named = merge._named
+
+        def counted(node: Any) -> Any:
+            asked.append(node)
+            return named(node)
+
+        monkeypatch.setattr(merge, "_named", counted)
+        domains = ["{[i]: 0 <= i < n}", *(f"{{[j{k}]: 0 <= j{k} < 9}}" for k in range(count))]
+        text = [f"out{k}[i, j{k}] = a[i]" for k in range(count)]
+        knl = lp.make_kernel(domains, text)
+        knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+        assert body(knl).count("if") == 1
+        monkeypatch.undo()
+        return len(asked)
+
+    assert 0 < merged(40) < 2.3 * merged(20)

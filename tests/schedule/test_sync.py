@@ -122,6 +122,8 @@ def test_the_fewest_boundaries_are_chosen(seed: int) -> None:
     chosen = choose_boundaries(spans, count)
     assert all(any(span.holds(b) for b in chosen) for span in spans)
     assert len(chosen) == _brute_force(spans, count)
+    for span in spans:
+        assert sorted(span.among(chosen)) == [b for b in chosen if span.holds(b)]
 
 
 def test_a_barrier_for_both_memories_fences_both() -> None:
