@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import KernelError
-from kgen.ir.expr import Expr, is_zero, substitute, to_text
+from kgen.ir.expr import Expr, is_zero, substitute, to_text, variable_names
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
@@ -420,6 +421,11 @@ class SubstitutionRule(Declaration):
     def __str__(self) -> str:
         arguments = f"({', '.join(self.arguments)})" if self.arguments else ""
         return f"{self.name}{arguments} := {to_text(self.expression)}"
+
+    @cached_property
+    def free_names(self) -> frozenset[str]:
+        """The names in the expression that are not arguments."""
+        return frozenset(variable_names(self.expression)) - frozenset(self.arguments)
 
     def expand(self, operands: tuple[Expr, ...]) -> Expr:
         """Return the expression for *operands*; refuses a wrong number of them."""

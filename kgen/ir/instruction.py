@@ -188,6 +188,10 @@ class InstructionBase(Taggable):
 
     def assignee_var_names(self) -> tuple[str, ...]:
         """Return the names of the variables written."""
+        return self._written
+
+    @cached_property
+    def _written(self) -> tuple[str, ...]:
         return tuple(assignee_name(lhs) for lhs in self.assignees)
 
     def assignee_subscript_deps(self) -> tuple[frozenset[str], ...]:

@@ -92,7 +92,7 @@ def assignment_to_subst(
         substitutions={**kernel.substitutions, **{rule.name: rule for rule in rules.values()}},
     )
     is_read = lhs_name in result.readers or any(
-        lhs_name in mentions_of(rule.expression).variables for rule in result.substitutions.values()
+        lhs_name in rule.free_names for rule in result.substitutions.values()
     )
     if is_read:
         return result

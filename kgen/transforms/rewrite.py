@@ -28,7 +28,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
-from kgen.transforms.uses import called_rules, depends_on, free_names, inames_used, rules_of
+from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
 
 __all__ = [
     "InameMapper",
@@ -251,7 +251,7 @@ def _replace_in_rules(
         name
         for name in rules
         if any(
-            not free_names(rules[called]).isdisjoint(change.values)
+            not rules[called].free_names.isdisjoint(change.values)
             for called in (name, *called_rules(rules, (rules[name].expression,)))
         )
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
 
-__all__ = ["called_rules", "depends_on", "direct_rules", "free_names", "inames_used", "rules_of"]
+__all__ = ["called_rules", "depends_on", "direct_rules", "inames_used", "rules_of"]
 
 
 def direct_rules(rules: Mapping[str, SubstitutionRule], exprs: Iterable[Expr]) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     names = {
         name
         for rule in rules_of(kernel.substitutions, (insn,))
-        for name in free_names(kernel.substitutions[rule])
+        for name in kernel.substitutions[rule].free_names
     }
     return used | (names & kernel.inames.keys())
 
@@ -64,8 +64,3 @@ def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
 def depends_on(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     """Return the inames that *insn* uses, and those on which their bounds depend."""
     return kernel.with_outer_inames(inames_used(kernel, insn))
-
-
-def free_names(rule: SubstitutionRule) -> frozenset[str]:
-    """Return the names in a rule's expression that are not its arguments."""
-    return frozenset(variable_names(rule.expression)) - frozenset(rule.arguments)
