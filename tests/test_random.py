@@ -39,6 +39,7 @@ from tests.random.steps import (
     large_programs,
     local_programs,
     programs,
+    saving_programs,
     scan_programs,
 )
 from tests.reference import InexactError, Memory, Reference, to_array, to_memory
@@ -315,6 +316,10 @@ def test_work_groups_share_tiles(record_property: Any) -> None:
 
 def test_launches_follow_each_other(record_property: Any) -> None:
     judge(draw(global_programs, COUNT // 2), "launches", check_work_items, record_property)
+
+
+def test_values_outlive_launches(record_property: Any) -> None:
+    judge(draw(saving_programs, COUNT // 6), "saved", check_work_items, record_property)
 
 
 def test_running_results_are_sums(record_property: Any, tmp_path: Path) -> None:

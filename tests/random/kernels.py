@@ -28,6 +28,7 @@ __all__ = [
     "draw_global_kernel",
     "draw_kernel",
     "draw_local_kernel",
+    "draw_saving_kernel",
     "draw_scan_kernel",
 ]
 
@@ -131,6 +132,8 @@ class Kernel:
         self.statements: list[Statement] = []
         #: global barriers, by the number of statements before them
         self.barriers: dict[int, str] = {}
+        #: temporaries that are used behind the next barrier: their loops, whether they are integers
+        self.waiting: list[tuple[Path, Access, bool]] = []
 
     # -- subscripts -----------------------------------------------------------------------
 
@@ -283,6 +286,9 @@ class Kernel:
     def add_barrier(self) -> None:
         """Let all work-items of the device wait."""
         self.barriers[len(self.statements)] = f"wait{len(self.barriers)}"
+        waiting, self.waiting = self.waiting, []
+        for path, write, is_int in waiting:
+            self.use(path, write, is_int)
 
     def _unset(self) -> list[str]:
         """Return the temporaries that have no value yet."""
@@ -455,7 +461,28 @@ class Kernel:
             reads = []
             text = self.expression(path, path, is_int, 1, reads)
             self.add(path, write, f"{write} + {text}", [*reads, write])
-        inner = self.draw(choices.sampled_from([p for p in self.paths() if p[: len(path)] == path]))
+        nests = [other for other in self.paths() if other[: len(path)] == path]
+        self.use(self.draw(choices.sampled_from(nests)), write, is_int)
+
+    def some_assignments(self, outer: Loop, number: int) -> None:
+        """Draw assignments in a loop, and perhaps in one inside."""
+        nests = [outer.path]
+        if self.draw(choices.booleans()):
+            self.loops.append(draw_loop(self.draw, f"j{number}", outer))
+            nests.append(self.loops[-1].path)
+        for _ in range(self.draw(choices.integers(1, 2))):
+            self.assignment(self.draw(choices.sampled_from(nests)))
+
+    def kept(self, path: Path) -> None:
+        """Draw ``<> t = ...``, which is used in the loops *path* behind the next barrier."""
+        is_int, reads = self.draw(choices.booleans()), list[Access]()
+        text = self.right_hand_side(path, is_int, reads)
+        write = Access(self.new_temporary(is_int, 0, path, "private"))
+        self.add(path, write, text, reads, f"<{self.arrays[write.array].dtype}> ")
+        self.waiting.append((path, write, is_int))
+
+    def use(self, inner: Path, write: Access, is_int: bool) -> None:
+        """Draw a use of a temporary in the loops *inner*."""
         reads = [write]
         text = f"{write} - ({self.expression(inner, inner, is_int, 1, reads)})"
         self.add(inner, self.element_for(inner, is_int, reads), text, reads)
@@ -610,13 +637,24 @@ def draw_global_kernel(draw: Draw) -> Kernel:
         if number:
             kernel.add_barrier()
         outer = draw_loop(draw, f"i{number}", None)
-        nests = [outer.path]
         kernel.loops.append(outer)
-        if draw(choices.booleans()):
-            kernel.loops.append(draw_loop(draw, f"j{number}", outer))
-            nests.append(kernel.loops[-1].path)
-        for _ in range(draw(choices.integers(1, 2))):
-            kernel.assignment(draw(choices.sampled_from(nests)))
+        kernel.some_assignments(outer, number)
+    return kernel
+
+
+def draw_saving_kernel(draw: Draw) -> Kernel:
+    """Draw nests in one loop, with values of its iterations that are used behind barriers."""
+    kernel = Kernel(draw)
+    outer = draw_loop(draw, "i", None)
+    kernel.loops.append(outer)
+    count = draw(choices.integers(2, 3))
+    for number in range(count):
+        if number:
+            kernel.add_barrier()
+        kernel.some_assignments(outer, number)
+        if number < count - 1:
+            kernel.kept(outer.path)
+    kernel.drop_cycles()
     return kernel
 
 

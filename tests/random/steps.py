@@ -33,6 +33,7 @@ from tests.random.kernels import (
     draw_global_kernel,
     draw_kernel,
     draw_local_kernel,
+    draw_saving_kernel,
     draw_scan_kernel,
 )
 from tests.random.large import draw_large_program
@@ -48,6 +49,7 @@ __all__ = [
     "large_programs",
     "local_programs",
     "programs",
+    "saving_programs",
     "scan_programs",
 ]
 
@@ -587,6 +589,16 @@ def global_programs(draw: Draw) -> Program:
         if loop.parent is None:
             attempts.make(_on_axis(draw, loop.name, draw(choices.sampled_from(("split", "g"))), 0))
     return attempts.make_some()
+
+
+def saving_programs(draw: Draw) -> Program:
+    """Draw a kernel of several launches, and save the values that later ones need."""
+    drawn = draw_saving_kernel(draw)
+    attempts = _attempts_on(draw, drawn, target="CudaTarget")
+    outer = drawn.loops[0]
+    attempts.make(_on_axis(draw, outer.name, _kind_of_axis(draw, outer), 0))
+    attempts.make(Step("save_and_reload_temporaries"))
+    return attempts.make_some((0, 0, 1, 2))
 
 
 def _kind_of_axis(draw: Draw, loop: Loop) -> str:
