@@ -148,7 +148,10 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
     names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
     domain = _as_params(kernel.domain_of((*names, *inames)), len(names))
     outside = _as_params(kernel.domain_of(names), len(names)).params()
-    domain = domain.gist_params(outside.intersect(kernel.assumptions.params()))
+    outside = outside.intersect(kernel.assumptions.params())
+    # in what never runs, a loop still ends
+    own = kernel.domain_of(tuple(inames))
+    domain = own if outside.is_empty() else domain.gist_params(outside)
     return _with_few_params(as_basic_set(domain).remove_redundancies(), inames)
 
 

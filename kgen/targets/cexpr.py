@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper import Mapper, UnsupportedExpressionError
-from pymbolic.mapper.evaluator import evaluate
+from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from pymbolic.mapper.stringifier import (
     PREC_BITWISE_OR,
     PREC_CALL,
@@ -40,6 +40,7 @@ from kgen.ir.expr import (
     TypeCast,
     TypedLiteral,
     is_constant,
+    substitute,
     to_text,
     walk,
 )
@@ -65,6 +66,8 @@ __all__ = ["ExpressionWriter"]
 #: The longest product that stands for a power, and how many operands its base may have.
 _UNROLLED_POWERS: Final = 4
 _OPERANDS_OF_BASE: Final = 8
+#: Functions whose values for whole numbers are whole numbers.
+_WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
 #: Operations whose result may leave the range of a type narrower than int.
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
 #: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
@@ -283,8 +286,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
             return None
         try:
-            value: Any = evaluate(expr)
-        except (ArithmeticError, TypeError, UnsupportedExpressionError):
+            value: Any = evaluate(expr, _WHOLE_FUNCTIONS)
+        except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
             return None
         return value if isinstance(value, int) else None
 
@@ -458,7 +461,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if not self.target.conversions.fit(types[0], types[1], joined):
             types[0 if types[0] != joined else 1] = joined
         left, right = (
-            self.integers.text(side, PREC_BITWISE_OR, wide=True)
+            self.integers.text(substitute(side, self.values), PREC_BITWISE_OR, wide=True)
             if dtype == INT32 and self._may_overflow(side)
             else self.converted(side, dtype, PREC_BITWISE_OR)
             for side, dtype in zip(sides, types, strict=True)

@@ -37,6 +37,7 @@ i2, i4, i8, u1, u4 = np.int16, np.int32, np.int64, np.uint8, np.uint32
         ("a[i]*(-2)", {"a": f4}, "a[i] * -2.0f"),
         ("a[i] + 7 // 2", {"a": f4}, "a[i] + 3.0f"),
         ("max(a[i], 1 << 2)", {"a": f4}, "fmaxf(a[i], 4.0f)"),
+        ("a[i] + abs(-7) // 2", {"a": f4}, "a[i] + 3.0f"),
         ("max(a[i], 2*3)", {"a": f4}, "fmaxf(a[i], 2.0f * 3.0f)"),
         # signs
         ("1 - a[i]*a[i]", {"a": f4}, "1.0f - a[i] * a[i]"),

@@ -95,3 +95,14 @@ def test_values_of_loops_are_as_wide_in_expressions_as_in_subscripts() -> None:
     knl = lp.split_iname(knl, "i", 7, inner_tag="unr", slabs=(0, 1))
     written = [line for line in lp.generate_body(knl).splitlines() if "] = (6 + (int) (" in line]
     assert any("(6 * (int64_t) m + 6) / 7) * 7) % 5;" in line for line in written)
+
+
+def test_sides_of_comparisons_that_32_bits_do_not_hold_have_the_values_of_loops() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "a[i] = if(-3*i < b[0], 1, 2)",
+        [lp.GlobalArg("a, b", np.int32), ...],
+        assumptions="n >= 1",
+    )
+    body = lp.generate_body(lp.tag_inames(knl, "i:g.0"))
+    assert "a[gid(0)] = -3 * (long) gid(0) < b[0] ? 1 : 2;" in body

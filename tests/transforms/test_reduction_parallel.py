@@ -328,6 +328,14 @@ def test_several_warps_meet_once() -> None:
     assert "__shared__ float red_i[8];" in text
 
 
+def test_sums_over_groups_in_loops_that_never_run_end() -> None:
+    knl = lp.make_kernel(
+        ["{[j]: 3 <= j < n - 1}", "{[r]: 3 <= r < 8}"], "out[j] = sum(r, r)", assumptions="n >= 1"
+    )
+    knl = lp.fix_parameters(lp.tag_inames(knl, "r:g.0"), n=4)
+    assert "for (int r_part = 3; r_part < 8; ++r_part)" in code(knl, lp.CudaTarget())
+
+
 @pytest.mark.parametrize(
     ("items", "tags"),
     [(33, "r:g.0, i:l.0"), (32, "r:l.0, i:l.1"), (16, "i:l.0, r:l.1"), (48, "r:g.0, i:l.0")],
