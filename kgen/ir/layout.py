@@ -103,7 +103,16 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
 
 
 def _plain(axis: Any) -> Expr:
-    return int(axis) if is_constant(axis) else axis
+    if is_constant(axis):
+        if int(axis) != axis:
+            raise KernelError(f"an extent of an array is an integer, not {axis}")
+        return int(axis)
+    if not isinstance(axis, p.ExpressionNode):
+        raise KernelError(
+            f"an extent of an array is a number or an expression, not {axis!r}\n"
+            "  hint: the type comes before the shape: GlobalArg(name, dtype, shape)"
+        )
+    return axis
 
 
 def _parse_one(text: str) -> ArrayDimImplementationTag:

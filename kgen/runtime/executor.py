@@ -337,10 +337,12 @@ class ExecutorBase:
             )
 
     def _blame_numbers(self, given: Mapping[str, Any], failure: TypeInferenceFailure) -> None:
-        """Refuse a number that has no type of its own, where inference needed one."""
+        """Refuse a number that is missing or has no type, where inference needed that."""
         for name, arg in self._untyped.items():
             number = given.get(name)
             is_blamed = isinstance(arg, ValueArg) and f"'{name}'" in str(failure)
+            if is_blamed and number is None:
+                self._refuse(f"argument '{name}' is missing", hint=f"pass {name}=...")
             if is_blamed and number is not None and not hasattr(number, "dtype"):
                 kind = "complex64" if isinstance(number, complex) else "float64"
                 raise InvocationError(

@@ -37,6 +37,8 @@ def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     >>> sorted(unit.callables_table), sorted(unit.entrypoints)
     (['f', 'kgen_kernel'], ['kgen_kernel'])
     """
+    if isinstance(translation_units, TranslationUnit):
+        raise TransformError("several programs are merged\n  hint: merge([program, other])")
     if not translation_units:
         raise TransformError("there is nothing to merge")
     first = translation_units[0]

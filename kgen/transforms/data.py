@@ -57,6 +57,8 @@ def add_dtypes(prog_or_kernel: Program, dtype_dict: Mapping[str, Any]) -> Progra
     np:dtype('float32')
     """
     program = prog_or_kernel
+    if not isinstance(dtype_dict, Mapping):
+        raise TransformError(f"types are a map: {{'a': numpy.float64}}, not {dtype_dict!r}")
     dtypes = {
         name.strip(): dtype for names, dtype in dtype_dict.items() for name in names.split(",")
     }

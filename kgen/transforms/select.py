@@ -136,7 +136,8 @@ def split_names(names: str | Iterable[str]) -> tuple[str, ...]:
     >>> split_names("i, j")
     ('i', 'j')
     """
-    items = names.split(",") if isinstance(names, str) else tuple(names)
+    items: Any = names.split(",") if isinstance(names, str) else names
+    items = tuple(items) if isinstance(items, Iterable) else (items,)
     for item in items:
         if not isinstance(item, str):
             raise TransformError(f"a name is text, not {item!r}\n  hint: 'i, j', or ['i', 'j']")

@@ -111,6 +111,8 @@ def _read_pairs(given: TagsByIname) -> list[tuple[str, list[Tag | None]]]:
         items: Iterable[tuple[str, Tags]] = [_read_pair(t) for t in given.split(",") if t.strip()]
     else:
         items = given.items() if isinstance(given, Mapping) else given
+        if not isinstance(items, Iterable):
+            raise TransformError(f"{given!r} gives no tags\n  hint: write 'i:g.0, j:l.0'")
     return [(name, _read_tags(tags)) for name, tags in items]
 
 
@@ -124,7 +126,7 @@ def _read_pair(text: str) -> tuple[str, str]:
 
 
 def _read_tags(given: Tags) -> list[Tag | None]:
-    if given is None or isinstance(given, str | Tag):
+    if not isinstance(given, Iterable) or isinstance(given, str):
         return [parse_tag(given)]
     return [parse_tag(tag) for tag in given]
 

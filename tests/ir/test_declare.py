@@ -98,3 +98,12 @@ def test_address_spaces_are_words_too() -> None:
     assert lp.TemporaryVariable("t", address_space="local").address_space == lp.AddressSpace.LOCAL
     with pytest.raises(lp.KgenError, match="'shared' is not an address space"):
         lp.TemporaryVariable("t", address_space="shared")
+
+
+def test_extents_are_whole_numbers() -> None:
+    with pytest.raises(lp.KgenError, match=r"an extent of an array is an integer, not 3\.5"):
+        lp.GlobalArg("a", shape=(3.5,))
+    with pytest.raises(lp.KgenError, match="the type comes before the shape"):
+        lp.GlobalArg("a", "n", np.float64)
+    with pytest.raises(lp.KgenError, match=r"the shape \(3,\), its initializer \(2,\)"):
+        lp.TemporaryVariable("t", shape=(3,), initializer=np.ones(2), read_only=True)

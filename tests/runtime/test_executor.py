@@ -102,3 +102,9 @@ def test_wrong_calls_are_type_and_value_errors() -> None:
         knl(z=np.zeros(3, np.int64))
     with pytest.raises(lp.KgenError, match="'other' is no entry point"):
         knl(entrypoint="other")
+
+
+def test_a_number_that_is_missing_is_named() -> None:
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = s*a[i]", target=lp.ExecutableCTarget())
+    with pytest.raises(InvocationError, match="argument 's' is missing"):
+        knl(a=np.ones(3))

@@ -137,3 +137,14 @@ def test_a_guessed_argument_is_a_symbol_once_it_is_explained() -> None:
     assert sorted(kernel_of(knl).arg_dict) == ["b", "half", "n"]
     _, (b,) = knl(n=3, half=np.float64(0.5))
     assert b.tolist() == [0.75] * 3
+
+
+def test_what_is_no_map_of_types_or_list_of_programs() -> None:
+    with pytest.raises(lp.TransformError, match="types are a map"):
+        lp.add_dtypes(double(), "a")  # type: ignore[arg-type]
+    with pytest.raises(lp.TransformError, match="several programs are merged"):
+        lp.merge(double())  # type: ignore[arg-type]
+    with pytest.raises(lp.TransformError, match="None gives no tags"):
+        lp.tag_inames(double(), None)  # type: ignore[arg-type]
+    with pytest.raises(lp.TransformError, match="a name is text, not 3"):
+        lp.prioritize_loops(double(), 3)  # type: ignore[arg-type]
