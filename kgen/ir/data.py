@@ -368,6 +368,9 @@ class TemporaryVariable(ArrayBase):
                     "  hint: pass read_only=True, or assign the values in an instruction"
                 )
             shape = self.shape if self.shape is not auto else values.shape
+            wanted, given = _as_tuple(shape), values.shape
+            if all(isinstance(n, int) for n in wanted) and wanted != given:
+                raise KernelError(f"'{self.name}' has the shape {wanted}, its initializer {given}")
             dtype = to_kgen_type(self.dtype) or to_kgen_type(values.dtype)
             self._set(shape=shape, dtype=dtype)
         if self.address_space is None:
