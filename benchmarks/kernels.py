@@ -90,6 +90,46 @@ def terms(lp: Any, size: int) -> Any:
     return make(lp, "{[i]: 0<=i<n}", f"out[i] = {total}", data)
 
 
+def scalars(lp: Any, size: int) -> Any:
+    """Straight-line code, as expansions have it: each value is a polynomial of earlier ones."""
+    texts = ["<> t0 = a[i]"]
+    for k in range(1, size):
+        u, v, w = (f"t{max(0, k - back)}" for back in (1, 3, 7))
+        texts.append(f"<> t{k} = {u}*({v} + 2.5)*a[i] + {w}**2*b[i] - {v}/(1 + {u}*{u})")
+    data = arrays(lp, ("a", "b", "out"), "n")
+    return make(lp, "{[i]: 0<=i<n}", [*texts, f"out[i] = t{size - 1}"], data)
+
+
+def private_arrays(lp: Any, size: int) -> Any:
+    """Arrays of each work-item, written and read in loops of their own."""
+    names = [f"p{k}" for k in range(size)]
+    domains = ["{[b]: 0<=b<64}", *(f"{{[i{k},j{k}]: 0<=i{k},j{k}<5}}" for k in range(size))]
+    texts = []
+    for k, name in enumerate(names):
+        after = f":u{k - 1}" if k else ""
+        texts.append(f"{name}[i{k}] = {k + 1}*a[b,i{k}] {{id=w{k}}}")
+        update = f"out[b,j{k}] = out[b,j{k}] + {name}[j{k}]"
+        texts.append(f"{update} {{id=u{k}, dep=w{k}{after}}}")
+    space = lp.AddressSpace.PRIVATE
+    data = [
+        *arrays(lp, ("a", "out"), "64,5"),
+        *(lp.TemporaryVariable(n, np.float32, shape=(5,), address_space=space) for n in names),
+    ]
+    knl = make(lp, domains, texts, data)
+    return lp.split_iname(knl, "b", N_TILE, outer_tag="g.0", inner_tag="l.0")
+
+
+def many_splits(lp: Any, size: int) -> Any:
+    """Loops that are split, one step after the other."""
+    names = tuple(f"o{k}" for k in range(size))
+    domains = [f"{{[i{k}]: 0<=i{k}<n}}" for k in range(size)]
+    texts = [f"o{k}[i{k}] = 2*a[i{k}]" for k in range(size)]
+    knl = make(lp, domains, texts, arrays(lp, ("a", *names), "n"))
+    for k in range(size):
+        knl = lp.split_iname(knl, f"i{k}", N_TILE)
+    return knl
+
+
 def deep_nest(lp: Any, size: int) -> Any:
     inames = ",".join(f"i{k}" for k in range(size))
     data = arrays(lp, ("a", "out"), ",".join("n" * size))
@@ -191,6 +231,21 @@ CASES = {
             required_ratio=None,
             growth_sizes=GROWTH_SIZES,
         ),
+        Case(
+            title="scalar temporaries, large expressions",
+            build=scalars,
+            size=200,
+            required_ratio=4,
+            growth_sizes=GROWTH_SIZES,
+        ),
+        Case(
+            title="private arrays, loops of their own",
+            build=private_arrays,
+            size=20,
+            required_ratio=4,
+            growth_sizes=(20, 40, 80, 160),
+        ),
+        Case(title="loops split in steps", build=many_splits, size=50, required_ratio=4),
         Case(title="loops in one nest", build=deep_nest, size=8, required_ratio=None),
         Case(title="matrix product, tiles fetched", build=matmul, size=1, required_ratio=4),
         Case(title="Laplacian, tiles fetched", build=laplacian, size=1, required_ratio=4),
