@@ -321,10 +321,10 @@ class Assignment(MultiAssignmentBase):
     temp_var_type: Optional = _CREATES_NOTHING
     atomicity: tuple[VarAtomicity, ...] = ()
 
-    def __init__(self, assignee: Expr, expression: Expr, **options: Any) -> None:
+    def __init__(self, assignee: Expr, expression: Expr, id: Any = None, **options: Any) -> None:
         temp_var_type = options.pop("temp_var_type", None)
         atomicity = options.pop("atomicity", ())
-        _init_base(self, options)
+        _init_base(self, {"id": id, **options})
         assignee = parse(assignee) if isinstance(assignee, str) else assignee
         expression = parse(expression) if isinstance(expression, str) else expression
         assignee_name(assignee)
@@ -382,10 +382,12 @@ class CallInstruction(MultiAssignmentBase):
     temp_var_types: tuple[Optional, ...] = ()
     atomicity: tuple[VarAtomicity, ...] = ()
 
-    def __init__(self, assignees: Iterable[Expr], expression: Expr, **options: Any) -> None:
+    def __init__(
+        self, assignees: Iterable[Expr], expression: Expr, id: Any = None, **options: Any
+    ) -> None:
         types = options.pop("temp_var_types", None)
         atomicity = options.pop("atomicity", ())
-        _init_base(self, options)
+        _init_base(self, {"id": id, **options})
         assignees = parse(assignees) if isinstance(assignees, str) else assignees
         places = tuple(assignees) if isinstance(assignees, Iterable) else (assignees,)
         expression = parse(expression) if isinstance(expression, str) else expression

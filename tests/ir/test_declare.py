@@ -87,6 +87,7 @@ def test_rules_are_used_with_their_number_of_arguments() -> None:
 def test_what_declarations_take_by_position() -> None:
     local = lp.TemporaryVariable("t", np.float32, (16,), lp.AddressSpace.LOCAL)
     assert (local.address_space, local.shape) == (lp.AddressSpace.LOCAL, (16,))
+    assert lp.Assignment("a[i]", "b[i]", "copy").id == "copy"
     array = lp.GlobalArg("a", np.float32, (16, 4), "N0,N1", 5)
     assert ([str(tag) for tag in array.dim_tags], array.offset) == (
         ["N0:stride:1", "N1:stride:16"],
