@@ -189,8 +189,17 @@ class ToCountPolynomialMap(ToCountMap):
         return isl.PwQPolynomial.zero(self.space.add_dims(isl.dim_type.out, 1))
 
     def eval(self, params: Mapping[str, int]) -> ToCountMap:
-        """Return the map of numbers for these values of the parameters."""
-        return ToCountMap({key: c.eval_with_dict(params) for key, c in self.items()})
+        """Return the map of numbers for these values of the parameters.
+
+        Raises :class:`KernelError` for a parameter without a value.
+        """
+        try:
+            return ToCountMap({key: c.eval_with_dict(params) for key, c in self.items()})
+        except KeyError as err:
+            raise KernelError(
+                f"the counts depend on {err}, which has no value\n"
+                f"  hint: eval_and_sum({{{err}: ...}}) takes a value for each parameter"
+            ) from None
 
     def eval_and_sum(self, params: Mapping[str, int] | None = None) -> Any:
         """Return the sum of all counts for these values of the parameters."""

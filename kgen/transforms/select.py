@@ -86,7 +86,7 @@ def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Tra
         if isinstance(program, TranslationUnit):
             return _on_unit(program, lambda kernel: on_kernel(kernel, *args[1:], **kwargs))
         raise TypeError(
-            f"{function.__name__}: the first argument is a kernel or a program, "
+            f"{function.__name__.lstrip('_')}: the first argument is a kernel or a program, "
             f"not {type(program).__name__}"
         )
 

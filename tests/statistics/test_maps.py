@@ -306,3 +306,9 @@ def test_counts_of_some_instructions() -> None:
     assert ops(knl, within="id:twice") == {("float32", "mul"): "{ 8 }"}
     assert set(accesses(knl, within="writes:c")) == {("load", "a"), ("store", "c")}
     assert accesses(knl, within="id:none") == {}
+
+
+def test_parameters_need_values() -> None:
+    counts = lp.get_op_map(one_loop("out[i] = 2*a[i] + 1", a=np.float32), subgroup_size=32)
+    with pytest.raises(KernelError, match="the counts depend on 'n', which has no value"):
+        counts.eval_and_sum({"m": 8})
