@@ -9,8 +9,9 @@ slabs for which it fails.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -30,6 +31,9 @@ _SET = isl.dim_type.set
 
 #: Strides that more loops than this share are guards from the start.
 MAX_STRIDED_LOOPS = 4
+
+#: What isl may take for a nest in which strides meet, about a second; then they are guards.
+MAX_OPERATIONS = 1_000_000
 
 #: isl was right in 12,000 random nests without a constraint that has so many loops with
 #: coefficients beyond 1.
@@ -67,7 +71,11 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
             return nest, isl.AstBuild.from_context(context).node_from_schedule(to_isl(nest))
         for widen in (lambda same: same, _without_strides, _in_boxes):
             wider = widen(nest)
-            ast, leaves = _ast_and_leaves(wider, context)
+            try:
+                with _operations(0 if widen is _in_boxes else MAX_OPERATIONS):
+                    ast, leaves = _ast_and_leaves(wider, context)
+            except _TooManyOperationsError:
+                continue
             if _is_complete(leaves, wider, context):
                 return wider, ast
     finally:
@@ -79,6 +87,26 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
             hint="split these loops less often, or in another order",
         )
     )
+
+
+class _TooManyOperationsError(Exception):
+    """isl has given up."""
+
+
+@contextlib.contextmanager
+def _operations(most: int) -> Iterator[None]:
+    """Let isl give up after so many operations, 0 for any number."""
+    ctx = isl.DEFAULT_CONTEXT
+    ctx.reset_operations()
+    ctx.set_max_operations(most)
+    try:
+        yield
+    except isl.Error as error:
+        if "maximal number of operations" in str(error):
+            raise _TooManyOperationsError from None
+        raise
+    finally:
+        ctx.set_max_operations(0)
 
 
 def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.UnionMap]]:

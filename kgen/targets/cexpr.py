@@ -469,9 +469,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
 
     def _may_overflow(self, expr: Expr) -> bool:
-        """Tell whether loop variables and sizes are too large for 32 bits on the way to *expr*."""
-        is_whole = all(_is_whole(leaf, self._whole_names) for leaf in _without_divisions(expr))
-        return is_whole and self.integers.overflows(expr)
+        """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""
+        if not all(_is_whole(leaf, self._whole_names) for leaf in _without_divisions(expr)):
+            return False
+        return self.integers.overflows(expr) or self.integers.is_long(expr)
 
     def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
         if self.target.complex_style is not ComplexStyle.FUNCTIONS:

@@ -248,7 +248,7 @@ class IntegerWriter:
 
     def _help(self, name: str, operands: tuple[Expr, ...], wide: bool) -> str:
         casts = [self.overflows(operand) for operand in operands]
-        is_long = wide or any(casts) or any(self._is_long(operand) for operand in operands)
+        is_long = wide or any(casts) or any(self.is_long(operand) for operand in operands)
         dtype = INT64 if is_long else INT32
         self.preamble.add(helper_need(self.target, name, dtype))
         self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
@@ -256,9 +256,10 @@ class IntegerWriter:
         return self._nested(helper_name(name, dtype), texts)
 
     def _type_of(self, expr: Expr, wide: bool) -> NumpyType:
-        return INT64 if wide or self._is_long(expr) or self.overflows(expr) else INT32
+        return INT64 if wide or self.is_long(expr) or self.overflows(expr) else INT32
 
-    def _is_long(self, expr: Expr) -> bool:
+    def is_long(self, expr: Expr) -> bool:
+        """Tell whether *expr* has 64 bits, or something in it."""
         match expr:
             case p.Variable():
                 return expr.name in self.long_names or self.type_of(expr).itemsize > 4
@@ -267,11 +268,11 @@ class IntegerWriter:
             case GroupHardwareAxisIndex() | LocalHardwareAxisIndex():
                 return False
             case p.Sum() | p.Product() | p.Min() | p.Max():
-                return any(self._is_long(child) for child in expr.children)
+                return any(self.is_long(child) for child in expr.children)
             case p.If():
-                return self._is_long(expr.then) or self._is_long(expr.else_)
+                return self.is_long(expr.then) or self.is_long(expr.else_)
             case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
-                return self._is_long(expr.numerator) or self._is_long(expr.denominator)
+                return self.is_long(expr.numerator) or self.is_long(expr.denominator)
         return self.type_of(expr).itemsize > 4
 
     def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:

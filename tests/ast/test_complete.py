@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kgen as lp
+from kgen.ast import complete
 from kgen.ast.nodes import print_tree
 from kgen.targets.generate import lower
 from tests.oracle import Oracle
@@ -95,3 +96,10 @@ def test_a_loop_in_strides_of_work_items_still_bounds_those_around_it() -> None:
     knl = lp.make_kernel(domain, text, data, assumptions="n >= 1", target=lp.CudaTarget())
     knl = lp.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
     check(lp.buffer_array(knl, "out", ("i_inner",), default_tag="l.auto"), 1, 2, 5)
+
+
+def test_strides_that_cost_isl_too_much_are_guards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(complete, "MAX_OPERATIONS", 100)
+    (function,) = lower(strided(slabs=(0, 1)).default_entrypoint).functions
+    assert "% 3 == 0" in print_tree(function.body)
+    check(strided(slabs=(0, 1)), *range(14))

@@ -106,3 +106,11 @@ def test_sides_of_comparisons_that_32_bits_do_not_hold_have_the_values_of_loops(
     )
     body = lp.generate_body(lp.tag_inames(knl, "i:g.0"))
     assert "a[gid(0)] = -3 * (long) gid(0) < b[0] ? 1 : 2;" in body
+
+
+def test_guards_on_loops_of_64_bits_are_computed_in_64_bits() -> None:
+    knl = near_each_other("{ [i, j]: n - 5 <= i <= n and n - 3 <= 2*j < n }", "out[i - n + 5] = j")
+    knl = lp.join_inames(lp.split_iname(knl, "i", 6), ("j", "i_inner"))
+    text = lp.generate_body(knl)
+    assert "for (int64_t i_inner_and_j" in text
+    assert "kgen_floor_div_int64(i_inner_and_j, 6) < n" in text
