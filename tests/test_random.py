@@ -12,7 +12,6 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,7 +116,7 @@ class Judge:
                 pytrace=False,
             )
         assert accepted >= 0.6 * tried
-        assert left_out <= max(1, 0.05 * count)
+        assert left_out <= max(1, 0.1 * count)
 
 
 def _fails(check: Check, kind: type[Exception], program: Program) -> bool:
@@ -325,7 +324,7 @@ def test_values_outlive_launches(record_property: Any) -> None:
 def test_running_results_are_sums(record_property: Any, tmp_path: Path) -> None:
     drawn = draw(scan_programs, COUNT // 6)
     judge(drawn, "scans", check_work_items, record_property)
-    verdict = Judge([replace(p, target="CTarget") for p in drawn], record_property)
+    verdict = Judge([p.on_host("realize_reduction") for p in drawn], record_property)
     attempt_compiled(verdict, tmp_path, check_results)
     verdict.conclude("scans in order", check_alone)
 

@@ -134,6 +134,12 @@ class Program:
         given = (dataclasses.replace(array, is_inferred=False) for array in self.arrays)
         return dataclasses.replace(self, arrays=tuple(given))
 
+    def on_host(self, last: str) -> Program:
+        """Return this without work-items, up to the step *last*: later ones go by its result."""
+        names = [step.function for step in self.steps]
+        end = names.index(last) + 1 if last in names else len(names)
+        return dataclasses.replace(self, target="CTarget", steps=self.steps[:end])
+
     def parameter_sets(self, unit: lp.TranslationUnit) -> list[dict[str, int]]:
         """Return sizes to run it for: those that its assumptions allow, and small."""
         if self.sizes:

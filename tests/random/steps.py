@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 from kgen.errors import (
     CodegenError,
     KgenError,
+    KgenIndexError,
     ScheduleError,
     TransformError,
     WriteRaceConditionWarning,
@@ -360,6 +361,10 @@ def _has_shapes(program: Program) -> bool:
     return all(isinstance(a.shape, tuple) for a in kernel.args if isinstance(a, ArrayBase))
 
 
+def _fetches_boxes(step: Step) -> bool:
+    return bool(dict(step.options).get("fetch_bounding_box"))
+
+
 def _split(name: str, length: int, outer: str | None, inner: str | None) -> Step:
     tags = (("outer_tag", outer), ("inner_tag", inner))
     return Step("split_iname", (name, length), tuple((k, tag) for k, tag in tags if tag))
@@ -433,6 +438,9 @@ class _Attempts:
         except Exception as error:
             if isinstance(error, CodegenError) and "the device has no room" in str(error):
                 self.unscheduled.append("tiles that are too large for the device")
+                return False
+            if isinstance(error, KgenIndexError) and any(map(_fetches_boxes, self.accepted)):
+                self.unscheduled.append("boxes that are larger than the array")
                 return False
             return True  # the program is wrong, which checks will find
         return True
