@@ -6,13 +6,13 @@ What stands beside loops and sizes in these sets has names with a dot, which no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
-from kgen.analysis.footprints import Footprints
+from kgen.analysis.footprints import Footprints, split_constant
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.domain import Set, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, is_zero
@@ -27,6 +27,7 @@ __all__ = [
     "axis_name",
     "bound",
     "element_name",
+    "elements_around",
     "elements_of",
     "relate",
     "with_params",
@@ -66,6 +67,26 @@ def _elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
         except ExpressionToAffineConversionError:
             is_exact = False
     return named, is_exact and access.index is not None
+
+
+def elements_around(kernel: LoopKernel, footprints: Footprints, accesses: Sequence[Access]) -> Set:
+    """Return, as :func:`elements_of` does, the box around accesses that constants tell apart.
+
+    They are at one place, and their subscripts have the same base along each axis.
+    """
+    domain, _ = footprints.domain(accesses[0].place)
+    named = to_named(domain.intersect_params(kernel.assumptions))
+    indices = [access.index for access in accesses if access.index is not None]
+    for axis, subscripts in enumerate(zip(*indices, strict=True)):
+        bases, constants = zip(*map(split_constant, subscripts), strict=True)
+        base = 0 if bases[0] is None else bases[0]
+        try:
+            named = footprints.with_params(named, base)
+            named = bound(named, element_name(axis), base + min(constants), "ge_set")
+            named = bound(named, element_name(axis), base + max(constants), "le_set")
+        except ExpressionToAffineConversionError:
+            continue
+    return named
 
 
 class Instances:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.analysis.access import Access
-from kgen.analysis.footprints import Footprints
-from kgen.analysis.instances import axis_name, bound, elements_of, relate
+from kgen.analysis.access import Access, Place
+from kgen.analysis.footprints import Footprints, split_constant
+from kgen.analysis.instances import axis_name, bound, elements_around, elements_of, relate
 from kgen.analysis.points import describe_pair, example
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
@@ -25,6 +25,8 @@ from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 
 _PARAM = isl.dim_type.param
+#: So many accesses are looked at together before they are in pairs.
+_MANY = 5
 
 
 class Reach(Enum):
@@ -138,6 +140,36 @@ class Conflicts:
         key = self._key(one, other, equal, ascending)
         return key in self._memo and self._memo[key] is None
 
+    def all_apart(
+        self, accesses: Iterable[Access], equal: tuple[str, ...], ascending: str | None
+    ) -> bool:
+        """Tell whether no accesses to one array conflict, as the boxes around them show.
+
+        Those whose subscripts differ by constants are in one box: isl is asked about pairs of
+        boxes, not of accesses, where that is worth it.
+        """
+        groups: dict[object, list[Access]] = {}
+        for access in accesses:
+            if access.index is None:
+                return False
+            bases = tuple(split_constant(subscript)[0] for subscript in access.index)
+            groups.setdefault((access.place, bases), []).append(access)
+        distinct = {(access.place, access.index) for group in groups.values() for access in group}
+        if len(distinct) < max(_MANY, 2 * len(groups)):
+            return False
+        boxes = []
+        for group in groups.values():
+            around = Around(equal, ascending, self._is_local(group[0].array))
+            named = elements_around(self.kernel, self.footprints, group)
+            a, b = (self._seen_from(named, group[0].place, s, around) for s in "ab")
+            boxes.append((a, b, any(access.is_write for access in group), around))
+        return all(
+            self._meeting(one.intersect(other), around, ascending) is None
+            for one, _, writes, around in boxes
+            for _, other, too, _ in boxes
+            if writes or too
+        )
+
     def storage(self, access: Access) -> object:
         """Return what accesses that may meet have in common: their storage, or a part of it."""
         base = getattr(self.kernel.array_vars[access.array], "base_storage", None)
@@ -211,24 +243,30 @@ class Conflicts:
         equal: tuple[str, ...],
         ascending: str | None,
     ) -> Conflict | None:
-        is_local = self._is_local(one.array)
-        around = Around(equal, ascending, is_local)
+        around = Around(equal, ascending, self._is_local(one.array))
         both = self._touched(one, "a", around)[0].intersect(self._touched(other, "b", around)[0])
+        found = self._meeting(both, around, ascending)
+        return None if found is None else Conflict(one, other, *found)
+
+    def _meeting(
+        self, both: Set, around: Around, ascending: str | None
+    ) -> tuple[Reach, Set] | None:
+        """Return where of *both* different work-items are at one element, and how far apart."""
         if ascending is not None:
             both = relate(both, f"{ascending}.a", f"{ascending}.b", "lt_set")
         tags = [axis.tag for axis in self.kernel.axes.values()]
         locals_ = sorted({axis_name(tag) for tag in tags if isinstance(tag, LocalInameTag)})
-        if is_local:
+        if around.one_group:
             apart = _some_differ(both, locals_)
-            return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
+            return None if apart is None else (Reach.GROUP, apart)
         groups = sorted({axis_name(tag) for tag in tags if isinstance(tag, GroupInameTag)})
         far = _some_differ(both, groups)
         if far is not None:
-            return Conflict(one, other, Reach.DEVICE, far)
+            return Reach.DEVICE, far
         for name in groups:
             both = relate(both, f"{name}.a", f"{name}.b", "eq_set")
         apart = _some_differ(both, locals_)
-        return None if apart is None else Conflict(one, other, Reach.GROUP, apart)
+        return None if apart is None else (Reach.GROUP, apart)
 
     def _touched(self, access: Access, side: str, around: Around) -> tuple[Set, int]:
         """Return the named set over loops, hardware axes and elements, and its number.
@@ -245,17 +283,19 @@ class Conflicts:
         return found
 
     def _make_touched(self, access: Access, side: str, around: Around) -> Set:
-        kernel = self.kernel
-        inames = access.place.inames
-        named, _ = elements_of(kernel, self.footprints, access)
-        for iname in inames:
+        named, _ = elements_of(self.kernel, self.footprints, access)
+        return self._seen_from(named, access.place, side, around)
+
+    def _seen_from(self, named: Set, place: Place, side: str, around: Around) -> Set:
+        """Name the loops at a place, and its hardware axes, by what two accesses share."""
+        for iname in place.inames:
             at = named.find_dim_by_name(_PARAM, iname)
             if iname in around.equal:
                 continue
             if iname == around.ascending:
                 named = named.set_dim_name(_PARAM, at, f"{iname}.{side}")
                 continue
-            on = kernel.axes.get(iname)
+            on = self.kernel.axes.get(iname)
             if on is not None:
                 is_group = isinstance(on.tag, GroupInameTag)
                 name = axis_name(on.tag)

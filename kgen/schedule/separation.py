@@ -91,15 +91,18 @@ def find_unsynchronized(kernel: LoopKernel, schedule: Schedule) -> Iterator[Unsy
             yield from _among(conflicts, order, accesses)
 
 
-def _among(
-    conflicts: Conflicts, order: _Order, accesses: list[Access]
-) -> Iterator[Unsynchronized]:
+def _among(conflicts: Conflicts, order: _Order, accesses: list[Access]) -> Iterator[Unsynchronized]:
     """Give what of the accesses to one array is not kept apart.
 
     What is found of two accesses holds for all of their kinds in the same loops.
     """
     kinds = [(conflicts.kind(access), order.insns[access.insn_id][1]) for access in accesses]
     distinct = set(kinds)
+    if len({loops for _, loops in kinds}) == 1:
+        ((_, loops), *_) = kinds
+        cases = [(loops, False), *((loops[:k], True) for k in range(len(loops), 0, -1))]
+        if all(conflicts.all_apart(accesses, *_agreed(case)) for case in cases):
+            return
     apart: dict[object, set[object]] = {kind: set() for kind in distinct}
     for one, kind in zip(accesses, kinds, strict=True):
         if apart[kind] >= distinct:

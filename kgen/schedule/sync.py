@@ -125,6 +125,8 @@ class _Inserter:
         met: set[tuple[int, int]] = set()
         for visits in accesses.values():
             memory = self._memory(visits[0].access.array)
+            if self._are_apart(visits, equal, ascending):
+                continue
             apart: dict[_Kind, set[_Kind]] = {}
             for one, other in _pairs(visits, apart, carried=ascending is not None):
                 inside = memory in one.after or memory in other.before
@@ -144,6 +146,14 @@ class _Inserter:
                     if memory == "local":
                         met.add(place)
         return list(spans)
+
+    def _are_apart(
+        self, visits: Seq[_Visit], equal: tuple[str, ...], ascending: str | None
+    ) -> bool:
+        """Tell whether all accesses are to one array and never conflict: by boxes around them."""
+        accesses = [visit.access for visit in visits]
+        is_one = all(access.array == accesses[0].array for access in accesses)
+        return is_one and self.conflicts.all_apart(accesses, equal, ascending)
 
     def _is_race_of_one(self, found: Conflict) -> bool:
         """Tell whether an instruction may meet itself, at elements that data choose.

@@ -377,6 +377,20 @@ def test_accesses_of_one_kind_are_compared_once(find: Any, monkeypatch: Any) -> 
     assert 0 < len(asked) < 3 * count
 
 
+@pytest.mark.parametrize("find", [schedule, lp.verify])
+def test_accesses_that_constants_tell_apart_are_compared_together(
+    find: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(Conflicts, "_conflict", lambda *args: pytest.fail("two were compared"))
+    knl = lp.make_kernel(
+        "{ [b, i]: 0 <= b < n and 0 <= i < 9 }",
+        [f"t[b, i + {k}] = {k} {{id=s{k}{f', dep=s{k - 1}' if k else ''}}}" for k in range(20)],
+        [lp.GlobalArg("t", np.float32, shape="n, 40"), ...],
+    )
+    found = find(lp.split_iname(knl, "b", 16, outer_tag="g.0", inner_tag="l.0"))
+    assert "barrier local" not in str(found)
+
+
 def test_loops_of_one_shape_are_compared_once(monkeypatch: Any) -> None:
     count, asked = 20, []
     conflict = Conflicts._conflict
