@@ -5,8 +5,8 @@ isl's AST is translated to it; targets print it through cgen; the oracle interpr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
@@ -120,28 +120,23 @@ def children_of(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Return *node* with each node directly below changed."""
+    match node:
+        case For() | Let() | Comment():
+            return replace(node, body=change(node.body))
+        case If():
+            orelse = None if node.orelse is None else change(node.orelse)
+            return replace(node, body=change(node.body), orelse=orelse)
+        case Block():
+            return Block(tuple(map(change, node.children)))
+        case Run() | Barrier():
+            return node
+
+
 def has_barrier(node: Node) -> bool:
     """Tell whether a barrier is *node*, or below it."""
     return isinstance(node, Barrier) or any(map(has_barrier, children_of(node)))
-
-
-def has_guarded_barriers(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
-    """Tell whether there is code from which a barrier below *node* may be reached, or not.
-
-    That is the case for conditions, but not for one around all of the function's end.
-    """
-    match node:
-        case Barrier():
-            return guarded
-        case For():
-            at_end = False
-        case If():
-            guarded = guarded or not at_end or node.orelse is not None
-    children = children_of(node)
-    return any(
-        has_guarded_barriers(child, at_end=at_end and child is children[-1], guarded=guarded)
-        for child in children
-    )
 
 
 def print_tree(node: Node, indent: str = "") -> str:

@@ -23,6 +23,7 @@ from kgen.targets.preamble import Need
 from kgen.targets.vector_types import CVectors, Vectors, VectorType
 
 if TYPE_CHECKING:
+    from kgen.ast.nodes import Node
     from kgen.targets.builder import ASTBuilderBase
 
 __all__ = ["CFamilyTarget", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
@@ -131,6 +132,10 @@ class CFamilyTarget(Target):
     reserved_words: ClassVar[frozenset[str]] = frozenset()
     #: More such words, where the code includes a header.
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {}
+
+    def adapt_tree(self, body: Node) -> Node:
+        """Return the code tree of a function as the compilers of this language need it."""
+        return body
 
     def type_name(self, dtype: KgenType) -> str:
         """Return the language's name of an element type, or refuse.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import cgen
 
-from kgen.ast.nodes import DeviceFunction, Node, has_guarded_barriers
+from kgen.ast.nodes import DeviceFunction, Node
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
 from kgen.ir.domain import Set
@@ -47,7 +47,10 @@ def emit_module(
     _refuse_reserved_words(kernel, target)
     preamble = Preamble()
     builder = target.get_device_ast_builder()
-    functions = tuple(replace(f, name=builder.get_function_name(f.name)) for f in functions)
+    functions = tuple(
+        replace(f, name=builder.get_function_name(f.name), body=target.adapt_tree(f.body))
+        for f in functions
+    )
     writer = builder.get_expression_to_code_mapper(kernel, preamble)
     bodies: list[cgen.Generable] = []
     heads: list[cgen.NestedDeclarator] = []
@@ -72,7 +75,6 @@ def emit_module(
         arguments=tuple(_argument_infos(writer)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(kernel, assumptions),
-        guards_barriers=any(has_guarded_barriers(f.body) for f in functions),
     )
 
 

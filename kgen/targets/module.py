@@ -97,7 +97,6 @@ class Module:
 
     ``arguments`` are in the caller's order; ``steps`` run one after the other.
     ``conditions`` on the value arguments are what the code was generated for.
-    ``guards_barriers``: a barrier is under a condition that is not one on all of a function.
     ``faults``: what guards of subscripts note, ``None`` where there are no guards.
     """
 
@@ -109,7 +108,6 @@ class Module:
     steps: tuple[Step, ...]
     build_options: tuple[str, ...] = ()
     conditions: tuple[Expr, ...] = ()
-    guards_barriers: bool = False
     faults: Faults | None = None
 
     @property

@@ -10,7 +10,8 @@ import cgen
 import cgen.opencl
 import numpy as np
 
-from kgen.ast.nodes import DeviceFunction
+from kgen.ast.nodes import DeviceFunction, Node
+from kgen.ast.separate import separate_barriers
 from kgen.errors import KgenError
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
@@ -65,6 +66,9 @@ class OpenCLTarget(CFamilyTarget):
     ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
     every later version has. Raises :class:`KgenError` for another.
 
+    ``separates_barriers``: write barriers as compilers need them that may join branches behind
+    them with the way around, and lose work (seen with PoCL 3.1). Calls on such devices ask for it.
+
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
     ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...],
@@ -75,6 +79,7 @@ class OpenCLTarget(CFamilyTarget):
     """
 
     atomics_flavor: str | None = field(default="cl1", kw_only=True, repr=False)
+    separates_barriers: bool = field(default=False, kw_only=True, repr=False)
 
     language: ClassVar[str] = "OpenCL C"
     has_hardware_axes: ClassVar[bool] = True
@@ -133,6 +138,10 @@ class OpenCLTarget(CFamilyTarget):
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""
         return OpenCLCASTBuilder(self)
+
+    def adapt_tree(self, body: Node) -> Node:
+        """Return the code tree of a function, its barriers kept apart where that is asked for."""
+        return separate_barriers(body) if self.separates_barriers else body
 
     def __post_init__(self) -> None:
         if self.atomics_flavor not in (None, "cl1"):

@@ -390,7 +390,7 @@ def test_code_that_does_not_compile(opencl_queue: Any, monkeypatch: pytest.Monke
     text = str(caught.value)
     assert "'y'" in text
     path = text[text.index("(/") + 1 : text.index(")")]
-    assert Path(path).read_text().endswith(made.device_source)  # PoCL is told more ahead
+    assert Path(path).read_text() == made.device_source
 
 
 def test_build_options(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:

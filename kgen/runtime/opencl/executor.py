@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,11 @@ from kgen.runtime.opencl.program import (
     check_group_size,
     load_program,
     mistakes_barriers,
-    with_double_barriers,
 )
 from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
+from kgen.targets.opencl import OpenCLTarget
 
 __all__ = ["OpenCLExecutor", "device_of", "executor_for"]
 
@@ -71,6 +72,9 @@ class OpenCLExecutor(ExecutorBase):
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, context: cl.Context, **more: Any
     ) -> None:
+        if any(map(mistakes_barriers, context.devices)):
+            assert isinstance(unit.target, OpenCLTarget)
+            unit = unit.copy(target=replace(unit.target, separates_barriers=True))
         super().__init__(unit, entrypoint, **more)
         self.context = context
 
@@ -84,10 +88,6 @@ class OpenCLExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
-        if any(map(mistakes_barriers, self.context.devices)):
-            source = with_double_barriers(source)
-            if module.guards_barriers:
-                flags = (*flags, "-cl-opt-disable")
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)

@@ -18,7 +18,6 @@ __all__ = [
     "keeps_compiled_code",
     "load_program",
     "mistakes_barriers",
-    "with_double_barriers",
 ]
 
 _POCL = "Portable Computing Language"
@@ -85,19 +84,13 @@ def identity(device: cl.Device) -> tuple[str, ...]:
 
 
 def mistakes_barriers(device: cl.Device) -> bool:
-    """Tell whether a device may lose work behind barriers.
+    """Tell whether a device's compiler may lose work that branches off behind a barrier.
 
-    PoCL (seen with 3.1) does when it optimizes: where a branch right behind a barrier is taken
-    by some work-items only, it may go by the last one's condition for all of them. Two barriers
-    keep the branch apart, see :func:`with_double_barriers`, but not where there is a way around
-    a barrier, which it may join with the branch.
+    PoCL (seen with 3.1) does when it optimizes: where some work-items only take a branch right
+    behind a barrier, it may go by one work-item's condition for all, or join the branch with a
+    way around the barrier. See :func:`kgen.ast.separate.separate_barriers`.
     """
     return device.platform.name == _POCL
-
-
-def with_double_barriers(source: str) -> str:
-    """Return OpenCL source whose barriers are all two in a row."""
-    return f"#define barrier(FLAGS) (barrier(FLAGS), barrier(FLAGS))\n{source}"
 
 
 def keeps_compiled_code(device: cl.Device) -> bool:

@@ -1,0 +1,40 @@
+"""Barriers that are kept apart from the branches around them."""
+
+from __future__ import annotations
+
+import pymbolic.primitives as p
+
+import kgen as lp
+from kgen.ast.nodes import Barrier, Block, For, If, Run, print_tree
+from kgen.ast.separate import separate_barriers
+from kgen.ir.types import INT32
+
+BARRIER = Barrier("local", "for t")
+POSITIVE = p.Comparison(p.Variable("n"), ">", 0)
+
+
+def test_branches_with_barriers_end_with_one() -> None:
+    tree = If(POSITIVE, Block((BARRIER, Run("s", {}))), Run("other", {}))
+    assert print_tree(separate_barriers(tree)).splitlines() == [
+        "if n > 0",
+        "  barrier local  # for t",
+        "  barrier local  # keeps the branch behind it apart",
+        "  s()",
+        "  barrier local  # keeps the way around apart",
+        "else",
+        "  other()",
+    ]
+
+
+def test_barriers_of_loops_come_twice() -> None:
+    tree = For("i", INT32, 0, p.Variable("n"), 1, BARRIER)
+    assert print_tree(separate_barriers(tree)).count("barrier local") == 2
+
+
+def test_code_says_nothing_of_it_unless_asked() -> None:
+    local = lp.TemporaryVariable("t", shape=4, address_space=lp.AddressSpace.LOCAL)
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", ["t[i] = i", "a[j] = t[3 - j]"], [local, ...])
+    knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0, j:l.0"), {"a": "float32"})
+    apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
+    counts = [lp.generate_body(unit).count("barrier(") for unit in (knl, apart)]
+    assert counts == [1, 2]
