@@ -72,9 +72,9 @@ class OpenCLExecutor(ExecutorBase):
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, context: cl.Context, **more: Any
     ) -> None:
-        if any(map(mistakes_barriers, context.devices)):
-            assert isinstance(unit.target, OpenCLTarget)
-            unit = unit.copy(target=replace(unit.target, separates_barriers=True))
+        target = unit.target
+        if isinstance(target, OpenCLTarget) and any(map(mistakes_barriers, context.devices)):
+            unit = unit.copy(target=replace(target, separates_barriers=True))
         super().__init__(unit, entrypoint, **more)
         self.context = context
 
