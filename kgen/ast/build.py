@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from kgen.ast.complete import build_ast
 from kgen.ast.merge import merge_guards
-from kgen.ast.nodes import Barrier, Block, DeviceFunction, Node
+from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node, children_of
 from kgen.ast.slabs import bulk_of, either
 from kgen.ast.translate import instantiate, translate
 from kgen.ast.trips import count_trips
@@ -52,7 +52,7 @@ def _device_function(
     tree = count_trips(expand_unrolled(tree, kernel, facts), kernel, facts)
     tree = merge_guards(tree, kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
-    arguments, temporaries = _storage(kernel, ids, groups)
+    arguments, temporaries = _storage(kernel, ids, [*groups, *_conditions(tree)])
     return DeviceFunction(
         launch.name,
         tree,
@@ -111,11 +111,17 @@ def _axes(node: ScheduleNode) -> list[Expr]:
     return []
 
 
+def _conditions(node: Node) -> list[Expr]:
+    """Return the conditions at *node* and below; isl may say in them what assumptions imply."""
+    own = [node.condition] if isinstance(node, If) else []
+    return [*own, *(found for child in children_of(node) for found in _conditions(child))]
+
+
 def _storage(
-    kernel: LoopKernel, ids: tuple[str, ...], groups: tuple[Expr, ...]
+    kernel: LoopKernel, ids: tuple[str, ...], sizes: Iterable[Expr]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a launch is passed, and what it declares: used names and their sizes."""
-    used: set[str] = set()
+    used: set[str] = set(variable_names(*sizes))
     for insn_id in ids:
         insn = kernel.id_to_insn[insn_id]
         used |= insn.dependency_names()
@@ -131,8 +137,6 @@ def _storage(
             if name not in used:
                 used.add(name)
                 frontier.append(name)
-    for count in groups:
-        used.update(variable_names(count))
     temporaries = [t for name, t in sorted(kernel.temporary_variables.items()) if name in used]
     arguments = [arg.name for arg in kernel.args if arg.name in used]
     arguments += [t.name for t in temporaries if _is_global(t)]

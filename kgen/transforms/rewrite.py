@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import islpy as isl
 import pymbolic.primitives as p
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
@@ -16,7 +17,15 @@ from pytools.tag import Tag
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname, SubstitutionRule
-from kgen.ir.domain import BasicSet, Set, dim_names, param_names
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    as_basic_set,
+    dim_names,
+    from_named,
+    param_names,
+    to_named,
+)
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -41,6 +50,8 @@ __all__ = [
     "replace_inames",
     "shared_bounds",
 ]
+
+_PARAM = isl.dim_type.param
 
 
 @dataclass(frozen=True)
@@ -288,7 +299,9 @@ def replace_in_domains(
 ) -> tuple[BasicSet, ...]:
     """Return the domains of *kernel* with inames replaced.
 
-    The new ones satisfy *valid* and the rows *positive*, which are >= 0.
+    The new ones satisfy *valid* and the rows *positive*, which are >= 0. Of several domains whose
+    inames are replaced together, those that the others are inside of keep the rest of their
+    inames: what is inside of these only does not wait for the others.
 
     Raises :class:`TransformError` when the bounds of a loop depend on the old inames, and
     both the chosen instructions and others use it.
@@ -308,10 +321,36 @@ def replace_in_domains(
             )
             if select.kept:
                 domain = drop_dims(domain, [n for n in change.old if n not in select.kept])
+            else:
+                around = _around(kernel, change.old)
+                result += around
+                domain = _inside(domain, around)
         elif bounds_others and bounds_follow(kernel, domain, change.old, select):
             domain = replace_dims(domain, change.values, change.new)
         result.append(domain)
     return tuple(result)
+
+
+def _around(kernel: LoopKernel, inames: Sequence[str]) -> list[BasicSet]:
+    """Return what is left, without *inames*, of the outer ones of the domains they are in."""
+    homes = sorted({kernel.home_domain[name] for name in inames})
+    domains = [kernel.domains[home] for home in homes]
+    outer = [d for d in domains if set(inames).isdisjoint(param_names(d))] if homes[1:] else []
+    left = [drop_dims(domain, inames) for domain in outer]
+    return [domain for domain in left if dim_names(domain)]
+
+
+def _inside(domain: BasicSet, around: Sequence[BasicSet]) -> BasicSet:
+    """Make the dimensions that domains *around* have parameters, and leave out what those say."""
+    named = to_named(domain)
+    for outer in around:
+        named = named.gist(to_named(outer))
+    names = [name for outer in around for name in dim_names(outer)]
+    for name in names:
+        at = named.find_dim_by_name(_PARAM, name)
+        if not named.involves_dims(_PARAM, at, 1):
+            named = named.project_out(_PARAM, at, 1)
+    return as_basic_set(from_named(named, [n for n in dim_names(domain) if n not in names]))
 
 
 def bounds_follow(

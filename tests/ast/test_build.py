@@ -183,3 +183,16 @@ def test_a_condition_is_a_bound_also_next_to_a_strided_loop() -> None:
     domain = "{[i, j]: 0 <= i, j < n and i mod 3 = 0}"
     knl = lp.make_kernel(domain, "a[i, j] = 0 {if=j<i}", args, assumptions="n >= 0")
     expect(knl, "for i = 3 .. n by 3\n  for j = 0 .. i\n    insn()")
+
+
+def test_launches_are_passed_what_their_conditions_say() -> None:
+    text = """
+        a[i] = 1  {id=first}
+        ... gbarrier  {id=wait, dep=first}
+        b[i] = 2  {dep=wait, if=i >= n}
+        """
+    data = [lp.ValueArg("n, m", "int32"), lp.GlobalArg("a, b", "int32"), ...]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 1 }", text, data, assumptions="0 <= m <= n")
+    code = lp.generate_code_v2(lp.tag_inames(knl, "i:g.0")).device_code()
+    assert "if (m == 0 && n == 0)" in code
+    assert "kgen_kernel_0(int const n, int const m, __global" in code

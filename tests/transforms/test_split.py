@@ -345,3 +345,17 @@ def test_an_unbounded_inner_loop_is_refused() -> None:
 def test_slabs_are_two_numbers() -> None:
     with pytest.raises(lp.TransformError, match="slabs=1 is not two numbers"):
         lp.split_iname(lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 0"), "i", 4, slabs=1)  # type: ignore[arg-type]
+
+
+def test_joined_loops_of_two_domains_do_not_hold_back_what_is_around() -> None:
+    text = """
+        a[i, j] = 1  {id=inner, inames=i:j}
+        b[i] = 2  {id=outer, inames=i}
+        """
+    domains = ["{[i]: 0 <= i < m}", "{[j]: 0 <= j < n - i}"]
+    arrays = [lp.GlobalArg("a", np.int32, shape="m, n"), lp.GlobalArg("b", np.int32, shape="m")]
+    knl = lp.make_kernel(domains, text, [*arrays, ...], target=lp.ExecutableCTarget())
+    knl = lp.duplicate_inames(lp.split_iname(knl, "i", 4), "i_inner", within="id:outer")
+    knl = lp.join_inames(knl, ("j", "i_inner"))
+    _, (_, b) = knl(a=np.zeros((6, 3), np.int32), b=np.zeros(6, np.int32))
+    assert (b == 2).all()
