@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kgen.ast.nodes import Barrier, Block, If, Node, has_barrier, map_children
+import pymbolic.primitives as p
 
-__all__ = ["separate_barriers"]
+from kgen.ast.nodes import Barrier, Block, For, If, Node, children_of, has_barrier, map_children
+
+__all__ = ["has_fragile_barriers", "separate_barriers"]
 
 _END = Barrier("local", "keeps the way around apart")
 
@@ -34,3 +36,33 @@ def separate_barriers(node: Node) -> Node:
 def _closed(branch: Node) -> Node:
     body = separate_barriers(branch)
     return Block((body, _END)) if has_barrier(branch) else body
+
+
+def has_fragile_barriers(node: Node) -> bool:
+    """Tell whether work may be lost behind barriers although they are kept apart.
+
+    That is seen where code that is not the end of the function follows a way around a barrier,
+    and where conditions on data are asked one after the other, ``lid(0) < 2 && a[i] > 0``.
+    """
+    return has_barrier(node) and (_goes_around(node) or _asks_data(node))
+
+
+def _goes_around(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
+    match node:
+        case Barrier():
+            return guarded
+        case For():
+            at_end = False
+        case If():
+            guarded = guarded or not at_end or node.orelse is not None
+    children = children_of(node)
+    return any(
+        _goes_around(child, at_end=at_end and child is children[-1], guarded=guarded)
+        for child in children
+    )
+
+
+def _asks_data(node: Node) -> bool:
+    if isinstance(node, If) and node.reads_data and isinstance(node.condition, p.LogicalAnd):
+        return True
+    return any(map(_asks_data, children_of(node)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import cgen
 
 from kgen.ast.nodes import DeviceFunction, Node
+from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
 from kgen.ir.domain import Set
@@ -47,6 +48,7 @@ def emit_module(
     _refuse_reserved_words(kernel, target)
     preamble = Preamble()
     builder = target.get_device_ast_builder()
+    is_fragile = any(has_fragile_barriers(f.body) for f in functions)
     functions = tuple(
         replace(f, name=builder.get_function_name(f.name), body=target.adapt_tree(f.body))
         for f in functions
@@ -75,6 +77,7 @@ def emit_module(
         arguments=tuple(_argument_infos(writer)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(kernel, assumptions),
+        has_fragile_barriers=is_fragile,
     )
 
 

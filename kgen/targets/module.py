@@ -97,6 +97,7 @@ class Module:
 
     ``arguments`` are in the caller's order; ``steps`` run one after the other.
     ``conditions`` on the value arguments are what the code was generated for.
+    ``has_fragile_barriers``: compilers that mistake barriers must not optimize.
     ``faults``: what guards of subscripts note, ``None`` where there are no guards.
     """
 
@@ -108,6 +109,7 @@ class Module:
     steps: tuple[Step, ...]
     build_options: tuple[str, ...] = ()
     conditions: tuple[Expr, ...] = ()
+    has_fragile_barriers: bool = False
     faults: Faults | None = None
 
     @property

@@ -6,7 +6,7 @@ import pymbolic.primitives as p
 
 import kgen as lp
 from kgen.ast.nodes import Barrier, Block, For, If, Run, print_tree
-from kgen.ast.separate import separate_barriers
+from kgen.ast.separate import has_fragile_barriers, separate_barriers
 from kgen.ir.types import INT32
 
 BARRIER = Barrier("local", "for t")
@@ -38,3 +38,20 @@ def test_code_says_nothing_of_it_unless_asked() -> None:
     apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
     counts = [lp.generate_body(unit).count("barrier(") for unit in (knl, apart)]
     assert counts == [1, 2]
+
+
+def test_barriers_are_fragile_where_code_follows_a_way_around() -> None:
+    guarded = If(POSITIVE, BARRIER)
+    assert not has_fragile_barriers(Block((Run("s", {}), guarded)))
+    assert has_fragile_barriers(Block((guarded, Run("s", {}))))
+
+
+def test_barriers_are_fragile_beside_conditions_on_data_in_turn() -> None:
+    data = p.Comparison(p.Variable("a").index(0), ">", 0)
+    alone = If(data, Run("s", {}), None, reads_data=True)
+    in_turn = If(p.LogicalAnd((POSITIVE, data)), Run("s", {}), None, reads_data=True)
+    assert [has_fragile_barriers(Block((BARRIER, node))) for node in (alone, in_turn)] == [
+        False,
+        True,
+    ]
+    assert not has_fragile_barriers(in_turn)

@@ -88,6 +88,8 @@ class OpenCLExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
+        if module.has_fragile_barriers and any(map(mistakes_barriers, self.context.devices)):
+            flags = (*flags, "-cl-opt-disable")
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)

@@ -88,7 +88,7 @@ def mistakes_barriers(device: cl.Device) -> bool:
 
     PoCL (seen with 3.1) does when it optimizes: where some work-items only take a branch right
     behind a barrier, it may go by one work-item's condition for all, or join the branch with a
-    way around the barrier. See :func:`kgen.ast.separate.separate_barriers`.
+    way around the barrier. See :mod:`kgen.ast.separate` for what helps.
     """
     return device.platform.name == _POCL
 
