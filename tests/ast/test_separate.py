@@ -47,7 +47,7 @@ def test_barriers_are_fragile_where_code_follows_a_way_around() -> None:
 
 
 def test_barriers_are_fragile_beside_conditions_on_data_in_turn() -> None:
-    data = p.Comparison(p.Variable("a").index(0), ">", 0)
+    data = p.Comparison(p.Subscript(p.Variable("a"), 0), ">", 0)
     alone = If(data, Run("s", {}), None, reads_data=True)
     in_turn = If(p.LogicalAnd((POSITIVE, data)), Run("s", {}), None, reads_data=True)
     assert [has_fragile_barriers(Block((BARRIER, node))) for node in (alone, in_turn)] == [
