@@ -34,9 +34,7 @@ def build_host(kernel: LoopKernel, schedule: Schedule) -> Node:
     return nest_code(host, grid_of(host, ()), sequence(tuple(nodes)), [], known, {})
 
 
-def _to_node(
-    step: Step, outer: frozenset[str], launches: list[NoOpInstruction]
-) -> ScheduleNode:
+def _to_node(step: Step, outer: frozenset[str], launches: list[NoOpInstruction]) -> ScheduleNode:
     """Return the loops around launches, and note each launch as an instruction."""
     if isinstance(step, HostLoop):
         inner = outer | {step.iname}

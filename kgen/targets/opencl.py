@@ -66,8 +66,9 @@ class OpenCLTarget(CFamilyTarget):
     ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
     every later version has. Raises :class:`KgenError` for another.
 
-    ``separates_barriers``: write barriers as compilers need them that may join branches behind
-    them with the way around, and lose work (seen with PoCL 3.1). Calls on such devices ask for it.
+    ``separates_barriers``: end branches that have barriers with one, for compilers that else may
+    join what is behind a barrier with a way around it, and lose work (seen with PoCL 3.1). Calls
+    on such devices ask for it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

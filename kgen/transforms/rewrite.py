@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import islpy as isl
 import pymbolic.primitives as p
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
@@ -24,7 +23,9 @@ from kgen.ir.domain import (
     dim_names,
     from_named,
     param_names,
+    project_out_named,
     to_named,
+    used_param_names,
 )
 from kgen.ir.expr import (
     Expr,
@@ -50,8 +51,6 @@ __all__ = [
     "replace_inames",
     "shared_bounds",
 ]
-
-_PARAM = isl.dim_type.param
 
 
 @dataclass(frozen=True)
@@ -346,10 +345,7 @@ def _inside(domain: BasicSet, around: Sequence[BasicSet]) -> BasicSet:
     for outer in around:
         named = named.gist(to_named(outer))
     names = [name for outer in around for name in dim_names(outer)]
-    for name in names:
-        at = named.find_dim_by_name(_PARAM, name)
-        if not named.involves_dims(_PARAM, at, 1):
-            named = named.project_out(_PARAM, at, 1)
+    named = project_out_named(named, set(names).difference(used_param_names(named)))
     return as_basic_set(from_named(named, [n for n in dim_names(domain) if n not in names]))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pymbolic.primitives as p
 
 import kgen as lp
-from kgen.ast.nodes import Barrier, Block, For, If, Run, print_tree
+from kgen.ast.nodes import Barrier, Block, If, Run, print_tree
 from kgen.ast.separate import has_fragile_barriers, separate_barriers
-from kgen.ir.types import INT32
 
 BARRIER = Barrier("local", "for t")
 POSITIVE = p.Comparison(p.Variable("n"), ">", 0)
@@ -18,7 +17,6 @@ def test_branches_with_barriers_end_with_one() -> None:
     assert print_tree(separate_barriers(tree)).splitlines() == [
         "if n > 0",
         "  barrier local  # for t",
-        "  barrier local  # keeps the branch behind it apart",
         "  s()",
         "  barrier local  # keeps the way around apart",
         "else",
@@ -26,14 +24,10 @@ def test_branches_with_barriers_end_with_one() -> None:
     ]
 
 
-def test_barriers_of_loops_come_twice() -> None:
-    tree = For("i", INT32, 0, p.Variable("n"), 1, BARRIER)
-    assert print_tree(separate_barriers(tree)).count("barrier local") == 2
-
-
 def test_code_says_nothing_of_it_unless_asked() -> None:
     local = lp.TemporaryVariable("t", shape=4, address_space=lp.AddressSpace.LOCAL)
-    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", ["t[i] = i", "a[j] = t[3 - j]"], [local, ...])
+    code = ["t[i] = i {if=n > 2}", "a[j] = t[3 - j] {if=n > 2}"]
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", code, [local, lp.ValueArg("n", "int32"), ...])
     knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0, j:l.0"), {"a": "float32"})
     apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
     counts = [lp.generate_body(unit).count("barrier(") for unit in (knl, apart)]

@@ -19,6 +19,7 @@ from kgen.runtime.opencl.program import (
     check_group_size,
     load_program,
     mistakes_barriers,
+    with_double_barriers,
 )
 from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
@@ -88,8 +89,11 @@ class OpenCLExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
-        if module.has_fragile_barriers and any(map(mistakes_barriers, self.context.devices)):
-            flags = (*flags, "-cl-opt-disable")
+        target = self.kernel.target
+        if isinstance(target, OpenCLTarget) and target.separates_barriers:
+            source = with_double_barriers(source)
+            if module.has_fragile_barriers:
+                flags = (*flags, "-cl-opt-disable")
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)

@@ -18,6 +18,7 @@ __all__ = [
     "keeps_compiled_code",
     "load_program",
     "mistakes_barriers",
+    "with_double_barriers",
 ]
 
 _POCL = "Portable Computing Language"
@@ -88,9 +89,14 @@ def mistakes_barriers(device: cl.Device) -> bool:
 
     PoCL (seen with 3.1) does when it optimizes: where some work-items only take a branch right
     behind a barrier, it may go by one work-item's condition for all, or join the branch with a
-    way around the barrier. See :mod:`kgen.ast.separate` for what helps.
+    way around the barrier. See :func:`with_double_barriers` and :mod:`kgen.ast.separate`.
     """
     return device.platform.name == _POCL
+
+
+def with_double_barriers(source: str) -> str:
+    """Return OpenCL source whose barriers are all two in a row, apart from branches behind them."""
+    return f"#define barrier(FLAGS) (barrier(FLAGS), barrier(FLAGS))\n{source}"
 
 
 def keeps_compiled_code(device: cl.Device) -> bool:
