@@ -26,8 +26,8 @@ def test_branches_with_barriers_end_with_one() -> None:
 
 def test_code_says_nothing_of_it_unless_asked() -> None:
     local = lp.TemporaryVariable("t", shape=4, address_space=lp.AddressSpace.LOCAL)
-    code = ["t[i] = i {if=n > 2}", "a[j] = t[3 - j] {if=n > 2}"]
-    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", code, [local, lp.ValueArg("n", "int32"), ...])
+    code = ["t[i] = i", "a[j] = t[3 - j]"]
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4 and n > 2}", code, [local, ...])
     knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0, j:l.0"), {"a": "float32"})
     apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
     counts = [lp.generate_body(unit).count("barrier(") for unit in (knl, apart)]
