@@ -28,7 +28,9 @@ def separate_barriers(node: Node) -> Node:
 
 def _closed(branch: Node) -> Node:
     body = separate_barriers(branch)
-    return Block((body, _END)) if has_barrier(branch) else body
+    if not has_barrier(branch):
+        return body
+    return Block((*(body.children if isinstance(body, Block) else (body,)), _END))
 
 
 def has_fragile_barriers(node: Node) -> bool:
