@@ -20,7 +20,13 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.errors import CompilationError, KgenWarning, ScheduleError
+from kgen.errors import (
+    CompilationError,
+    KgenWarning,
+    ScheduleError,
+    StaticValueFindingError,
+    TransformError,
+)
 from kgen.targets.generate import generate_module, lower
 from kgen.targets.module import Module
 from tests.oracle import Oracle
@@ -54,6 +60,10 @@ Check = Callable[[Program], None]
 CompiledCheck = Callable[[Program, Module, Any], None]
 
 
+#: A kernel for which there is no schedule, no grid, or no room for what a step needs.
+_REFUSALS = (ScheduleError, StaticValueFindingError, TransformError)
+
+
 # -- drawing and judging --------------------------------------------------------------------
 
 
@@ -85,7 +95,7 @@ class Judge:
         """Do a step for a program, and tell whether that went well."""
         try:
             step()
-        except (ScheduleError, LeftOut) as error:
+        except (*_REFUSALS, LeftOut) as error:
             self.left_out[reason(error)] += 1
         except Exception as error:
             self.failed.append((program, error))

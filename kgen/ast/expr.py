@@ -93,6 +93,11 @@ def conjunction(parts: list[Expr]) -> Expr:
     return _combine(parts, p.LogicalAnd, neutral=True)
 
 
+def conjuncts(condition: Expr) -> tuple[Expr, ...]:
+    """Return the parts of a condition that all have to hold."""
+    return condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
+
+
 def _disjunction(parts: list[Expr]) -> Expr:
     """Make ``a or b or ...``; ``a < b or b < a`` is ``a != b``."""
     either = _combine(parts, p.LogicalOr, neutral=False)

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 
 import pymbolic.primitives as p
 
-from kgen.ast.expr import conjunction, negation
+from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.nodes import (
     Barrier,
     Block,
@@ -19,10 +19,12 @@ from kgen.ast.nodes import (
     Run,
     children_of,
     has_barrier,
+    map_children,
 )
 from kgen.ast.starts import free_starts
+from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
-from kgen.ir.expr import Expr, substitute, variable_names
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 
 
@@ -44,26 +46,14 @@ def is_empty(node: Node) -> bool:
 
 def _flat(node: Node) -> Node:
     """Make one condition of two, one directly below the other."""
-    match node:
-        case Block():
-            return Block(tuple(map(_flat, node.children)))
-        case For():
-            body = _flat(node.body)
-            return dataclasses.replace(node, body=body)
-        case If():
-            body = _flat(node.body)
-            if node.orelse is not None:
-                return If(node.condition, body, _flat(node.orelse), node.reads_data)
-            if isinstance(body, If) and body.orelse is None:
-                both = conjunction([node.condition, body.condition])
-                return If(both, body.body, None, node.reads_data or body.reads_data)
-            return If(node.condition, body, None, node.reads_data)
-        case Let():
-            return Let(node.name, node.dtype, node.value, _flat(node.body))
-        case Comment():
-            return Comment(node.text, _flat(node.body))
-        case Run() | Barrier():
-            return node
+    node = map_children(node, _flat)
+    if not isinstance(node, If) or node.orelse is not None:
+        return node
+    inner = node.body
+    if not isinstance(inner, If) or inner.orelse is not None:
+        return node
+    both = conjunction([node.condition, inner.condition])
+    return If(both, inner.body, None, node.reads_data or inner.reads_data)
 
 
 class _Merger:
@@ -84,7 +74,7 @@ class _Merger:
             case Let():
                 body = self.node(node.body)
                 if node.name not in self._names_in(body):
-                    return self._put_in(body, node.name, node.value)
+                    return bind(body, node.name, node.value)
                 return Let(node.name, node.dtype, node.value, body)
             case Comment():
                 return Comment(node.text, self.node(node.body))
@@ -119,25 +109,6 @@ class _Merger:
             case _:
                 own = ()
         return set(variable_names(*own)).union(*map(self._names_in, children_of(node)))
-
-    def _put_in(self, node: Node, name: str, value: Expr) -> Node:
-        """Give the statements below *node*, which do not show it, the value of a name that goes."""
-        match node:
-            case Run():
-                within = self.kernel.id_to_insn[node.insn_id].within_inames
-                values = {name: value} if name in within else {}
-                values |= {k: substitute(v, {name: value}) for k, v in node.values.items()}
-                return Run(node.insn_id, values)
-            case Block():
-                return Block(tuple(self._put_in(child, name, value) for child in node.children))
-            case If():
-                body = self._put_in(node.body, name, value)
-                orelse = node.orelse and self._put_in(node.orelse, name, value)
-                return If(node.condition, body, orelse, node.reads_data)
-            case For() | Let() | Comment():
-                return dataclasses.replace(node, body=self._put_in(node.body, name, value))
-            case Barrier():
-                return node
 
     def _block(self, children: list[Node]) -> Node:
         opened: list[Node] = []
@@ -189,9 +160,9 @@ class _Merger:
             return If(first.condition, body, self._block(rest) if rest else None, first.reads_data)
         if second.orelse is not None or has_barrier(first) or has_barrier(second):
             return None
-        parts = _conjuncts(second.condition)
+        parts = conjuncts(second.condition)
         if first.orelse is None:
-            shared = [part for part in _conjuncts(first.condition) if part in parts]
+            shared = [part for part in conjuncts(first.condition) if part in parts]
             inside = [_without(guard, shared) for guard in (first, second)]
             if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
                 return If(conjunction(shared), self._block(inside), None, first.reads_data)
@@ -240,13 +211,9 @@ class _Merger:
         return result
 
 
-def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
-    return condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
-
-
 def _without(guard: If, known: Container[Expr]) -> Node:
     """Take off those parts of a condition that are *known* to hold."""
-    rest = [part for part in _conjuncts(guard.condition) if part not in known]
+    rest = [part for part in conjuncts(guard.condition) if part not in known]
     return If(conjunction(rest), guard.body, None, guard.reads_data) if rest else guard.body
 
 

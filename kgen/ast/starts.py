@@ -8,7 +8,7 @@ from itertools import chain
 
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run, children_of
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run, children_of, map_children
 from kgen.ir.expr import is_constant, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -46,12 +46,10 @@ class _Starts:
             case Block():
                 parts = (_opened(self.node(child)) for child in node.children)
                 return Block(tuple(chain.from_iterable(parts)))
-            case Comment():
-                return Comment(node.text, self.node(node.body))
+            case Comment() | Let():
+                return map_children(node, self.node)
             case If(orelse=None, reads_data=False):
                 return self._guarded(node)
-            case Let():
-                return Let(node.name, node.dtype, node.value, self.node(node.body))
         self.used.update(self._uses(node))
         return node
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import islpy as isl
@@ -11,7 +12,7 @@ from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
 from kgen.ast.hoist import hoist_guards
 from kgen.ast.islast import NODE, OP
-from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of
+from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of, map_children
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
     Expr,
@@ -142,11 +143,8 @@ def _name_single_trips(node: Node, loop: str) -> Node:
     Numbers and plain variables stay where they are used.
     """
     match node:
-        case Block():
-            return Block(tuple(_name_single_trips(child, loop) for child in node.children))
-        case If():
-            orelse = node.orelse and _name_single_trips(node.orelse, loop)
-            return If(node.condition, _name_single_trips(node.body, loop), orelse)
+        case Block() | If():
+            return map_children(node, lambda child: _name_single_trips(child, loop))
         case For() if node.iname == loop:
             return node
     values = _values_of(node, loop)
@@ -183,20 +181,9 @@ def _values_of(node: Node, loop: str) -> set[Expr]:
 
 
 def _without_value(node: Node, loop: str) -> Node:
-    match node:
-        case Run():
-            return Run(node.insn_id, {k: v for k, v in node.values.items() if k != loop})
-        case Block():
-            return Block(tuple(_without_value(child, loop) for child in node.children))
-        case If():
-            orelse = node.orelse and _without_value(node.orelse, loop)
-            return If(node.condition, _without_value(node.body, loop), orelse)
-        case For():
-            body = _without_value(node.body, loop)
-            return For(node.iname, node.dtype, node.first, node.stop, node.step, body)
-        case Let():
-            return Let(node.name, node.dtype, node.value, _without_value(node.body, loop))
-    return node
+    if isinstance(node, Run):
+        return Run(node.insn_id, {k: v for k, v in node.values.items() if k != loop})
+    return map_children(node, lambda child: _without_value(child, loop))
 
 
 class _RestWriter(IdentityMapper):
@@ -219,21 +206,11 @@ def _with_rest(node: Node, name: str, quotient: p.FloorDiv | TruncQuotient) -> N
 
     With ``io = (n - 1) / 4``, ``(n - 1) % 4 + 1`` is ``n - 4*io``.
     """
-    rest = _RestWriter(name, quotient)
-    match node:
-        case Block():
-            return Block(tuple(_with_rest(child, name, quotient) for child in node.children))
-        case For():
-            first, stop = simplify(rest(node.first)), simplify(rest(node.stop))
-            body = _with_rest(node.body, name, quotient)
-            return For(node.iname, node.dtype, first, stop, node.step, body)
-        case If():
-            orelse = node.orelse and _with_rest(node.orelse, name, quotient)
-            return If(node.condition, _with_rest(node.body, name, quotient), orelse)
-        case Let():
-            body = _with_rest(node.body, name, quotient)
-            return Let(node.name, node.dtype, node.value, body)
-    return node
+    if isinstance(node, For):
+        rest = _RestWriter(name, quotient)
+        first, stop = simplify(rest(node.first)), simplify(rest(node.stop))
+        node = dataclasses.replace(node, first=first, stop=stop)
+    return map_children(node, lambda child: _with_rest(child, name, quotient))
 
 
 # -- from canonical names to a kernel's own ------------------------------------------------

@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.analysis.signs import Interval, Signs
-from kgen.ast.expr import conjunction
+from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import (
     Barrier,
@@ -184,9 +184,7 @@ class _TripCounter:
         """Drop what is known of conditions, now that a variable has a value."""
         match node:
             case If(orelse=None, reads_data=False):
-                condition = node.condition
-                parts = condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
-                needed = [part for part in parts if not self.facts.imply(part)]
+                needed = [part for part in conjuncts(node.condition) if not self.facts.imply(part)]
                 inside = self._below(*needed)
                 if inside.facts.are_contradictory():
                     return Block(())
