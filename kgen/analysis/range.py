@@ -64,7 +64,9 @@ class Ranges:
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
-        self._context = _context(kernel)
+        if _context not in kernel.memo:  # it is the same for sizes
+            kernel.memo[_context] = _context(kernel)
+        self._context: Set = kernel.memo[_context]
         self._params: dict[str, Interval] = {}
         self._loops: dict[str, NumpyType] = {}
         self._intervals: dict[str, Interval | None] = {}

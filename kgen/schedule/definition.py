@@ -206,11 +206,8 @@ class _Finder:
                 if left.is_subset(some):
                     return None
                 left = left.subtract(some)
-        point = example(left)
-        naxes = len(read.index or ())
-        element = tuple(point.pop(element_name(axis)) for axis in range(naxes))
         always = _is_most(self._sizes(left), self._sizes(everything))
-        return describe(point), element, always, self._is_written(left, writes, naxes)
+        return *_point_in(left, read), always, self._is_written(left, writes, _naxes(read))
 
     def _foreign(self, read: Access, writes: list[Access]) -> Undefined | None:
         """Return a read under a condition on data, of what only other work-items ever write.
@@ -224,14 +221,11 @@ class _Finder:
         left = everything = self._in_grid(self.instances.touched(read, ())[0], read, writes)
         for write in writes:
             left = left.subtract(self.instances.touched(write, ())[0])
-        naxes = len(read.index or ())
         if left.is_empty() or not _is_most(self._sizes(left), self._sizes(everything)):
             return None
-        if not self._is_written(left, writes, naxes):
+        if not self._is_written(left, writes, _naxes(read)):
             return None
-        point = example(left)
-        element = tuple(point.pop(element_name(axis)) for axis in range(naxes))
-        return Undefined(read, describe(point), element, foreign=True)
+        return Undefined(read, *_point_in(left, read), foreign=True)
 
     def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:
         """Tell whether any of *writes*, were it not for conditions, writes elements of *left*."""
@@ -304,6 +298,17 @@ class _Finder:
             result = result.union(relate(equal, iname + _WRITER, iname, "lt_set"))
             equal = relate(equal, iname + _WRITER, iname, "eq_set")
         return project_out_named(result, [iname + _WRITER for iname in shared])
+
+
+def _naxes(read: Access) -> int:
+    return len(read.index or ())
+
+
+def _point_in(left: Set, read: Access) -> tuple[str, tuple[int, ...]]:
+    """Return where a read in *left* happens, and the element that it reads there."""
+    point = example(left)
+    element = tuple(point.pop(element_name(axis)) for axis in range(_naxes(read)))
+    return describe(point), element
 
 
 def _is_most(some: Set, sizes: Set) -> bool:
