@@ -25,7 +25,8 @@ def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> lis
     They are those that the instruction asks for, those whose variables it mentions, and,
     unless ``within_inames_is_final``, those in which the values that it reads are computed:
     of every variable read, the loops that all its writers share, except where a loop variable
-    is in the subscript that is written. Loops on which bounds depend are added.
+    is in the subscript that is written, or the reader reduces over it. Loops on which bounds
+    depend are added.
     """
     inames = frozenset(kernel.inames)
     own = []
@@ -78,7 +79,9 @@ def _inherit(
         more = result[k]
         for name in sources[k]:
             shared = [result[w] - subscript for w, subscript in writers[name]]
-            more = more | frozenset.intersection(*shared)
+            more = more | frozenset.intersection(*shared).difference(
+                mentioned[k].reduced, mentioned[k].swept
+            )
         if more != result[k]:
             result[k] = kernel.with_outer_inames(more)
             for name in kernel.instructions[k].assignee_var_names():

@@ -302,9 +302,7 @@ def conditions_of(domain: Set) -> tuple[Expr, ...]:
         return (p.Comparison(1, "==", 0),)
     if len(pieces) == 1:
         return _conditions_of_piece(pieces[0])
-    return (
-        p.LogicalOr(tuple(p.LogicalAnd(_conditions_of_piece(piece)) for piece in pieces)),
-    )
+    return (p.LogicalOr(tuple(p.LogicalAnd(_conditions_of_piece(piece)) for piece in pieces)),)
 
 
 def _conditions_of_piece(piece: isl.BasicSet) -> tuple[Expr, ...]:

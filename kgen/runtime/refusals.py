@@ -220,9 +220,7 @@ class CallChecker:
                 hint=f"make it contiguous: numpy.ascontiguousarray({arg.name})",
             )
 
-    def _has_other_strides(
-        self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]
-    ) -> bool:
+    def _has_other_strides(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> bool:
         if arg.strides is None:
             return False
         unit = arg.dtype.itemsize

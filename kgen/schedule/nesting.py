@@ -150,4 +150,3 @@ def _priority_closure(kernel: LoopKernel) -> Mapping[str, frozenset[str]]:
                     stack.append(inner)
         closure[name] = frozenset(seen)
     return closure
-

@@ -15,8 +15,10 @@ from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import (
     Expr,
+    GroupHardwareAxisIndex,
     IdentityMapper,
     LinearSubscript,
+    LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
     is_constant,
@@ -32,6 +34,9 @@ from kgen.targets.cindex import IntegerWriter
 __all__ = ["AccessWriter", "is_pointer", "offset_names", "within_storage"]
 
 _Key: TypeAlias = tuple[int, frozenset[str]]
+
+#: Subscripts that nothing is computed for: they are as wide as they are.
+_VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
 def is_pointer(array: ArrayBase) -> bool:
@@ -176,7 +181,9 @@ class AccessWriter:
         text = self._index_texts.get((index, wide))
         if text is None:
             valued = simplify(index, values) if values else index
-            is_long = wide or self._overflows(valued) or self.integers.overflows(valued)
+            is_long = not isinstance(valued, _VALUES) and (
+                wide or self._overflows(valued) or self.integers.overflows(valued)
+            )
             text = self._index_texts[index, wide] = self.integers.text(valued, wide=is_long)
         return text
 

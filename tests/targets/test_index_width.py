@@ -23,6 +23,21 @@ def test_product_with_a_number() -> None:
     assert "a[3 * (int64_t) i + j]" in text
 
 
+def test_subscripts_that_are_not_computed_take_no_cast() -> None:
+    knl = lp.make_kernel(
+        ["{ [i]: 0 <= i < n }", "{ [k]: start <= k < stop }"],
+        """
+        <> start = starts[i]
+        <> stop = starts[i + 1]
+        a[i] = sum(k, x[columns[k]])
+        """,
+        [lp.GlobalArg("columns", np.int32, shape=None), lp.GlobalArg("x", shape=None), ...],
+        target=lp.CTarget(),
+    )
+    knl = lp.add_dtypes(knl, {"starts": np.int32, "x": np.float64})
+    assert "acc_k += x[columns[k]];" in lp.generate_body(knl)
+
+
 def test_bound_of_a_long_loop() -> None:
     text = body_of("{ [i]: 0 <= i < 3*n }", "a[i] = 1")
     assert "for (int64_t i = 0; i < 3 * (int64_t) n; ++i)" in text

@@ -476,8 +476,6 @@ def test_what_isl_counts_in_fractions_is_fetched() -> None:
 def test_a_tile_at_a_border_is_no_larger_where_sizes_are_bounded() -> None:
     text = "out[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
     args = [lp.GlobalArg("u, out", np.float32, shape="n, n"), ...]
-    knl = lp.make_kernel(
-        "{[i, j]: 1 <= i, j < n - 1}", text, args, assumptions="3 <= n <= 40000"
-    )
+    knl = lp.make_kernel("{[i, j]: 1 <= i, j < n - 1}", text, args, assumptions="3 <= n <= 40000")
     fetched = lp.add_prefetch(tiled(knl), "u", "i_inner, j_inner", fetch_bounding_box=True)
     assert "__local float u_fetch[324];" in body(fetched)
