@@ -17,6 +17,7 @@ from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.domain import Set, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.grid import Axis
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import AxisTag, GroupInameTag
@@ -29,6 +30,7 @@ __all__ = [
     "element_name",
     "elements_around",
     "elements_of",
+    "hint_for_axis",
     "relate",
     "with_params",
 ]
@@ -180,3 +182,20 @@ def relate(named: Set, one: str, other: str, relation: str) -> Set:
     named = with_params(named, (one, other))
     space = named.get_space()
     return named.intersect(compare(_variable(space, one), relation, _variable(space, other)))
+
+
+def hint_for_axis(kernel: LoopKernel, insn: InstructionBase, inames: Sequence[str]) -> str:
+    """Return what brings *insn* onto the hardware axis of *inames*, and leaves out no instance."""
+    names = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
+    around = kernel.domain_of(names).intersect_params(kernel.assumptions)
+    for iname in inames:
+        both = kernel.domain_of((*names, iname))
+        if around.is_subset(both.project_out(isl.dim_type.set, len(names), 1)):
+            return (
+                f"add_inames_to_insn(kernel, '{iname}', 'id:{insn.id}'), or give the "
+                "instruction a loop of its own on that axis"
+            )
+    return (
+        "give the instruction a loop of its own on that axis: in others, "
+        f"'{inames[0]}' among them, some of its instances would not run"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+from kgen.analysis.instances import hint_for_axis
 from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.grid import at_axis
@@ -214,10 +215,7 @@ def _check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
                     kernel=kernel.name,
                     where=str(insn.span or insn),
                     because="every work-item along those axes would write the same elements",
-                    hint=(
-                        f"add_inames_to_insn(kernel, '{inames[0]}', 'id:{insn.id}'), or give the "
-                        "instruction a loop of its own on that axis"
-                    ),
+                    hint=hint_for_axis(kernel, insn, inames),
                 )
             )
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kgen.analysis.domains import drop_dims
+from kgen.analysis.instances import hint_for_axis
 from kgen.errors import TransformError, message
 from kgen.ir.domain import BasicSet, dim_names
 from kgen.ir.instruction import InstructionBase
@@ -261,8 +262,7 @@ def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: Any = None) -> Loo
                         f"instruction '{insn.id}' is not on axis '{tag}', which has "
                         f"{len(names)} inames: {', '.join(names)}",
                         kernel=kernel.name,
-                        hint=f"choose one: add_inames_to_insn(kernel, '{names[0]}', "
-                        f"'id:{insn.id}')",
+                        hint=hint_for_axis(kernel, insn, names),
                     )
                 )
         new = {names[0] for _, names in missing}

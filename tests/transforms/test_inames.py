@@ -102,3 +102,17 @@ def test_an_axis_with_several_inames_is_no_choice() -> None:
     knl = lp.tag_inames(lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text), "i:l.0, j:l.0")
     with pytest.raises(lp.TransformError, match=r"'c' is not on axis 'l\.0', which has 2 inames"):
         add_inames_for_unused_hw_axes(knl)
+
+
+def test_the_hint_for_an_axis_leaves_out_no_instance() -> None:
+    """Loop ``i`` has no value where ``k`` is 5, and ``r`` always has."""
+    domain = ["{[k]: 0 <= k < 6}", "{[i]: k < i < 6}", "{[r]: 0 <= r < 6}"]
+    text = ["a[k, i] = 0 {id=a}", "c[k] = 1 {id=c}", "b[r] = 1 {id=b}"]
+    knl = lp.tag_inames(lp.make_kernel(domain, text), "i:l.0, r:l.0")
+    with pytest.raises(lp.TransformError, match=r"add_inames_to_insn\(kernel, 'r', 'id:c'\)"):
+        add_inames_for_unused_hw_axes(knl)
+    with pytest.raises(lp.ScheduleError, match=r"add_inames_to_insn\(kernel, 'r', 'id:c'\)"):
+        lp.generate_body(knl)
+    knl = lp.tag_inames(lp.remove_instructions(knl, {"b"}), "r:for")
+    with pytest.raises(lp.ScheduleError, match="in others, 'i' among them, some of its instances"):
+        lp.generate_body(knl)
