@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import KernelError
-from kgen.ir.expr import Expr, is_zero, substitute, to_text, variable_names
+from kgen.ir.expr import Expr, is_constant, is_zero, substitute, to_text, variable_names
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
@@ -378,6 +379,25 @@ class TemporaryVariable(ArrayBase):
         elif self.address_space is not auto:
             self._set(address_space=read_address_space(self.address_space))
         super().__post_init__(strides, order, for_atomic)
+
+    @property
+    def nbytes(self) -> Any:
+        """The bytes that the elements take: a number, or an expression of parameters.
+
+        Raises :class:`KernelError` where the shape or the type is still to be found.
+
+        >>> import numpy as np
+        >>> TemporaryVariable("tile", np.float32, shape=(16, 17)).nbytes
+        1088
+        """
+        extents = self.storage_shape or self.shape
+        if not isinstance(extents, tuple) or not isinstance(self.dtype, KgenType):
+            raise KernelError(
+                f"the size of temporary '{self.name}' is not known\n"
+                "  hint: preprocess_kernel finds shapes and types that are not declared"
+            )
+        sizes = (int(n) if is_constant(n) else n for n in extents)
+        return math.prod(sizes, start=self.dtype.itemsize)
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -8,6 +8,7 @@ name, since isl aligns parameters by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import islpy as isl
@@ -25,7 +26,7 @@ PwAff: TypeAlias = isl.PwAff
 SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
 
 SET_DIM = isl.dim_type.set
-_PARAM = isl.dim_type.param
+PARAM_DIM = isl.dim_type.param
 _SET = isl.dim_type.set
 _DIV = isl.dim_type.div
 
@@ -84,13 +85,13 @@ def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
 
 def param_names(domain: BasicSet | Set | PwAff) -> tuple[str, ...]:
     """Return the names of the parameters."""
-    return tuple(str(domain.get_dim_name(_PARAM, k)) for k in range(domain.dim(_PARAM)))
+    return tuple(str(domain.get_dim_name(PARAM_DIM, k)) for k in range(domain.dim(PARAM_DIM)))
 
 
 def used_param_names(domain: Set) -> tuple[str, ...]:
     """Return the names of the parameters that occur in a constraint."""
     return tuple(
-        name for k, name in enumerate(param_names(domain)) if domain.involves_dims(_PARAM, k, 1)
+        name for k, name in enumerate(param_names(domain)) if domain.involves_dims(PARAM_DIM, k, 1)
     )
 
 
@@ -98,32 +99,32 @@ def to_named(domain: BasicSet | Set) -> Set:
     """Move all set dimensions to parameters."""
     if isinstance(domain, isl.BasicSet):
         domain = isl.Set.from_basic_set(domain)
-    return domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, domain.dim(_SET))
+    return domain.move_dims(PARAM_DIM, domain.dim(PARAM_DIM), _SET, 0, domain.dim(_SET))
 
 
 def from_named(named: Set, names: Sequence[str]) -> Set:
     """Make the parameters *names* the set dimensions, in that order."""
     for k, name in enumerate(names):
-        at = named.find_dim_by_name(_PARAM, name)
+        at = named.find_dim_by_name(PARAM_DIM, name)
         if at < 0:
             named = named.insert_dims(_SET, k, 1).set_dim_name(_SET, k, name)
         else:
-            named = named.move_dims(_SET, k, _PARAM, at, 1)
+            named = named.move_dims(_SET, k, PARAM_DIM, at, 1)
     return named
 
 
 def project_out_named(named: Set, names: Iterable[str]) -> Set:
     """Project the parameters *names* out, those that are there."""
     for name in names:
-        at = named.find_dim_by_name(_PARAM, name)
+        at = named.find_dim_by_name(PARAM_DIM, name)
         if at >= 0:
-            named = named.project_out(_PARAM, at, 1)
+            named = named.project_out(PARAM_DIM, at, 1)
     return named
 
 
 def rename_dims(domain: SetT, names: Mapping[str, str]) -> SetT:
     """Rename set dimensions and parameters."""
-    for kind in (_SET, _PARAM):
+    for kind in (_SET, PARAM_DIM):
         for k in range(domain.dim(kind)):
             new = names.get(str(domain.get_dim_name(kind, k)))
             if new is not None:
@@ -313,8 +314,8 @@ def largest_extent(domain: Set, name: str, low: Aff, assumptions: Set) -> int | 
     """
     named = to_named(domain.intersect_params(assumptions)).params()
     space = named.get_space()
-    at = space.find_dim_by_name(_PARAM, name)
-    index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
+    at = space.find_dim_by_name(PARAM_DIM, name)
+    index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), PARAM_DIM, at)
     above = index.sub(low.align_params(space))
     whole = above.get_denominator_val()  # of n/4 where n is a multiple of 4
     last = named.max_val(above.scale_val(whole)).div(whole).floor()
@@ -333,7 +334,7 @@ def _only_dim(domain: Set, name: str) -> Set:
 def constant_bounds(domain: Set, name: str) -> tuple[int | None, int | None]:
     """Return the numeric bounds of *name* over all parameters; ``None`` where unbounded."""
     one = _only_dim(domain, name)
-    one = one.project_out(_PARAM, 0, one.dim(_PARAM))
+    one = one.project_out(PARAM_DIM, 0, one.dim(PARAM_DIM))
     low, high = one.dim_min_val(0), one.dim_max_val(0)
     return (
         low.to_python() if low.is_int() else None,
@@ -341,11 +342,29 @@ def constant_bounds(domain: Set, name: str) -> tuple[int | None, int | None]:
     )
 
 
+@dataclass(frozen=True)
+class BoundsRecord:
+    """The first and the last value of an iname, as functions of the parameters."""
+
+    lower_bound_pw_aff: PwAff
+    upper_bound_pw_aff: PwAff
+
+    @property
+    def size(self) -> PwAff:
+        """The number of values, with gaps between them."""
+        return (self.upper_bound_pw_aff - self.lower_bound_pw_aff + 1).coalesce()
+
+    @classmethod
+    def of(cls, domain: Set, name: str) -> BoundsRecord:
+        """Return the bounds of *name*; raises :class:`StaticValueFindingError` without any."""
+        return cls(dim_min(domain, name).coalesce(), dim_max(domain, name).coalesce())
+
+
 def sample_point(domain: Set) -> dict[str, int] | None:
     """Return one concrete point, dimensions and parameters by name; ``None`` if empty."""
     named = to_named(domain)
     names = param_names(named)
-    lifted = named.move_dims(_SET, 0, _PARAM, 0, len(names))
+    lifted = named.move_dims(_SET, 0, PARAM_DIM, 0, len(names))
     # small, positive values read best
     positive = lifted
     for k in range(len(names)):

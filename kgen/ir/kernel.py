@@ -25,8 +25,10 @@ from kgen.ir.data import (
 )
 from kgen.ir.digest import digest
 from kgen.ir.domain import (
+    PARAM_DIM,
     SET_DIM,
     BasicSet,
+    BoundsRecord,
     PwAff,
     Set,
     dim_names,
@@ -467,6 +469,43 @@ class LoopKernel(Taggable):
         """Return the domain of some inames, in declaration order."""
         names = (inames,) if isinstance(inames, str) else inames
         return self.domain_of(tuple(sorted(names, key=self.iname_order.__getitem__)))
+
+    def get_iname_bounds(self, iname: str, constants_only: bool = False) -> BoundsRecord:
+        """Return the bounds of a loop under the assumptions, in parameters and loops around it.
+
+        With *constants_only* the bounds are numbers that hold for all parameters.
+
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel("{ [i]: 2 <= i < n }", "a[i] = 1").default_entrypoint
+        >>> str(knl.get_iname_bounds("i").size)
+        '[n] -> { [(-2 + n)] : n >= 3 }'
+        """
+        domain = self.domain_of((iname,)).intersect_params(self.assumptions)
+        if constants_only:
+            domain = domain.project_out(PARAM_DIM, 0, domain.dim(PARAM_DIM))
+        return BoundsRecord.of(domain, iname)
+
+    def get_constant_iname_length(self, iname: str) -> int:
+        """Return how many values a loop has at most, for all parameters.
+
+        Raises :class:`StaticValueFindingError` where there is no limit.
+
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel("{ [i]: 0 <= i < 12 }", "a[i] = 1").default_entrypoint
+        >>> knl.get_constant_iname_length("i")
+        12
+        """
+        size = self.get_iname_bounds(iname, constants_only=True).size
+        return int(size.max_val().to_python())
+
+    def local_mem_use(self) -> int:
+        """Return the bytes of local memory that the temporaries of a work-group take."""
+        taken: dict[str, int] = {}
+        for name, temporary in self.temporary_variables.items():
+            if temporary.address_space == AddressSpace.LOCAL:
+                storage = temporary.base_storage or name
+                taken[storage] = max(taken.get(storage, 0), int(temporary.nbytes))
+        return sum(taken.values())
 
     def get_grid_size_upper_bounds(
         self, callables_table: Any = None, ignore_auto: bool = False, return_dict: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
-from kgen.ir.data import TemporaryVariable, dtype_of
+from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import is_constant
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
@@ -112,7 +112,5 @@ def local_arrays(kernel: LoopKernel, function: DeviceFunction) -> dict[str, int]
 
 
 def bytes_of(temporary: TemporaryVariable) -> int:
-    extents = temporary.storage_shape or temporary.shape
-    if not all(is_constant(extent) for extent in extents):
-        return 0
-    return math.prod(int(extent) for extent in extents) * dtype_of(temporary).numpy_dtype.itemsize
+    size = temporary.nbytes
+    return int(size) if is_constant(size) else 0

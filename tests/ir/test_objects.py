@@ -168,3 +168,25 @@ def test_lists_are_added_to_what_a_kernel_has() -> None:
         assert set(changed.id_to_insn) == {*knl.id_to_insn, "more"}
         assert changed.arg_dict["c"] == array
         assert len(knl.instructions) == 3
+
+
+def test_a_kernel_tells_how_long_its_loops_are() -> None:
+    unit = lp.make_kernel("{ [i]: 2 <= i < n }", "a[i] = 1", assumptions="n >= 3")
+    knl = lp.split_iname(unit, "i", 16).default_entrypoint
+    assert knl.get_constant_iname_length("i_inner") == 16
+    assert str(knl.get_iname_bounds("i_outer").lower_bound_pw_aff) == "[n] -> { [(0)] : n >= 3 }"
+    with pytest.raises(lp.StaticValueFindingError, match="'i_outer' has no last value"):
+        knl.get_constant_iname_length("i_outer")
+
+
+def test_local_memory_is_that_of_the_largest_in_each_storage() -> None:
+    def tile(name: str, size: Any, **settings: Any) -> lp.TemporaryVariable:
+        return lp.TemporaryVariable(name, np.float32, (size,), "local", **settings)
+
+    tiles = [tile("t", 16, base_storage="s"), tile("u", 32, base_storage="s"), tile("v", 4)]
+    text = ["t[i] = 1", "u[i] = 2", "v[0] = u[i]"]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 16 }", text, [*tiles, ...]).default_entrypoint
+    assert knl.local_mem_use() == 4 * 32 + 4 * 4
+    assert str(lp.TemporaryVariable("w", np.float64, "3, n").nbytes) == "24*n"
+    with pytest.raises(lp.KernelError, match="the size of temporary 'w' is not known"):
+        _ = lp.TemporaryVariable("w", np.float64).nbytes
