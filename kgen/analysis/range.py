@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import islpy as isl
 import numpy as np
@@ -17,6 +18,7 @@ from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
     LocalHardwareAxisIndex,
+    TaggedVariable,
     TruncQuotient,
     TruncRemainder,
     TypeCast,
@@ -24,11 +26,11 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, SeparateArrayArrayDimTag
-from kgen.ir.quasi_affine import aff_to_expr, set_from_condition
+from kgen.ir.quasi_affine import set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
-__all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "loop_type"]
+__all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "is_int32", "loop_type"]
 
 #: The largest value that a caller may pass for an int32 size. What lies above, 2**20 - 1
 #: values, is room for ``128*group + item`` and ``n + 15``; a call with more is refused.
@@ -39,6 +41,9 @@ _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
 Interval: TypeAlias = tuple[int, int]
+#: Bounds of an expression, and whether a step on the way to it is too large for 32 bits.
+Survey: TypeAlias = tuple[Interval | None, bool]
+_UNKNOWN: Final[Survey] = (None, False)
 
 
 def index_type(kernel: LoopKernel, array_name: str) -> NumpyType:
@@ -70,7 +75,7 @@ class Ranges:
         self._params: dict[str, Interval] = {}
         self._loops: dict[str, NumpyType] = {}
         self._intervals: dict[str, Interval | None] = {}
-        self._axes: dict[AxisTag, Interval | None] = {}
+        self._axes: dict[tuple[type[Any], int], Interval | None] = {}
         self._arrays: dict[str, NumpyType] = {}
 
     @classmethod
@@ -112,7 +117,7 @@ class Ranges:
     def fits(self, expr: Expr) -> bool:
         """Tell whether all values of an integer expression provably are int32."""
         found = self.interval(expr)
-        return found is not None and found[0] >= -_INT32_MAX and found[1] <= _INT32_MAX
+        return found is not None and is_int32(found)
 
     def interval(self, expr: Expr) -> Interval | None:
         """Return bounds of an integer expression; ``None`` if none are known.
@@ -120,70 +125,104 @@ class Ranges:
         It is one of parameters, loop variables and hardware axes. The bounds hold for each part
         on its own: ``n - n`` is as wide as two different variables.
         """
-        match expr:
-            case int():
-                return expr, expr
-            case TypeCast() if expr.type.is_integral():
-                return self.interval(expr.child)
-            case p.Sum() | p.Product() | p.Min() | p.Max():
-                return self._fold(expr)
-            case p.Remainder(denominator=int(divisor)) if divisor > 0:
-                return 0, divisor - 1
-            case TruncRemainder(denominator=int(divisor)) if divisor > 0:
-                return 1 - divisor, divisor - 1
-            case p.FloorDiv(denominator=int(divisor)) | TruncQuotient(denominator=int(divisor)):
-                return self._quotient(expr, divisor)
-            case p.If():
-                return _hull(self.interval(expr.then), self.interval(expr.else_))
-        return self._leaf(expr)
+        return self.survey(expr)[0]
 
-    def _leaf(self, expr: Expr) -> Interval | None:
-        match expr:
-            case p.Variable() if expr.name in self.kernel.inames:
-                return self._loop(expr.name)
-            case p.Variable():
-                return self._variable(expr.name)
-            case GroupHardwareAxisIndex():
-                return self._axis(GroupInameTag(expr.axis))
-            case LocalHardwareAxisIndex():
-                return self._axis(LocalInameTag(expr.axis))
-        return None
+    def survey(self, expr: Expr) -> Survey:
+        """Return bounds of *expr*, and whether the known ones of a step to it are beyond 32 bits.
 
-    def _quotient(self, expr: p.FloorDiv | TruncQuotient, divisor: int) -> Interval | None:
-        found = self.interval(expr.numerator) if divisor > 0 else None
-        if found is None:
-            return None
+        As in ``(n + m) // 2 - n``, where ``n`` and ``m`` are large. Steps are the results of
+        operations, sums added up from left to right. What data decides is as said.
+        """
+        if isinstance(expr, int):
+            return (expr, expr), False
+        method = _METHODS.get(type(expr))
+        return _UNKNOWN if method is None else method(self, expr)
+
+    def _sum(self, expr: p.Sum) -> Survey:
+        low = high = 0
+        is_known, is_large = True, False
+        for at, child in enumerate(expr.children):
+            bounds, has_large = self.survey(child)
+            is_large = is_large or has_large
+            if bounds is None:
+                is_known = False
+            elif is_known:
+                low, high = low + bounds[0], high + bounds[1]
+                is_large = is_large or (at > 0 and not is_int32((low, high)))
+        return (low, high) if is_known else None, is_large
+
+    def _product(self, expr: p.Product) -> Survey:
+        result: Interval | None = (1, 1)
+        is_large = False
+        for child in expr.children:
+            bounds, has_large = self.survey(child)
+            is_large = is_large or has_large
+            result = None if result is None or bounds is None else _times(result, bounds)
+        return result, is_large or (result is not None and not is_int32(result))
+
+    def _minimum(self, expr: p.Min) -> Survey:
+        return self._extremum(expr, min)
+
+    def _maximum(self, expr: p.Max) -> Survey:
+        return self._extremum(expr, max)
+
+    def _extremum(self, expr: p.Min | p.Max, best: Callable[..., int]) -> Survey:
+        surveys = [self.survey(child) for child in expr.children]
+        found = [bounds for bounds, _ in surveys if bounds is not None]
+        is_large = any(has_large for _, has_large in surveys)
+        if len(found) < len(surveys):
+            return None, is_large
+        lows, highs = zip(*found, strict=True)
+        return (best(lows), best(highs)), is_large
+
+    def _remainder(self, expr: p.Remainder | TruncRemainder) -> Survey:
+        _, is_large = self.survey(expr.numerator)
+        divisor = expr.denominator
+        if not isinstance(divisor, int) or divisor <= 0:
+            return None, is_large
+        return (0 if type(expr) is p.Remainder else 1 - divisor, divisor - 1), is_large
+
+    def _quotient(self, expr: p.FloorDiv | TruncQuotient) -> Survey:
+        found, is_large = self.survey(expr.numerator)
+        divisor = expr.denominator
+        if found is None or not isinstance(divisor, int) or divisor <= 0:
+            return None, is_large
         low, high = found
-        return low // divisor, (-(-high // divisor) if high < 0 else high // divisor)
+        return (low // divisor, -(-high // divisor) if high < 0 else high // divisor), is_large
+
+    def _either(self, expr: p.If) -> Survey:
+        (then, is_large), (other, has_large) = self.survey(expr.then), self.survey(expr.else_)
+        return _hull(then, other), is_large or has_large
+
+    def _cast(self, expr: TypeCast) -> Survey:
+        return self.interval(expr.child) if expr.type.is_integral() else None, False
+
+    def _name(self, expr: p.Variable) -> Survey:
+        is_loop = expr.name in self.kernel.inames
+        return self._loop(expr.name) if is_loop else self._variable(expr.name), False
+
+    def _hardware_axis(self, expr: GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> Survey:
+        """Return bounds of the index along a hardware axis, in any launch."""
+        key = type(expr), expr.axis
+        if key not in self._axes:
+            is_group = isinstance(expr, GroupHardwareAxisIndex)
+            self._axes[key] = self._find_axis(
+                (GroupInameTag if is_group else LocalInameTag)(expr.axis)
+            )
+        return self._axes[key], False
 
     def _variable(self, name: str) -> Interval | None:
         return self.param(name)
-
-    def _axis(self, tag: AxisTag) -> Interval | None:
-        """Return bounds of the index along a hardware axis, in any launch."""
-        if tag not in self._axes:
-            self._axes[tag] = self._find_axis(tag)
-        return self._axes[tag]
 
     def _find_axis(self, tag: AxisTag) -> Interval | None:
         highest = 0
         for axis in self.kernel.axes.values():
             if axis.tag == tag:
-                counts = [self.interval(aff_to_expr(aff)) for _, aff in axis.extent.get_pieces()]
-                for count in counts:
-                    if count is None:
-                        return None
-                    highest = max(highest, count[1] - 1)
+                count = self.interval(axis.length)
+                if count is None:
+                    return None
+                highest = max(highest, count[1] - 1)
         return 0, highest
-
-    def _fold(self, expr: p.Sum | p.Product | p.Min | p.Max) -> Interval | None:
-        result: Interval | None = None
-        for child in expr.children:
-            interval = self.interval(child)
-            if interval is None:
-                return None
-            result = interval if result is None else _combine(expr, result, interval)
-        return result
 
     def _loop(self, iname: str) -> Interval | None:
         if iname not in self._intervals:
@@ -263,14 +302,14 @@ def _hull(a: Interval | None, b: Interval | None) -> Interval | None:
     return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
 
 
-def _combine(expr: p.Sum | p.Product | p.Min | p.Max, a: Interval, b: Interval) -> Interval:
-    if isinstance(expr, p.Sum):
-        return a[0] + b[0], a[1] + b[1]
-    if isinstance(expr, p.Product):
-        corners = [x * y for x in a for y in b]
-        return min(corners), max(corners)
-    best = min if isinstance(expr, p.Min) else max
-    return best(a[0], b[0]), best(a[1], b[1])
+def _times(a: Interval, b: Interval) -> Interval:
+    corners = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
+    return min(corners), max(corners)
+
+
+def is_int32(found: Interval) -> bool:
+    """Tell whether all numbers from the first to the second are int32."""
+    return found[0] >= -_INT32_MAX and found[1] <= _INT32_MAX
 
 
 def _context(kernel: LoopKernel) -> Set:
@@ -333,6 +372,23 @@ def _range_of_type(dtype: NumpyType) -> Interval:
 
 
 _INT64_RANGE: Final = _range_of_type(INT64)
+
+_METHODS: Final[dict[type[Any], Callable[[Ranges, Any], Survey]]] = {
+    p.Variable: Ranges._name,
+    TaggedVariable: Ranges._name,
+    GroupHardwareAxisIndex: Ranges._hardware_axis,
+    LocalHardwareAxisIndex: Ranges._hardware_axis,
+    p.Sum: Ranges._sum,
+    p.Product: Ranges._product,
+    p.Min: Ranges._minimum,
+    p.Max: Ranges._maximum,
+    p.Remainder: Ranges._remainder,
+    TruncRemainder: Ranges._remainder,
+    p.FloorDiv: Ranges._quotient,
+    TruncQuotient: Ranges._quotient,
+    p.If: Ranges._either,
+    TypeCast: Ranges._cast,
+}
 
 
 class Sizes(Ranges):

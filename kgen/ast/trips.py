@@ -62,7 +62,13 @@ def count_trips(node: Node, kernel: LoopKernel, facts: Set) -> Node:
     Conditions that always hold are left out. *facts*: what is known of parameters and hardware
     axes at the root.
     """
+    if not _has_strides(node):
+        return node
     return _TripCounter(Signs(kernel), _names(kernel), Facts(facts.params()), {}).node(node)
+
+
+def _has_strides(node: Node) -> bool:
+    return (isinstance(node, For) and node.step != 1) or any(map(_has_strides, children_of(node)))
 
 
 def _names(kernel: LoopKernel) -> Callable[[str], str]:
@@ -77,7 +83,10 @@ def _names(kernel: LoopKernel) -> Callable[[str], str]:
 
 
 class _TripCounter:
-    """Walks down with what is known: conditions around, and values of the loops' variables."""
+    """Walks down with what is known: conditions around, and values of the loops' variables.
+
+    *is_single*: all of it is one trip of a loop, of which conditions may be known to hold.
+    """
 
     def __init__(
         self,
@@ -86,22 +95,27 @@ class _TripCounter:
         facts: Facts,
         scope: Mapping[str, Interval],
         room: int = MAX_TRIPS_TOGETHER,
+        *,
+        is_single: bool = False,
     ) -> None:
         self.signs = signs
         self.names = names
         self.facts = facts
         self.scope = scope
         self.room = room
+        self.is_single = is_single
 
     def _below(
         self,
         *conditions: Expr,
         values: Mapping[str, Interval] = constantdict(),
         trips: int = 1,
+        is_single: bool = False,
     ) -> _TripCounter:
         facts = self.facts.with_(*conditions)
-        scope = {**self.scope, **values}
-        return _TripCounter(self.signs, self.names, facts, scope, self.room // trips)
+        scope = {**self.scope, **values} if values else self.scope
+        room = self.room // trips
+        return _TripCounter(self.signs, self.names, facts, scope, room, is_single=is_single)
 
     def _interval(self, expr: Expr) -> Interval:
         self.signs.scope = self.scope
@@ -111,10 +125,14 @@ class _TripCounter:
         match node:
             case For():
                 return self._for(node)
+            case If(orelse=None, reads_data=False) if self.is_single:
+                needed = [part for part in conjuncts(node.condition) if not self.facts.imply(part)]
+                body = self._below_known(needed, node.body)
+                return If(conjunction(needed), body) if needed else body
             case If():
-                body = self._below(node.condition).node(node.body)
-                orelse = None if node.orelse is None else self.node(node.orelse)
-                return If(node.condition, body, orelse, node.reads_data)
+                inside, outside = self._below(node.condition), self._below()
+                orelse = None if node.orelse is None else outside.node(node.orelse)
+                return If(node.condition, inside.node(node.body), orelse, node.reads_data)
             case Let():
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
                 inside = self._below(equal, values={node.name: self._interval(node.value)})
@@ -122,7 +140,7 @@ class _TripCounter:
             case Block():
                 return Block(tuple(self.node(child) for child in node.children))
             case Comment():
-                return Comment(node.text, self.node(node.body))
+                return Comment(node.text, self._below().node(node.body))
             case Run() | Barrier():
                 return node
 
@@ -168,31 +186,24 @@ class _TripCounter:
         known = [p.Comparison(index, "==", value)]
         if len(trips) > 1:
             known += [p.Comparison(trip, ">=", trips.start), p.Comparison(trip, "<", trips.stop)]
-        inside = self._below(*known, trips=len(trips))
+        is_single = len(trips) == 1
+        inside = self._below(*known, values=values, trips=len(trips), is_single=is_single)
         needed = [c for c in below if not inside.facts.imply(c)]
-        body = inside._below(*below, values=values).node(loop.body)
+        body = inside._below_known(needed, loop.body)
         if needed:
             guard = conjunction([move_to_sides(c.left, "<", c.right) for c in needed])
             body = If(guard, body)
-        if not isinstance(trip, p.Variable):
-            return self._without_known(bind(body, loop.iname, value))
+        if is_single:
+            return bind(body, loop.iname, value)
         named = Let(loop.iname, loop.dtype, value, body)
         first, stop = trips.start, trips.stop
         return For(trip.name, loop.dtype, first, stop, 1, named, loop.comment, is_short=True)
 
-    def _without_known(self, node: Node) -> Node:
-        """Drop what is known of conditions, now that a variable has a value."""
-        match node:
-            case If(orelse=None, reads_data=False):
-                needed = [part for part in conjuncts(node.condition) if not self.facts.imply(part)]
-                inside = self._below(*needed)
-                if inside.facts.are_contradictory():
-                    return Block(())
-                body = inside._without_known(node.body)
-                return If(conjunction(needed), body) if needed else body
-            case Block():
-                return Block(tuple(map(self._without_known, node.children)))
-        return node
+    def _below_known(self, conditions: list[Expr], node: Node) -> Node:
+        """Write what is below *conditions*: nothing, if they never hold together."""
+        inside = self._below(*conditions, is_single=self.is_single)
+        is_never = self.is_single and conditions and inside.facts.are_contradictory()
+        return Block(()) if is_never else inside.node(node)
 
     def _count(self, loop: For, low: int | None, high: int | None) -> int | None:
         """Return how often the loop goes round at most, if it is to be a constant."""

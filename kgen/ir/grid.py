@@ -39,7 +39,7 @@ class Axis:
     extent: PwAff
     first: Expr
 
-    @property
+    @cached_property
     def length(self) -> Expr:
         """The number of values as an expression."""
         return aff_to_expr(_aff(self.extent))

@@ -15,13 +15,10 @@ from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import (
     Expr,
-    GroupHardwareAxisIndex,
     IdentityMapper,
     LinearSubscript,
-    LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
-    is_constant,
     is_zero,
     to_text,
 )
@@ -34,9 +31,6 @@ from kgen.targets.cindex import IntegerWriter
 __all__ = ["AccessWriter", "is_pointer", "offset_names", "within_storage"]
 
 _Key: TypeAlias = tuple[int, frozenset[str]]
-
-#: Subscripts that nothing is computed for: they are as wide as they are.
-_VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
 def is_pointer(array: ArrayBase) -> bool:
@@ -181,29 +175,8 @@ class AccessWriter:
         text = self._index_texts.get((index, wide))
         if text is None:
             valued = simplify(index, values) if values else index
-            is_long = not isinstance(valued, _VALUES) and (
-                wide or self._overflows(valued) or self.integers.overflows(valued)
-            )
-            text = self._index_texts[index, wide] = self.integers.text(valued, wide=is_long)
+            text = self._index_texts[index, wide] = self.integers.subscript(valued, fits=not wide)
         return text
-
-    def _overflows(self, index: Expr) -> bool:
-        """Tell whether a term may be too large for 32 bits, although the index fits.
-
-        As in ``13*i - 13*n + j``, where ``i`` and ``n`` are large, and close to each other.
-        """
-        ranges = self.integers.ranges
-        terms = index.children if isinstance(index, p.Sum) else ()
-        terms = tuple(term for term in terms if not is_constant(term))
-        if len(terms) < 2:
-            return False
-        found = [ranges.interval(term) for term in terms]
-        if all(each is not None and each[0] >= 0 for each in found):
-            return False  # none is larger than the index
-        return any(
-            isinstance(term, p.Product) and each is not None and not ranges.fits(term)
-            for term, each in zip(terms, found, strict=True)
-        )
 
     def _read_image(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.analysis.range import Ranges
+from kgen.analysis.range import Ranges, is_int32
 from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import DeviceFunction
@@ -311,10 +312,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if not self._was_replaced(expr):
             return None
         index = simplify(expr, self.values)
-        terms = index.children if isinstance(index, p.Sum) else (index,)
-        starts = (p.Sum(terms[:end]) for end in range(2, len(terms) + 1))
-        fits = self.integers.ranges.fits
-        return index if all(map(fits, terms)) and all(map(fits, starts)) else None
+        found, has_large = self.integers.ranges.survey(index)
+        return index if found is not None and is_int32(found) and not has_large else None
 
     def _was_replaced(self, expr: Expr) -> bool:
         """Tell whether a loop variable gets a value, or has become that of a split loop."""
@@ -454,6 +453,13 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_comparison(self, expr: p.Comparison, enclosing_prec: int, beside: NumpyType) -> str:
         sides = (expr.left, expr.right)
+        if all(self._is_plain_index(side) for side in sides):
+            texts = (
+                self.integers.text(side, PREC_BITWISE_OR, wide=self.integers.overflows(side))
+                for side in sides
+            )
+            text = f" {expr.operator} ".join(texts)
+            return parenthesized(text, PREC_COMPARISON, enclosing_prec)
         joined = settle(common(*(self.typer.operand(side) for side in sides)))
         if joined.is_complex():
             return self._complex_comparison(expr, joined, enclosing_prec)
@@ -467,6 +473,31 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             for side, dtype in zip(sides, types, strict=True)
         )
         return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
+
+    def _is_plain_index(self, expr: Expr) -> bool:
+        """Tell whether *expr* is made of int32 variables of loops, sizes, axes and numbers.
+
+        None of these has a value that would have to be put in, and simplified.
+        """
+        match expr:
+            case int():
+                return -(2**31) < expr < 2**31
+            case p.Variable():
+                name = expr.name
+                is_long = name in self.integers.long_names
+                return name in self._index_names and name not in self.values and not is_long
+            case p.Sum():
+                return all(map(self._is_plain_index, expr.children))
+            case p.Product():
+                is_split = isinstance(expr.children[-1], int)
+                return not is_split and all(map(self._is_plain_index, expr.children))
+        return isinstance(expr, _AXES)
+
+    @cached_property
+    def _index_names(self) -> frozenset[str]:
+        """The variables of loops, and sizes, that are int32 unless they are found to be long."""
+        names = self._whole_names - self.kernel.array_vars.keys()
+        return frozenset(name for name in names if self.typer.variable(name) == INT32)
 
     def _may_overflow(self, expr: Expr) -> bool:
         """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""
@@ -550,7 +581,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
 
 _CHAINS = (p.Sum, p.Product)
-_WHOLE = (int, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+_AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+_WHOLE = (int, *_AXES)
 
 
 def _is_whole(expr: Expr, names: Container[str]) -> bool:

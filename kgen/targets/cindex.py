@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.analysis.range import Ranges, Sizes
+from kgen.analysis.range import Ranges, Sizes, is_int32
 from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError
 from kgen.ir.expr import (
@@ -26,6 +27,7 @@ from kgen.ir.expr import (
     LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
+    is_constant,
 )
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.base import CFamilyTarget
@@ -50,6 +52,9 @@ def negated(text: str) -> str:
 
 
 _SIGNED = (int, float, np.integer)
+
+#: Subscripts that nothing is computed for: they are as wide as they are.
+_VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
 def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
@@ -131,58 +136,79 @@ class IntegerWriter:
 
     def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
         terms = signed_terms(expr.children)
-        casts = [wide and (self._may_overflow(term) or self.overflows(term)) for _, term in terms]
-        if wide and not any(self._gets_long(term) for _, term in terms[:2]):
-            # one long operand makes a sum long; a number takes no cast
-            casts[int(isinstance(terms[0][1], int | np.integer))] = True
+        casts = self._casts(terms) if wide else repeat(False)
         parts: list[str] = []
-        for (is_negative, term), cast in zip(terms, casts, strict=True):
+        for (is_negative, term), cast in zip(terms, casts, strict=False):
             text = self.text(term, PREC_PRODUCT if is_negative else PREC_SUM, wide=cast)
             if parts:
                 parts.append(" - " if is_negative else " + ")
             parts.append(negated(text) if is_negative and not parts else text)
         return parenthesized("".join(parts), PREC_SUM, prec)
 
+    def _casts(self, terms: list[tuple[bool, Expr]]) -> list[bool]:
+        """Tell which terms of a sum are computed in 64 bits, for the sum to be."""
+        products = [self._may_overflow(term) for _, term in terms]
+        casts = [
+            is_long or self.overflows(term)
+            for is_long, (_, term) in zip(products, terms, strict=True)
+        ]
+        if not any(products[:2]) and not any(self._is_long_name(term) for _, term in terms[:2]):
+            # one long operand makes a sum long; a number takes no cast
+            casts[int(isinstance(terms[0][1], int | np.integer))] = True
+        return casts
+
+    def subscript(self, index: Expr, *, fits: bool) -> str:
+        """Write the number of an element; that *fits* in 32 bits if no element is beyond."""
+        return self.text(index, wide=self._is_wide(index, fits))
+
+    def _is_wide(self, index: Expr, fits: bool) -> bool:
+        """Tell whether a subscript, or a step on the way to it, may be too large for 32 bits.
+
+        As in ``13*i - 13*n + j``, where ``i`` and ``n`` are large, and close to each other.
+        """
+        if isinstance(index, _VALUES):
+            return False
+        found, has_large = self.ranges.survey(index)
+        if not has_large and (fits or (found is not None and is_int32(found))):
+            return False
+        return not fits or self.overflows(index) or self._has_large_product(index)
+
+    def _has_large_product(self, index: Expr) -> bool:
+        """Tell whether a term may be too large although the sum fits: one may be negative."""
+        terms = index.children if isinstance(index, p.Sum) else ()
+        terms = tuple(term for term in terms if not is_constant(term))
+        found = [self.ranges.interval(term) for term in terms]
+        if len(terms) < 2 or all(each is not None and each[0] >= 0 for each in found):
+            return False  # none is larger than the index
+        return any(
+            isinstance(term, p.Product) and each is not None and not is_int32(each)
+            for term, each in zip(terms, found, strict=True)
+        )
+
     def overflows(self, expr: Expr) -> bool:
         """Tell whether something on the way to *expr* may be too large for 32 bits.
 
         As in ``(n + m) / 2 - n``, where ``n`` and ``m`` are large. What data decides is as said.
         """
-        match expr:
-            case p.Sum():
-                partial = (p.Sum(expr.children[:end]) for end in range(2, len(expr.children) + 1))
-                return self.is_large(*partial) or any(map(self.overflows, expr.children))
-            case p.Product():
-                return self.is_large(expr) or any(map(self.overflows, expr.children))
-            case p.Min() | p.Max():
-                return any(map(self.overflows, expr.children))
-            case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
-                return self.overflows(expr.numerator)
-            case p.If():
-                return self.overflows(expr.then) or self.overflows(expr.else_)
-        return False
+        return self.sizes.survey(expr)[1]
 
-    def is_large(self, *exprs: Expr) -> bool:
-        """Tell whether the known bounds of one of *exprs* are beyond 32 bits."""
-        sizes = self.sizes
-        return any(sizes.interval(e) is not None and not sizes.fits(e) for e in exprs)
+    def is_large(self, expr: Expr) -> bool:
+        """Tell whether the known bounds of *expr* are beyond 32 bits."""
+        found = self.sizes.interval(expr)
+        return found is not None and not is_int32(found)
 
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
 
-    def _gets_long(self, term: Expr) -> bool:
-        is_long = isinstance(term, p.Variable) and term.name in self.long_names
-        return is_long or self._may_overflow(term)
+    def _is_long_name(self, expr: Expr) -> bool:
+        return isinstance(expr, p.Variable) and expr.name in self.long_names
 
     def _product(self, expr: p.Product, prec: int, wide: bool) -> str:
         ((is_negative, rest),) = signed_terms((expr,))
         if is_negative:
             text = negated(self.text(rest, PREC_PRODUCT, wide=wide))
             return parenthesized(text, PREC_PRODUCT, prec)
-        wide = wide and not any(
-            isinstance(factor, p.Variable) and factor.name in self.long_names
-            for factor in expr.children[:2]
-        )
+        wide = wide and not any(map(self._is_long_name, expr.children[:2]))
         factors: list[str] = []
         for factor in expr.children:
             inner = PREC_UNARY if factors else PREC_PRODUCT

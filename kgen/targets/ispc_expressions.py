@@ -105,8 +105,8 @@ class ISPCExpressionWriter(ExpressionWriter):
         if self.is_divergent or self.variability.is_varying(first):
             return None
         memory = text.partition("[")[0]
-        is_wide = index_type(self.kernel, assignee_name(place)) == INT64
-        base = f"&{memory}[{self.integers.text(first, wide=is_wide)}]"
+        fits = index_type(self.kernel, assignee_name(place)) != INT64
+        base = f"&{memory}[{self.integers.subscript(first, fits=fits)}]"
         return f"streaming_store({base}, {self.operand_of_atomic(value, dtype)})"
 
     def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:

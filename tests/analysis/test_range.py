@@ -138,6 +138,23 @@ def test_an_inner_loop_ranges_over_all_outer_ones() -> None:
     assert (loop_type(knl, "i"), loop_type(knl, "k")) == (INT32, INT64)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_large"),
+    [
+        ("n + i", True),
+        ("n - i", False),
+        ("n - i - n", True),
+        ("(n + i) // 2", True),
+        ("(n + i) % 4", True),
+        ("2*i - 2*n", True),
+        ("a[0] + n + i", False),
+        ("if(i < n, i + 1, 3*i)", True),
+    ],
+)
+def test_steps_on_the_way_to_an_expression_may_be_too_large(text: str, is_large: bool) -> None:
+    assert Ranges.of(kernel(("n",))).survey(parse(text))[1] == is_large
+
+
 def test_intervals() -> None:
     sizes = "n <= 10 and 3 <= m <= 5 and p = 4"
     domain = "{ [i]: 0 <= i < n and i < p }"

@@ -129,3 +129,9 @@ def test_guards_on_loops_of_64_bits_are_computed_in_64_bits() -> None:
     text = lp.generate_body(knl)
     assert "for (int64_t i_inner_and_j" in text
     assert "kgen_floor_div_int64(i_inner_and_j, 6) < n" in text
+
+
+def test_indices_that_fit_are_not_cast_where_others_of_the_array_do_not() -> None:
+    args = [lp.GlobalArg("a", np.int8, shape="n, n"), ...]
+    knl = lp.make_kernel("{ [i]: 1 <= i < n }", "b[i] = a[0, i % 2] + a[i, 0]", args)
+    assert "a[i % 2] + a[(int64_t) n * i]" in lp.generate_body(knl.copy(target=lp.CTarget()))
