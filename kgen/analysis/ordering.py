@@ -59,8 +59,9 @@ def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOr
             f"{verb} '{found.other}'",
             kernel=kernel.name,
             where=f"'{kernel.id_to_insn[first]}' and '{kernel.id_to_insn[second]}'",
-            point=found.point,
-            because="neither depends on the other, directly or not",
+            point=found.point if found.is_certain else None,
+            because="neither depends on the other, directly or not"
+            + ("" if found.is_certain else ", and nothing proves their elements to be different"),
             hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way "
             f"around; add_nosync(kernel, 'any', '{first}', '{second}') if any order will do",
         )

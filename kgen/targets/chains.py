@@ -70,14 +70,14 @@ class ChainWriter:
         if first_as is not None:
             chain[0] = chain[0]._replace(wanted=first_as)
         if result.is_complex() and self.style is not ComplexStyle.BUILTIN:
-            return self._complex(chain, own_prec, prec)
+            return self._complex(chain, result, own_prec, prec)
         return self._real(chain, result, own_prec, prec)
 
     def _real(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
         parts = [self._first(chain[0], own_prec)]
         done = chain[0].wanted
         for operand in chain[1:]:
-            step = settle(arithmetic(done, operand.wanted))
+            step = _step(done, operand.wanted, result)
             fits = self.writer.target.conversions.fit(done, operand.wanted, step)
             inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
             if inner == PREC_SUM and operand.own.is_integral() and not done.is_integral():
@@ -104,13 +104,15 @@ class ChainWriter:
             return parenthesized(text, PREC_UNARY, prec)
         return parenthesized(text, own_prec, prec)
 
-    def _complex(self, chain: list[Operand], own_prec: int, prec: int) -> str:
+    def _complex(
+        self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int
+    ) -> str:
         """Write operands of which one at least is complex, each of the precision of its step."""
         if self.style is ComplexStyle.FUNCTIONS:
             own_prec = PREC_CALL
         text, done = self._first_complex(chain[0], own_prec), chain[0].wanted
         for operand in chain[1:]:
-            step = settle(arithmetic(done, operand.wanted))
+            step = _step(done, operand.wanted, result)
             left, right = _matching(done, step), _matching(operand.wanted, step)
             if left != done:
                 text = self.writer.cast_text(f"({text})", done, left)
@@ -131,6 +133,16 @@ class ChainWriter:
             return call_operation(operand.sign, left, right, types, step)
         inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
         return f"{left} {operand.sign} {self._operand(operand, types[1], inner)}"
+
+
+def _step(done: NumpyType, wanted: NumpyType, result: NumpyType) -> NumpyType:
+    """Return the type of what has been *done*, joined with an operand, on the way to *result*.
+
+    A whole number does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64.
+    """
+    step = settle(arithmetic(done, wanted))
+    is_wider = step.is_complex() and result.is_complex() and step.itemsize > result.itemsize
+    return result if is_wider else step
 
 
 def _matching(own: NumpyType, step: NumpyType) -> NumpyType:

@@ -30,6 +30,12 @@ def test_two_accesses_to_one_element_need_an_order(text: str) -> None:
         code(text.replace("\n  ", "\n"))
 
 
+def test_no_point_is_given_where_nothing_is_known_of_the_elements() -> None:
+    with pytest.raises(lp.VariableAccessNotOrdered, match="nothing proves their elements") as caught:
+        code("out[i*n] = a[i] {id=one}\nout[i*n + 1] = 2*a[i] {id=two}")
+    assert "at:" not in str(caught.value)
+
+
 def test_the_message_has_a_common_iteration() -> None:
     with pytest.raises(lp.VariableAccessNotOrdered) as caught:
         code("out[i + 1] = a[i] {id=one}\nout[i + 1] = 2*a[i] {id=two}")
