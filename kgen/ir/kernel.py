@@ -202,6 +202,10 @@ class LoopKernel(Taggable):
         """Return the SHA-256 of the kernel's content: the same in every process."""
         return self._digest
 
+    def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
+        """Make the kernel a key of pytools' persistent dictionaries: the key is its digest."""
+        key_builder.rec(key_hash, self._digest)
+
     @cached_property
     def _digest(self) -> str:
         return digest(self)

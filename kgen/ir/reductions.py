@@ -53,6 +53,10 @@ class ReductionOperation(ABC):
     def arg_count(self) -> int:
         """The number of operands of one step, and of results."""
 
+    def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
+        """Make expressions with the operation keys of pytools' persistent dictionaries."""
+        key_builder.rec(key_hash, (type(self).__module__, type(self).__qualname__, str(self)))
+
     @abstractmethod
     def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
         """Return the types of the results, for operands of the types *dtypes*."""

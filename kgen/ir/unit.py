@@ -77,6 +77,10 @@ class TranslationUnit:
         """Return the SHA-256 of the program's content: the same in every process."""
         return self._digest
 
+    def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
+        """Make the program a key of pytools' persistent dictionaries: the key is its digest."""
+        key_builder.rec(key_hash, self._digest)
+
     @cached_property
     def _digest(self) -> str:
         return digest(self)

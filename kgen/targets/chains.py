@@ -104,9 +104,7 @@ class ChainWriter:
             return parenthesized(text, PREC_UNARY, prec)
         return parenthesized(text, own_prec, prec)
 
-    def _complex(
-        self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int
-    ) -> str:
+    def _complex(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
         """Write operands of which one at least is complex, each of the precision of its step."""
         if self.style is ComplexStyle.FUNCTIONS:
             own_prec = PREC_CALL

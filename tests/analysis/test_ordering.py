@@ -31,7 +31,8 @@ def test_two_accesses_to_one_element_need_an_order(text: str) -> None:
 
 
 def test_no_point_is_given_where_nothing_is_known_of_the_elements() -> None:
-    with pytest.raises(lp.VariableAccessNotOrdered, match="nothing proves their elements") as caught:
+    unproved = "nothing proves their elements"
+    with pytest.raises(lp.VariableAccessNotOrdered, match=unproved) as caught:
         code("out[i*n] = a[i] {id=one}\nout[i*n + 1] = 2*a[i] {id=two}")
     assert "at:" not in str(caught.value)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytools.persistent_dict import KeyBuilder
 
 import kgen as lp
 
@@ -190,3 +191,17 @@ def test_local_memory_is_that_of_the_largest_in_each_storage() -> None:
     assert str(lp.TemporaryVariable("w", np.float64, "3, n").nbytes) == "24*n"
     with pytest.raises(lp.KernelError, match="the size of temporary 'w' is not known"):
         _ = lp.TemporaryVariable("w", np.float64).nbytes
+
+
+def test_programs_kernels_and_their_parts_are_keys_of_persistent_dictionaries() -> None:
+    def summed(factor: int) -> lp.TranslationUnit:
+        text = ["f(x) := x + 1", f"out[i] = {factor}*sum(j, f(a[i, j]))"]
+        unit = lp.make_kernel("{ [i, j]: 0 <= i < n and 0 <= j < 8 }", text)
+        return lp.add_dtypes(lp.split_iname(unit, "i", 16), {"a": np.float32})
+
+    key = KeyBuilder()
+    assert key(summed(2)) == key(summed(2)) != key(summed(3))
+    one, two = summed(2).default_entrypoint, summed(3).default_entrypoint
+    assert key(one) == key(summed(2).default_entrypoint) != key(two)
+    assert key(one.instructions[0]) != key(two.instructions[0])
+    assert key(one.arg_dict["a"]) == key(two.arg_dict["a"])
