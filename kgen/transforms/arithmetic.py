@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import Assignment, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import NoSuchNameError, split_names, transform
+from kgen.transforms.statements import ancestors
 
 __all__ = ["collect_common_factors_on_increment", "fold_constants"]
 
@@ -71,9 +72,9 @@ class _ConstantFolder(IdentityMapper):
         total: Any = sum(numbers)
         if not others:
             return total
-        if len(numbers) < 2:
-            return p.Sum(tuple(parts))
-        return p.Sum((*others, total)) if total != 0 or isinstance(total, float) else _sum(others)
+        if total == 0 and not isinstance(total, float):
+            return _sum(others)
+        return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(parts))
 
     def map_product(self, expr: p.Product) -> Expr:
         parts = flatten_product(p.Product(tuple(map(self.rec, expr.children))))
@@ -131,7 +132,8 @@ def collect_common_factors_on_increment(
     """Take factors that all increments of a temporary have out of these, to where it is read.
 
     A factor consists of numbers and of what no instruction writes. It is the same for the
-    whole temporary; along *vary_by_axes* it may vary with the subscript.
+    whole temporary; along *vary_by_axes* it may vary with the subscript, and a temporary
+    without axes may have another one in each iteration of loops that set it to 0 anew.
 
     ::
 
@@ -157,7 +159,7 @@ def collect_common_factors_on_increment(
     if not increments:
         return kernel
     axes = _read_axes(kernel, variable, vary_by_axes)
-    collector = _Collector(kernel, axes)
+    collector = _Collector(kernel, axes, _loops_of_one_life(kernel, variable, increments))
     factors = collector.common_factors(increments)
     if not factors:
         return kernel
@@ -214,6 +216,27 @@ def _find_increments(kernel: LoopKernel, name: str) -> dict[str | None, tuple[Ex
     return found
 
 
+def _loops_of_one_life(
+    kernel: LoopKernel, variable: TemporaryVariable, increments: Collection[str | None]
+) -> frozenset[str]:
+    """Return the loops of which no iteration sees what another one has put into *variable*.
+
+    They are around all accesses, and all of these wait for an instruction that sets it to 0.
+    """
+    name = variable.name
+    uses = [insn for insn in kernel.instructions if name in insn.dependency_names()]
+    starts = {
+        insn.id
+        for insn in uses
+        if name in insn.assignee_var_names() and insn.id not in increments and not insn.predicates
+    }
+    if variable.shape or not all(
+        insn.id in starts or starts & ancestors(kernel, insn) for insn in uses
+    ):
+        return frozenset()
+    return frozenset[str].intersection(*(insn.within_inames for insn in uses))
+
+
 def _unfit(kernel: LoopKernel, name: str, insn: InstructionBase, does: str) -> TransformError:
     return TransformError(
         message(
@@ -227,9 +250,9 @@ def _unfit(kernel: LoopKernel, name: str, insn: InstructionBase, does: str) -> T
 class _Collector:
     """Finds the factors that all terms have in common."""
 
-    def __init__(self, kernel: LoopKernel, axes: tuple[int, ...]) -> None:
+    def __init__(self, kernel: LoopKernel, axes: tuple[int, ...], loops: frozenset[str]) -> None:
         self.kernel, self.axes = kernel, axes
-        self.unfit = {*kernel.inames, *kernel.writers, *kernel.substitutions}
+        self.unfit = {*kernel.inames, *kernel.writers, *kernel.substitutions} - loops
 
     def common_factors(self, increments: dict[str | None, tuple[Expr, ...]]) -> list[Expr]:
         """Return common factors, with ``_axis0``, ... for subscripts of the temporary."""

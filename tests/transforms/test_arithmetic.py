@@ -52,6 +52,11 @@ def test_folded_kernels_compute_the_same(dtype: str) -> None:
     assert_same_results(knl, lp.fold_constants(knl), {"a": np.arange(6).astype(dtype)})
 
 
+def test_no_zero_is_added() -> None:
+    knl = lp.fold_constants(lp.make_kernel("{ [i]: 0<=i<6 }", "out[i] = 2*a[i] + 0*4"))
+    assert instructions(knl) == ["i: out[i] = 2*a[i]"]
+
+
 # -- common factors -------------------------------------------------------------------------------
 
 SUMS = """
@@ -114,6 +119,34 @@ def test_what_is_written_is_no_factor() -> None:
 def test_other_updates_are_refused(text: str, complaint: str) -> None:
     with pytest.raises(lp.TransformError, match=complaint):
         lp.collect_common_factors_on_increment(sums(text), "s")
+
+
+LIFE = """
+    for i
+        <> t = 0                       {id=z}
+        t = t + w[i]*a[i,j]*a[j,j]     {id=u, dep=z}
+        out[i] = t + w[i]              {dep=u}
+    end
+    """
+
+
+def test_a_factor_may_vary_with_loops_that_begin_the_sum_anew() -> None:
+    after = lp.collect_common_factors_on_increment(sums(LIFE), "t")
+    assert instructions(after)[1:] == ["i,j: t = t + a[i, j]*a[j, j]", "i: out[i] = w[i]*t + w[i]"]
+    assert_same_results(sums(LIFE), after, DATA)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LIFE.replace("{id=z}", "{id=z, inames=}"),
+        LIFE.replace("{id=z}", "{id=z, if=w[i] > 0}"),
+        LIFE.replace("dep=z", "dep=*").replace("dep=u", "dep=*u"),
+    ],
+)
+def test_a_sum_that_goes_on_has_no_factor_of_its_loop(text: str) -> None:
+    after = lp.collect_common_factors_on_increment(sums(text), "t")
+    assert "w[i]*a[i, j]" in instructions(after)[1]
 
 
 def test_what_is_no_temporary_is_refused() -> None:
