@@ -222,7 +222,7 @@ class MissingDefinitionError(ScheduleError):
 
 
 class WriteRaceError(ScheduleError):
-    """A write of different values that several work-items do to one element.
+    """Different values that work-items write to one element, or a read of what others write.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = i")

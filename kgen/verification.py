@@ -31,7 +31,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.definition import find_undefined, undefined_error
 from kgen.schedule.host import on_device
-from kgen.schedule.races import RaceKind, find_races, race_text
+from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
@@ -244,7 +244,7 @@ class _Verifier:
         for race in races:
             text = race_text(self.kernel, race)
             insn_id, array = race.access.insn_id, race.access.array
-            if race.kind is RaceKind.CERTAIN and not self._is_silenced(insn_id):
+            if race.kind.is_certain and not self._is_silenced(insn_id):
                 yield _violation("races", WriteRaceError(text), insn_id, array)
                 continue
             yield Finding(

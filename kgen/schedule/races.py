@@ -1,4 +1,4 @@
-"""Instructions that race with themselves: several work-items write one element."""
+"""Instructions that race with themselves: an element is written by several work-items, or read."""
 
 from __future__ import annotations
 
@@ -35,17 +35,27 @@ _PARAM = isl.dim_type.param
 
 
 class RaceKind(Enum):
-    """What is known of a write by several work-items, or by one for several iterations at once."""
+    """What is known of a write by several work-items, or by one for several iterations at once.
+
+    Or by one, of what another one reads with the same instruction.
+    """
 
     CERTAIN = "different work-items write different values"
     SAME_VALUE = "different work-items write one value, for all that is known"
     POSSIBLE = "whether different work-items meet depends on data"
+    READ = "whether these have written before it reads, or write after that, is up to chance"
+    MAY_READ = "whether other work-items write what it reads depends on data"
     IN_COPIES = "copies of the instruction write different values, of which the last one stays"
+
+    @property
+    def is_certain(self) -> bool:
+        """Tell whether the code would be wrong."""
+        return self in (RaceKind.CERTAIN, RaceKind.READ)
 
 
 @dataclass(frozen=True)
 class Race:
-    """A write that several work-items do to one element; where, if that is known."""
+    """A write that several work-items do to one element, or one that others read; and where."""
 
     access: Access
     kind: RaceKind
@@ -55,8 +65,9 @@ class Race:
 def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
     """Refuse instructions with which work-items write different values to one element.
 
-    Where it depends on data whether they meet, or whether the values differ, there is a
-    :class:`WriteRaceConditionWarning`; ``write_race(id)`` in ``silenced_warnings`` takes the
+    Nor may they read what others of them write with the same instruction, which no barrier
+    keeps apart. Where it depends on data whether they meet, or whether the values differ, there
+    is a :class:`WriteRaceConditionWarning`; ``write_race(id)`` in ``silenced_warnings`` takes the
     user's word for one instruction, and so does atomic access.
 
     Raises :class:`WriteRaceError` with both work-items.
@@ -65,7 +76,7 @@ def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
     for race in find_races(conflicts, insn_ids):
         silencer = f"write_race({race.access.insn_id})"
         text = race_text(kernel, race)
-        if race.kind is not RaceKind.CERTAIN:
+        if not race.kind.is_certain:
             silenced = kernel.silenced_warnings
             warn(text, WriteRaceConditionWarning, silencer=silencer, silenced=silenced)
         elif not is_silenced(silencer, kernel.silenced_warnings):
@@ -85,6 +96,18 @@ def race_text(kernel: LoopKernel, race: Race) -> str:
             because=race.kind.value,
             hint="use the loops tagged 'ilp' or 'vec' in the subscripts, or tag them 'unr', which "
             "keeps their order",
+        )
+    if race.kind in (RaceKind.READ, RaceKind.MAY_READ):
+        verb = "may read" if race.kind is RaceKind.MAY_READ else "reads"
+        return message(
+            f"instruction '{access.insn_id}' {verb} elements of '{access.array}' that it writes "
+            "in other work-items",
+            kernel=kernel.name,
+            where=f"'{kernel.id_to_insn[access.insn_id]}'",
+            point=race.point,
+            because=race.kind.value,
+            hint=f"write to another array than '{access.array}'; or read into a temporary first, "
+            "with an instruction of its own, so that a barrier can stand between the two",
         )
     verb = "may write" if race.kind is RaceKind.POSSIBLE else "writes"
     return message(
@@ -107,9 +130,24 @@ def find_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> Iterator[Race]:
             continue
         for access in conflicts.accesses.get(insn_id, ()):
             if access.is_write:
-                race = _race(conflicts, insn, access)
+                race = _race(conflicts, insn, access) or _race_with_reads(conflicts, access)
                 if race is not None:
                     yield race
+
+
+def _race_with_reads(conflicts: Conflicts, write: Access) -> Race | None:
+    """Return where a work-item reads what another one writes with the same instruction."""
+    kernel = conflicts.kernel
+    loops = tuple(iname for iname in write.place.inames if iname not in kernel.axes)
+    for read in conflicts.accesses[write.insn_id]:
+        is_other = read.array == write.array and read.index != write.index
+        if not is_other or read.is_write or len(loops) == len(write.place.inames):
+            continue
+        found = conflicts.between(write, read, loops, None)
+        if found is not None:
+            exact = (elements_of(kernel, conflicts.footprints, x)[1] for x in (write, read))
+            return Race(write, RaceKind.READ if all(exact) else RaceKind.MAY_READ, found.point)
+    return None
 
 
 def _race(conflicts: Conflicts, insn: InstructionBase, access: Access) -> Race | None:

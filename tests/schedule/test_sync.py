@@ -247,6 +247,43 @@ def test_a_write_by_one_work_item_is_not(text: str, tags: str) -> None:
     overwriting(text, tags)
 
 
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("a[i] = a[i] + a[i + 1]", "i:l.0"),
+        ("a[i + 1] = a[i]", "i:g.0"),
+        ("a[7 - i] = a[i + j]", "i:l.0"),
+        ("a[i + j] = a[i + 3 - j]", "j:l.0"),
+    ],
+)
+def test_reading_what_other_work_items_write_at_once_is_refused(text: str, tags: str) -> None:
+    with pytest.raises(lp.WriteRaceError, match=r"(?s)'insn' reads elements .* at element \["):
+        overwriting(text, tags)
+
+
+@pytest.mark.parametrize(
+    "text", ["a[i] = a[i] + a[b[i]]", "a[i] = a[i + 1] {if=b[i] > 0}", "a[i] = a[i*i] + a[i]"]
+)
+def test_reading_what_others_may_write_is_reported(text: str) -> None:
+    with pytest.warns(lp.WriteRaceConditionWarning, match="'insn' may read elements of 'a'"):
+        overwriting(text, "i:l.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("a[i] = a[i] + a[i + 4]", "i:l.0"),
+        ("a[2*i] = a[2*i + 1]", "i:g.0"),
+        ("a[i] = a[i + 1] {if=i % 2 == 0}", "i:l.0"),
+        ("a[4*(j % 2) + i] = a[4 - 4*(j % 2) + i] {nosync=insn}", "i:l.0"),
+        ("a[i] = a[i + 1]", "j:unr"),
+    ],
+)
+@pytest.mark.filterwarnings("error::kgen.KgenWarning")
+def test_reading_what_no_other_work_item_writes_at_once_is_not(text: str, tags: str) -> None:
+    overwriting(text, tags)
+
+
 @pytest.mark.parametrize("tag", ["ilp", "ilp.seq", "vec"])
 @pytest.mark.parametrize("text", ["a[i] = i + 2*j", "a[i] = a[i] + j", "a[0] = b[j]"])
 def test_independent_iterations_that_write_one_element_are_reported(text: str, tag: str) -> None:
