@@ -63,13 +63,19 @@ def call_through_host(
             f"argument '{on_host[0]}' is a numpy array, and the option no_numpy refuses those",
             hint=f"copy '{on_host[0]}' to the device, or set_options(knl, no_numpy=False)",
         )
+    names = [arg.name for arg in contract.outputs]
     filled = set() if out_host is False else set(on_host)
+    for text in filled.intersection(names):
+        if not given[text].flags.writeable:
+            refuse(
+                f"argument '{text}' is read-only, and the kernel writes it",
+                hint=f"pass {text}.copy()",
+            )
     if out_host is None:
         out_host = bool(on_host) and not on_device
     uploaded = {text: transfers.upload(given[text]) for text in on_host}
     event, outputs = call({**arguments, **uploaded})
     transfers.wait(event)
-    names = [arg.name for arg in contract.outputs]
     results = outputs if isinstance(outputs, dict) else dict(zip(names, outputs, strict=True))
     for text in names:
         if text in filled:

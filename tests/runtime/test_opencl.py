@@ -188,6 +188,8 @@ def test_unfit_arguments(knl: Any, opencl_queue: Any, a: Any) -> None:
         assert "'out' begins 8 bytes into" in refusal(knl, opencl_queue, a=A[2:], out=a[2:])
         assert "'a' has strides" in refusal(knl, opencl_queue, a=np.zeros(10, F32)[::2])
         assert "'n' is an integer" in refusal(knl, opencl_queue, a=a, n=5.5)
+        fixed = np.broadcast_to(F32.type(0), 5)
+        assert "'out' is read-only" in refusal(knl, opencl_queue, a=A, out=fixed)
         knl(opencl_queue, a=a)
 
 
