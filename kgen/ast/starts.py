@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 import pymbolic.primitives as p
@@ -30,14 +30,36 @@ def free_starts(node: Node, kernel: LoopKernel) -> Node:
     that has to do with it. Where the condition does not hold, nothing reads it. A variable
     that is used below the condition only stays there.
     """
-    return _Starts(kernel, node).node(node)
+    starts = {
+        insn.id: insn.assignee.name
+        for insn in kernel.instructions
+        if isinstance(insn, Assignment) and _is_start(kernel, insn)
+    }
+    return _Starts(kernel, starts, node).node(node) if starts else node
+
+
+def _is_start(kernel: LoopKernel, insn: Assignment) -> bool:
+    """Tell whether a constant is assigned to a variable of each work-item's own."""
+    if not isinstance(insn.assignee, p.Variable) or insn.atomicity:
+        return False
+    temporary = kernel.temporary_variables.get(insn.assignee.name)
+    return (
+        is_constant(insn.expression)
+        and temporary is not None
+        and temporary.address_space == AddressSpace.PRIVATE
+        and temporary.base_storage is None
+    )
 
 
 class _Starts:
-    """Walks in the order of the text, and counts the uses of variables so far."""
+    """Walks in the order of the text, and counts the uses of variables so far.
 
-    def __init__(self, kernel: LoopKernel, root: Node) -> None:
+    *starts* are the names to which instructions assign constants, by their ids.
+    """
+
+    def __init__(self, kernel: LoopKernel, starts: Mapping[str, str], root: Node) -> None:
         self.kernel = kernel
+        self.starts = starts
         self.used: Counter[str] = Counter()
         self.all = self._uses(root)
 
@@ -59,27 +81,13 @@ class _Starts:
         free: list[Node] = []
         rest: list[Node] = []
         for part in _opened(guard.body):
-            (free if self._is_start(part, inside) else rest).append(part)
+            name = self.starts.get(part.insn_id) if isinstance(part, Run) else None
+            is_first = name is not None and not self.used[name] and self.all[name] > inside[name]
+            (free if is_first else rest).append(part)
             self.used.update(self._uses(part))
         if not free:
             return guard
         return Block((*free, If(guard.condition, Block(tuple(rest)))) if rest else tuple(free))
-
-    def _is_start(self, node: Node, inside: Counter[str]) -> bool:
-        insn = self.kernel.id_to_insn[node.insn_id] if isinstance(node, Run) else None
-        if not isinstance(insn, Assignment) or not is_constant(insn.expression):
-            return False
-        if not isinstance(insn.assignee, p.Variable) or insn.atomicity:
-            return False
-        name = insn.assignee.name
-        temporary = self.kernel.temporary_variables.get(name)
-        return (
-            temporary is not None
-            and temporary.address_space == AddressSpace.PRIVATE
-            and temporary.base_storage is None
-            and not self.used[name]
-            and self.all[name] > inside[name]
-        )
 
     def _uses(self, node: Node) -> Counter[str]:
         found: Counter[str] = Counter()

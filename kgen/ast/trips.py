@@ -126,9 +126,7 @@ class _TripCounter:
             case For():
                 return self._for(node)
             case If(orelse=None, reads_data=False) if self.is_single:
-                needed = [part for part in conjuncts(node.condition) if not self.facts.imply(part)]
-                body = self._below_known(needed, node.body)
-                return If(conjunction(needed), body) if needed else body
+                return self._guarded(node.condition, node.body)
             case If():
                 inside, outside = self._below(node.condition), self._below()
                 orelse = None if node.orelse is None else outside.node(node.orelse)
@@ -180,30 +178,39 @@ class _TripCounter:
         values: Mapping[str, Interval],
     ) -> Node:
         """Write some of the trips: one as it is, several as a loop."""
-        index = p.Variable(loop.iname)
-        trip: Expr = trips.start if len(trips) == 1 else p.Variable(self.names(loop.iname))
-        value = simplify(p.Sum((p.Product((loop.step, trip)), loop.first)))
-        known = [p.Comparison(index, "==", value)]
-        if len(trips) > 1:
-            known += [p.Comparison(trip, ">=", trips.start), p.Comparison(trip, "<", trips.stop)]
-        is_single = len(trips) == 1
-        inside = self._below(*known, values=values, trips=len(trips), is_single=is_single)
+        if len(trips) == 1:
+            return self._trip(loop, trips.start)
+        index, trip = p.Variable(loop.iname), p.Variable(self.names(loop.iname))
+        value = _value_in(loop, trip)
+        counted = (p.Comparison(trip, ">=", trips.start), p.Comparison(trip, "<", trips.stop))
+        inside = self._below(p.Comparison(index, "==", value), *counted, trips=len(trips))
         needed = [c for c in below if not inside.facts.imply(c)]
-        body = inside._below_known(needed, loop.body)
+        body = inside._below(*needed, values=values).node(loop.body)
         if needed:
             guard = conjunction([move_to_sides(c.left, "<", c.right) for c in needed])
             body = If(guard, body)
-        if is_single:
-            return bind(body, loop.iname, value)
         named = Let(loop.iname, loop.dtype, value, body)
         first, stop = trips.start, trips.stop
         return For(trip.name, loop.dtype, first, stop, 1, named, loop.comment, is_short=True)
 
-    def _below_known(self, conditions: list[Expr], node: Node) -> Node:
-        """Write what is below *conditions*: nothing, if they never hold together."""
-        inside = self._below(*conditions, is_single=self.is_single)
-        is_never = self.is_single and conditions and inside.facts.are_contradictory()
-        return Block(()) if is_never else inside.node(node)
+    def _trip(self, loop: For, number: int) -> Node:
+        """Write one trip: its body, with the value that the variable has in it."""
+        value = _value_in(loop, number)
+        guard = conjunction([move_to_sides(value, "<", top) for top in _tops(loop.stop)])
+        body = bind(loop.body, loop.iname, value)
+        single = self._below(is_single=True)
+        if isinstance(guard, bool):
+            return single.node(body) if guard else Block(())
+        return single._guarded(guard, body)
+
+    def _guarded(self, condition: Expr, node: Node) -> Node:
+        """Write what is below a condition without the parts that are known to hold."""
+        needed = [part for part in conjuncts(condition) if not self.facts.imply(part)]
+        inside = self._below(*needed, is_single=True)
+        if needed and inside.facts.are_contradictory():
+            return Block(())
+        body = inside.node(node)
+        return If(conjunction(needed), body) if needed else body
 
     def _count(self, loop: For, low: int | None, high: int | None) -> int | None:
         """Return how often the loop goes round at most, if it is to be a constant."""
@@ -212,11 +219,16 @@ class _TripCounter:
         if not differs_in_group(loop.first) or has_barrier(loop.body):
             return None
         count = -((low - high) // loop.step)
-        return count if 1 < count <= min(MAX_TRIPS, self.room) else None
+        return count if 0 < count <= min(MAX_TRIPS, self.room) else None
 
 
 def _count_runs(node: Node) -> int:
     return isinstance(node, Run) + sum(map(_count_runs, children_of(node)))
+
+
+def _value_in(loop: For, trip: Expr) -> Expr:
+    """Return the value that the variable of *loop* has in a trip, counted from 0."""
+    return simplify(p.Sum((p.Product((loop.step, trip)), loop.first)))
 
 
 def _tops(stop: Expr) -> tuple[Expr, ...]:

@@ -231,6 +231,7 @@ class _Binder:
                     node.step,
                     self.node(node.body),
                     node.comment,
+                    node.is_short,
                 )
             case If():
                 condition = (

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, TypeCast, substitute
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    substitute,
+)
 
 __all__ = ["LinearForm", "linear_form", "move_to_sides", "simplify"]
 
@@ -92,18 +100,21 @@ class _Collector:
         stack: list[tuple[int, Expr]] = [(factor, expr)]
         while stack:
             factor, top = stack.pop()
-            if isinstance(top, p.Variable):
+            kind = type(top)
+            if kind is p.Sum:
+                stack.extend([(factor, child) for child in top.children[::-1]])
+            elif kind is p.Product:
+                self._add_product(form, factor, top)
+            elif kind in _AXES:
+                form.add(top, factor)
+            elif isinstance(top, p.Variable):
                 value = self.values.get(top.name)
                 if value is None or value == top:
                     form.add(top, factor)
                 else:
                     _PLAIN.add(form, factor, value)
-            elif isinstance(top, p.Sum):
-                stack.extend((factor, child) for child in reversed(top.children))
-            elif isinstance(top, (int, np.integer)):
+            elif isinstance(top, _INTEGERS):
                 form.constant += factor * int(top)
-            elif isinstance(top, p.Product):
-                self._add_product(form, factor, top)
             else:
                 self._add_other(form, factor, top)
 
@@ -170,6 +181,8 @@ class _Collector:
 
 
 _PLAIN = _Collector({})
+_INTEGERS = (int, np.integer)
+_AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
 def _decided(condition: Expr) -> bool | None:

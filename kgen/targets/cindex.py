@@ -51,6 +51,7 @@ def negated(text: str) -> str:
     return f"-({text})" if text.startswith("-") else "-" + text
 
 
+_INTEGERS = (int, np.integer)
 _SIGNED = (int, float, np.integer)
 
 #: Subscripts that nothing is computed for: they are as wide as they are.
@@ -114,7 +115,7 @@ class IntegerWriter:
 
     def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
         """Write *expr* as an operand of an operator of precedence *prec*."""
-        if isinstance(expr, int | np.integer):
+        if isinstance(expr, _INTEGERS):
             text = integer_text(self.target, int(expr))
             return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
         method = _METHODS.get(type(expr))
@@ -154,7 +155,7 @@ class IntegerWriter:
         ]
         if not any(products[:2]) and not any(self._is_long_name(term) for _, term in terms[:2]):
             # one long operand makes a sum long; a number takes no cast
-            casts[int(isinstance(terms[0][1], int | np.integer))] = True
+            casts[int(isinstance(terms[0][1], _INTEGERS))] = True
         return casts
 
     def subscript(self, index: Expr, *, fits: bool) -> str:
@@ -213,7 +214,7 @@ class IntegerWriter:
         for factor in expr.children:
             inner = PREC_UNARY if factors else PREC_PRODUCT
             factors.append(self.text(factor, inner, wide=wide))
-            wide = wide and isinstance(factor, int | np.integer)  # it takes no cast
+            wide = wide and isinstance(factor, _INTEGERS)  # it takes no cast
         return parenthesized(" * ".join(factors), PREC_PRODUCT, prec)
 
     def _quotient(self, expr: TruncQuotient | p.FloorDiv, prec: int, wide: bool) -> str:
