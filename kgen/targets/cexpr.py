@@ -67,6 +67,8 @@ __all__ = ["ExpressionWriter"]
 #: The longest product that stands for a power, and how many operands its base may have.
 _UNROLLED_POWERS: Final = 4
 _OPERANDS_OF_BASE: Final = 8
+#: The helpers for powers of what is better not written more than once.
+_POWERS: Final = {2: "square", 3: "cube", 4: "fourth_power"}
 #: Functions whose values for whole numbers are whole numbers.
 _WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
 #: Operations whose result may leave the range of a type narrower than int.
@@ -396,12 +398,18 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)
-            is_cheap = _count_operands(expr.base) <= _OPERANDS_OF_BASE
+            is_cheap = abs(exponent) == 1 or _count_operands(expr.base) <= _OPERANDS_OF_BASE
             if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
                 factors = (expr.base,) * abs(exponent)
                 product: Expr = p.Product(factors) if len(factors) > 1 else expr.base
                 whole = product if exponent > 0 else p.Quotient(1, product)
                 return self.rec(whole, enclosing_prec, result)
+            if is_real and exponent < 0:
+                positive = p.Power(expr.base, -exponent)
+                return self.rec(p.Quotient(1, positive), enclosing_prec, result)
+            if exponent > 0 and result.dtype.kind in "iuf":
+                base = self.converted(expr.base, result, PREC_NONE)
+                return self.calls.helper(_POWERS[exponent], (base,), result)
         texts = tuple(self.converted(part, result, PREC_NONE) for part in (expr.base, exponent))
         return self.calls.named("pow", texts, result)
 

@@ -61,6 +61,10 @@ def _unsigned_power(kind: str) -> list[cgen.Generable]:
     ]
 
 
+def _product(factors: str, kind: str) -> list[cgen.Generable]:
+    return [cgen.Statement(f"return {factors}")]
+
+
 def _minimum(kind: str) -> list[cgen.Generable]:
     return [cgen.Statement("return a < b ? a : b")]
 
@@ -88,13 +92,16 @@ def _high_half(kind: str) -> list[cgen.Generable]:
 
 #: By name: all take numbers of one type, and most return one of it.
 HELPERS: Final[Mapping[str, Helper]] = {
+    "cube": Helper(partial(_product, "a * a * a"), "a"),
     "floor_div": Helper(_floor_div),
+    "fourth_power": Helper(partial(_product, "a * a * (a * a)"), "a"),
     "isnormal": Helper(_is_normal, "a", "int"),
     "max": Helper(_maximum),
     "min": Helper(_minimum),
     "mod": Helper(_floor_mod),
     "mul_hi": Helper(_high_half),
     "pow": Helper(_power),
+    "square": Helper(partial(_product, "a * a"), "a"),
 }
 
 

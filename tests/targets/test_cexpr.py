@@ -90,7 +90,10 @@ i2, i4, i8, u1, u4 = np.int16, np.int32, np.int64, np.uint8, np.uint32
         ("a[i]**(-1)", {"a": f4}, "1.0f / a[i]"),
         ("a[i]**0.5", {"a": f4}, "powf(a[i], 0.5f)"),
         ("(a[i] + 1)**2", {"a": f4}, "(a[i] + 1.0f) * (a[i] + 1.0f)"),
-        ("sin(a[i])**2", {"a": f4}, "powf(sinf(a[i]), 2.0f)"),
+        ("sin(a[i])**2", {"a": f4}, "kgen_square_float32(sinf(a[i]))"),
+        ("(a[i]/b[i])**(-3)", {"a": f8, "b": f8}, "1.0 / kgen_cube_float64(a[i] / b[i])"),
+        ("(a[i]/b[i])**5", {"a": f8, "b": f8}, "pow(a[i] / b[i], 5.0)"),
+        ("abs(a[i])**1", {"a": f8}, "fabs(a[i])"),
         ("a[i]**b[i]", {"a": i4, "b": i4}, "kgen_pow_int32(a[i], b[i])"),
     ],
 )
