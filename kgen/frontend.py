@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from kgen.analysis.shapes import infer_argument_shapes
-from kgen.errors import KgenError, near_names
+from kgen.errors import KernelError, KgenError, near_names
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
+from kgen.ir.effort import isl_limit
 from kgen.ir.insn_options import DuplicateInamesTag
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.make import make_loop_kernel
@@ -179,7 +180,8 @@ def make_function(
     )
     kernel = _with_duplicated_inames(kernel)
     kernel = fix_parameters(kernel, **(fixed_parameters or {}))
-    kernel = infer_argument_shapes(kernel)
+    with isl_limit("finding the shapes of arguments", kernel, KernelError):
+        kernel = infer_argument_shapes(kernel)
     return TranslationUnit(
         callables_table={name: CallableKernel(kernel)},
         entrypoints=frozenset(),

@@ -26,6 +26,7 @@ from kgen.errors import (
     is_silenced,
     rows_of,
 )
+from kgen.ir.effort import STEP, OutOfOperationsError, isl_operations
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.conflicts import Conflicts
@@ -178,7 +179,7 @@ class _Verifier:
             ("schedule", self._schedule),
         ]
         for check, run in checks:
-            yield from self._or_proved(check, run())
+            yield from self._or_proved(check, self._in_time(check, run))
         if self.schedule is None:
             return
         for check, run in (
@@ -186,7 +187,15 @@ class _Verifier:
             ("definition", self._definition),
             ("divergence", self._divergence),
         ):
-            yield from self._or_proved(check, run())
+            yield from self._or_proved(check, self._in_time(check, run))
+
+    def _in_time(self, check: str, run: Callable[[], Iterator[Finding]]) -> list[Finding]:
+        try:
+            with isl_operations(STEP):
+                return list(run())
+        except OutOfOperationsError:
+            text = f"{check}: isl needs too long to find out"
+            return [Finding(check=check, status=Status.UNKNOWN, message=text)]
 
     def _or_proved(self, check: str, found: Iterable[Finding]) -> Iterator[Finding]:
         """Give what a check found; that all is well, if it found nothing."""

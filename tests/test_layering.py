@@ -41,7 +41,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verification": BELOW_RUNTIME,
 }
 
-ISL_IN_IR = {"kgen.ir.domain", "kgen.ir.domain_text", "kgen.ir.quasi_affine", "kgen.ir.grid"}
+ISL_IN_IR = {
+    f"kgen.ir.{name}" for name in ("domain", "domain_text", "effort", "grid", "quasi_affine")
+}
 
 # Packages whose use is confined, and to where (a module, or a folder with all below it).
 CONFINED: dict[str, set[str]] = {

@@ -27,6 +27,7 @@ from kgen.ir.domain import (
     static_value,
     to_named,
 )
+from kgen.ir.effort import answer
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import aff_to_expr, conditions_of, set_from_condition
@@ -35,9 +36,6 @@ __all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint", "valid_e
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
-
-#: what isl may do for a convex hull: about a fifth of a second
-_HULL_OPERATIONS = 300_000
 
 
 @dataclass(frozen=True)
@@ -240,43 +238,37 @@ def _as_loops(
         return pieces[0], pieces[0]
     box = _bounding_box(footprint)
     whole = isl.Set.from_basic_set(box)
-    if whole_box or whole.is_subset(footprint):
+    if whole_box or answer(lambda: whole.is_subset(footprint)):
         return box, box
-    hull = _hull(footprint)
-    missing = isl.Set.from_basic_set(box if hull is None else hull).subtract(footprint)
-    if spare is not None and (hull is None or missing.is_empty()) and whole.is_subset(spare):
+    hull = answer(footprint.convex_hull)
+    if hull is None:  # of what holds without quotients that have no formula
+        hull = answer(footprint.remove_unknown_divs().convex_hull)
+    held = whole if hull is None else isl.Set.from_basic_set(hull)
+    missing = answer(lambda: held.subtract(footprint))
+    #: whether there are holes: not known where isl needs too long for it
+    has_holes = None if missing is None else answer(lambda: not missing.is_empty())
+    is_hull = hull is not None and has_holes is not None
+    if spare is not None and not (is_hull and has_holes) and whole.is_subset(spare):
         return box, box
-    if hull is not None and missing.is_empty():
+    if hull is not None and has_holes is False:
         return box, hull
-    point = sample_point(missing)
-    assert point is not None
-    element = ", ".join(str(point[name]) for name in dim_names(footprint))
-    where = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in dim_names(footprint))
+    point = None if missing is None else answer(lambda: sample_point(missing))
+    because = "isl needs too long to find out whether all amidst it is touched"
+    if point is not None:
+        element = ", ".join(str(point[name]) for name in dim_names(footprint))
+        where = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in dim_names(footprint))
+        because = f"element [{element}] is amidst what is touched, but is not"
+        because += f", for {where}" if where else ""
     raise TransformError(
         message(
             f"what {what} touch has holes"
-            if hull is not None
+            if is_hull
             else f"what {what} touch is no box, and too complex to be told by conditions",
             kernel=kernel.name,
-            because=f"element [{element}] is amidst what is touched, but is not"
-            + (f", for {where}" if where else ""),
+            because=because,
             hint="pass fetch_bounding_box=True to store the whole box around it",
         )
     )
-
-
-def _hull(footprint: Set) -> BasicSet | None:
-    """Return the convex hull, unless isl needs too long for it (in many dimensions)."""
-    context = footprint.get_ctx()
-    context.reset_operations()
-    context.set_max_operations(_HULL_OPERATIONS)
-    try:
-        return footprint.convex_hull()
-    except isl.Error:
-        return None
-    finally:
-        context.set_max_operations(0)
-        context.reset_operations()
 
 
 def _bounding_box(footprint: Set) -> BasicSet:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import partial
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -19,6 +20,7 @@ import pymbolic.primitives as p
 from kgen.ast.expr import ExprReader, conjunction
 from kgen.errors import ScheduleError, message
 from kgen.ir.domain import Set, to_named
+from kgen.ir.effort import answer
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
 from kgen.ir.kernel import LoopKernel
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
@@ -69,15 +71,14 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
             nest, strided = _without_strides(nest), []
         if not strided and not _is_hard(nest):
             return nest, isl.AstBuild.from_context(context).node_from_schedule(to_isl(nest))
-        for widen in (lambda same: same, _without_strides, _in_boxes):
-            wider = widen(nest)
-            try:
-                with _operations(0 if widen is _in_boxes else MAX_OPERATIONS):
-                    ast, leaves = _ast_and_leaves(wider, context)
-            except _TooManyOperationsError:
-                continue
-            if _is_complete(leaves, wider, context):
+        for wider in (nest, _without_strides(nest)):
+            ast = answer(partial(_complete_ast, wider, context), MAX_OPERATIONS)
+            if ast is not None:
                 return wider, ast
+        wider = _in_boxes(nest)
+        ast = _complete_ast(wider, context)
+        if ast is not None:
+            return wider, ast
     finally:
         ctx.set_ast_build_detect_min_max(before)
     raise ScheduleError(
@@ -89,24 +90,10 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     )
 
 
-class _TooManyOperationsError(Exception):
-    """isl has given up."""
-
-
-@contextlib.contextmanager
-def _operations(most: int) -> Iterator[None]:
-    """Let isl give up after so many operations, 0 for any number."""
-    ctx = isl.DEFAULT_CONTEXT
-    ctx.reset_operations()
-    ctx.set_max_operations(most)
-    try:
-        yield
-    except isl.Error as error:
-        if "maximal number of operations" in str(error):
-            raise _TooManyOperationsError from None
-        raise
-    finally:
-        ctx.set_max_operations(0)
+def _complete_ast(nest: Nest, context: Set) -> isl.AstNode | None:
+    """Return the code if isl leaves nothing out."""
+    ast, leaves = _ast_and_leaves(nest, context)
+    return ast if _is_complete(leaves, nest, context) else None
 
 
 def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.UnionMap]]:
@@ -138,7 +125,8 @@ def _without_slabs(nest: Nest) -> Nest:
 
 
 def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
-    leaves.append(build.get_schedule())
+    with contextlib.suppress(isl.Error):  # it has given up; an error in a callback would crash it
+        leaves.append(build.get_schedule())
     return node
 
 

@@ -16,6 +16,7 @@ import islpy as isl
 
 from kgen.errors import KernelError, message
 from kgen.ir.domain import Set, isl_int
+from kgen.ir.effort import STEP, OutOfOperationsError, isl_operations
 from kgen.statistics.chambers import Chambers, TooManyPieces, added, multiplied
 from kgen.statistics.interval import Interval
 from kgen.statistics.polyhedron import (
@@ -70,14 +71,19 @@ def count(points: Set | isl.BasicSet) -> isl.PwQPolynomial | Interval:
     """
     if isinstance(points, isl.BasicSet):
         points = isl.Set.from_basic_set(points)
+    try:
+        with isl_operations(STEP):
+            return _count_exactly(points)
+    except (TooManyPieces, OutOfOperationsError):
+        return _hull(points)
+
+
+def _count_exactly(points: Set) -> isl.PwQPolynomial:
     points = points.coalesce().compute_divs()
     if points.n_basic_set() > 1:
         points = points.make_disjoint().compute_divs()
     counter = _Counter(points.get_space().params())
-    try:
-        return counter.total(counter.count(basic) for basic in points.get_basic_sets())
-    except TooManyPieces:
-        return _hull(points)
+    return counter.total(counter.count(basic) for basic in points.get_basic_sets())
 
 
 def zero_count(space: isl.Space) -> isl.PwQPolynomial:
@@ -316,5 +322,5 @@ def _hull(points: Set) -> Interval:
         extent = points.dim_max(k).sub(points.dim_min(k)).add_constant_val(isl_int(1))
         high = high.mul(isl.PwQPolynomial.from_pw_aff(extent))
     low = one.intersect_domain(points.params())
-    reason = "the exact count of a set has too many pieces"
+    reason = "the exact count of a set has too many pieces, or takes too long"
     return Interval(low, high.coalesce(), (reason,))

@@ -7,6 +7,8 @@ from typing import Any
 from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
 from kgen.ir.domain import Set
+from kgen.ir.effort import limited
+from kgen.ir.kernel import LoopKernel
 from kgen.statistics.count import count
 from kgen.statistics.interval import Interval
 from kgen.statistics.memory import memory_of
@@ -33,7 +35,11 @@ def gather_access_footprints(
 
     Raises :class:`KernelError` for those otherwise.
     """
-    kernel = prepared_kernel(program, entrypoint)
+    return _gathered(prepared_kernel(program, entrypoint), ignore_uncountable)
+
+
+@limited("gathering footprints", KernelError)
+def _gathered(kernel: LoopKernel, ignore_uncountable: bool) -> dict[tuple[str, str], Set]:
     footprints = Footprints.of(kernel)
     found: dict[tuple[str, str], Set] = {}
     for array, accesses in footprints.accesses.items():

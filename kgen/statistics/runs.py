@@ -14,6 +14,7 @@ from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
 from kgen.ir.domain import Set, dim_names, isl_int, param_names
+from kgen.ir.effort import isl_limit
 from kgen.ir.expr import to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
@@ -82,7 +83,8 @@ class Runs:
         """Return how often a place is reached, by work-items, sub-groups or work-groups."""
         found = self._known.get((place, granularity))
         if found is None:
-            found = self._known[place, granularity] = self._find(place, granularity)
+            with isl_limit("counting runs of instructions", self.kernel, KernelError):
+                found = self._known[place, granularity] = self._find(place, granularity)
         return found
 
     def _find(self, place: Place, granularity: str) -> Count:

@@ -17,6 +17,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError, KernelError, message
 from kgen.ir.affine import simplify
 from kgen.ir.domain import Set, isl_int, param_names
+from kgen.ir.effort import limited
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import pw_aff_from_expr
@@ -59,6 +60,7 @@ class Traffic:
     units: Any
 
 
+@limited("counting sectors", KernelError)
 def count_sectors(
     kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int = 32
 ) -> tuple[Traffic, ...]:
@@ -72,6 +74,7 @@ def count_sectors(
     return tuple(counter.of(access) for access in _distinct(kernel, "global"))
 
 
+@limited("counting sectors", KernelError)
 def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> Any:
     """Count the sectors of global memory that a prepared kernel reads, and that it writes.
 
@@ -225,6 +228,7 @@ def evaluated(counted: Any, params: Mapping[str, int], kernel: LoopKernel) -> An
 # -- local memory ---------------------------------------------------------------------------
 
 
+@limited("counting bank conflicts", KernelError)
 def count_bank_passes(
     kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int = 32
 ) -> tuple[Traffic, ...]:

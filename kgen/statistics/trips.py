@@ -9,9 +9,10 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import bounds_of
-from kgen.errors import StaticValueFindingError
+from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.affine import simplify
 from kgen.ir.domain import PwAff, Set, dim_max, dim_min, param_names
+from kgen.ir.effort import limited
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import aff_to_expr
@@ -38,6 +39,7 @@ class TripCount:
         return f"at most {to_text(self.value)}" if self.is_bound else to_text(self.value)
 
 
+@limited("counting iterations", KernelError)
 def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> TripCount:
     """Return how often the loop of an iname goes round, inside of the loops *around*.
 

@@ -17,8 +17,9 @@ from kgen.ast.build import build_code
 from kgen.ast.host import build_host
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
-from kgen.errors import CodegenError, MissingBarrierError, message
+from kgen.errors import CodegenError, MissingBarrierError, ScheduleError, message
 from kgen.ir.declare import refuse_undeclared_sizes
+from kgen.ir.effort import isl_limit, limited
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
@@ -60,6 +61,7 @@ def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> Loop
     return _prepare(kernel, dtypes, None)
 
 
+@limited("the preparation of code", CodegenError)
 def _prepare(
     kernel: LoopKernel, dtypes: Mapping[str, Any] | None, observe: Observer | None
 ) -> LoopKernel:
@@ -105,6 +107,7 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     return prepare(unit)
 
 
+@limited("scheduling", ScheduleError)
 def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel, Schedule]:
     """Schedule a prepared kernel, with missing global barriers put in where options say so."""
     seen: set[tuple[tuple[str, str], str]] = set()
@@ -126,6 +129,7 @@ def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel
             )
 
 
+@limited("code generation", CodegenError)
 def lower(
     kernel: LoopKernel,
     dtypes: Mapping[str, Any] | None = None,
@@ -161,7 +165,8 @@ def generate_module(
     if isinstance(unit, TranslationUnit):
         unit = without_calls(unit, entrypoint or unit.default_entrypoint.name)
     lowered = lower(unit, dtypes, observe)
-    module = emit_module(lowered.kernel, lowered.functions, lowered.host, unit.assumptions)
+    with isl_limit("writing code", lowered.kernel, CodegenError):
+        module = emit_module(lowered.kernel, lowered.functions, lowered.host, unit.assumptions)
     if lowered.kernel.options.guard_accesses:
         module = replace(module, faults=_faults_of(lowered.kernel))
     if observe is not None:

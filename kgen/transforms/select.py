@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from kgen.errors import KernelError, TransformError, message, near_names
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
+from kgen.ir.effort import limited
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import parse_match
@@ -72,6 +73,7 @@ def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Tra
     """
     first = function.__code__.co_varnames[0]
 
+    @limited(function.__name__.lstrip("_"), TransformError)
     def on_kernel(kernel: LoopKernel, *args: P.args, **kwargs: P.kwargs) -> LoopKernel:
         changed = function(kernel, *args, **kwargs)
         if changed is not kernel:

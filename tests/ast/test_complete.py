@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import islpy as isl
 import pytest
 
 import kgen as lp
@@ -103,3 +106,19 @@ def test_strides_that_cost_isl_too_much_are_guards(monkeypatch: pytest.MonkeyPat
     (function,) = lower(strided(slabs=(0, 1)).default_entrypoint).functions
     assert "% 3 == 0" in print_tree(function.body)
     check(strided(slabs=(0, 1)), *range(14))
+
+
+class GivenUp:
+    """What isl hands to a callback when it has used up its operations."""
+
+    def get_schedule(self) -> isl.UnionMap:
+        raise isl.Error("maximal number of operations exceeded")
+
+
+def test_isl_may_give_up_while_it_reports() -> None:
+    # an error that leaves a callback would end the process
+    leaves: list[isl.UnionMap] = []
+    node: Any = object()
+    build: Any = GivenUp()
+    assert complete._record(leaves, node, build) is node
+    assert not leaves

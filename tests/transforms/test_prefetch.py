@@ -154,6 +154,25 @@ def test_what_several_reads_touch_has_no_holes() -> None:
     assert "fetch_bounding_box=True" in str(err.value)
 
 
+def test_what_isl_finds_no_end_for_is_fetched_as_a_box() -> None:
+    # i != j makes two pieces; isl works for hours on what the splits of i leave of each
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < n and i mod 3 = 1}", "{[j, k]: 3 <= j < m - 1 and 0 <= k < 2}"],
+        "out[i, j, k] = a[k, j] {if=i != j}",
+        [
+            lp.GlobalArg("a", "int32", shape="2, m"),
+            lp.GlobalArg("out", "int32", shape="n, m, 2"),
+            ...,
+        ],
+        assumptions="n >= 0 and m >= 0 and n mod 4 = 0",
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.split_iname(lp.split_iname(knl, "i", 7), "i_outer", 5)
+    fetched = lp.add_prefetch(knl, "a", "k", default_tag=None)
+    a = np.arange(18, dtype=np.int32).reshape(2, 9)
+    assert_same_results(knl, fetched, {"a": a, "out": np.zeros((8, 9, 2), np.int32)})
+
+
 def test_reads_besides_the_given_footprint_stay() -> None:
     text = "out[i, j] = x[i] - x[j] + x$far[9]"
     knl = lp.make_kernel("{[i, j]: 0 <= i < 9 and 0 <= j < 8}", text)

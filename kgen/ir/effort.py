@@ -1,0 +1,114 @@
+"""How long isl may take: a number of its operations, after which it gives up.
+
+Questions about integers have no bound on their cost: projections of loops that are split
+several times can keep isl busy for hours. A limit in operations, not in seconds, gives the same
+answer on every machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import islpy as isl
+
+from kgen.errors import KgenError, message
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+__all__ = ["STEP", "OutOfOperationsError", "answer", "isl_limit", "isl_operations", "limited"]
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: what a question may take to which 'not known' is an answer: some tenths of a second
+QUESTION = 100_000
+
+#: what a step from kernel to code may take, half a minute; and more for each of many
+#: instructions. Tiled matrix products need less than a hundredth of it
+STEP = 20_000_000
+STEP_PER_INSTRUCTION = 1_000_000
+
+_PROBE = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0)
+
+
+class OutOfOperationsError(Exception):
+    """isl has given up."""
+
+
+@contextlib.contextmanager
+def isl_operations(most: int) -> Iterator[None]:
+    """Let isl give up after so many operations, with :class:`OutOfOperationsError`.
+
+    After that it refuses all that costs something, so nothing wrong can come of an error that
+    somebody took for another one. A limit around this one is in force again behind it, and
+    counts from 0.
+    """
+    ctx = isl.DEFAULT_CONTEXT
+    around = ctx.get_max_operations()
+    ctx.reset_operations()
+    ctx.set_max_operations(min(most, around) if around else most)
+    try:
+        yield
+    except Exception:
+        if _is_exhausted():
+            raise OutOfOperationsError from None
+        raise
+    else:
+        if _is_exhausted():
+            raise OutOfOperationsError
+    finally:
+        ctx.reset_operations()
+        ctx.set_max_operations(around)
+
+
+def _is_exhausted() -> bool:
+    try:
+        isl.Set.universe(_PROBE)
+    except isl.Error:
+        return True
+    return False
+
+
+def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
+    """Return isl's answer, ``None`` where it does not find one in so many operations."""
+    try:
+        with isl_operations(most):
+            return question()
+    except OutOfOperationsError:
+        return None
+
+
+@contextlib.contextmanager
+def isl_limit(step: str, kernel: LoopKernel, error: type[KgenError]) -> Iterator[None]:
+    """Refuse a *step* of a kernel for which isl would need too long, with that *error*."""
+    try:
+        with isl_operations(STEP + STEP_PER_INSTRUCTION * len(kernel.instructions)):
+            yield
+    except OutOfOperationsError:
+        raise error(
+            message(
+                f"{step} takes isl too long",
+                kernel=kernel.name,
+                because="loops, conditions or subscripts are tied to many others by quotients",
+                hint="split fewer of these loops, split them by multiples of each other, or do "
+                "this step before they are split",
+            )
+        ) from None
+
+
+def limited(step: str, error: type[KgenError]) -> Callable[[F], F]:
+    """Make of a function of a kernel, and more, one with a limit: see :func:`isl_limit`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(kernel: LoopKernel, *args: Any, **kwargs: Any) -> Any:
+            with isl_limit(step, kernel, error):
+                return function(kernel, *args, **kwargs)
+
+        return cast("F", call)
+
+    return decorate
