@@ -165,7 +165,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
         A real number beside a complex one stays real: ``2.0f * z``.
         """
-        if beside.is_complex() and isinstance(expr, int | float):
+        if beside.dtype.kind == "c" and isinstance(expr, _REAL):
             return self.typer.beside(expr, real_part(beside))
         return self.typer.beside(expr, beside)
 
@@ -589,6 +589,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
 
 _CHAINS = (p.Sum, p.Product)
+_REAL = (int, float)
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 _WHOLE = (int, *_AXES)
 

@@ -77,8 +77,7 @@ class ChainWriter:
         parts = [self._first(chain[0], own_prec)]
         done = chain[0].wanted
         for operand in chain[1:]:
-            step = _step(done, operand.wanted, result)
-            fits = self.writer.target.conversions.fit(done, operand.wanted, step)
+            step, fits = self._step(done, operand.wanted, result)
             inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
             if inner == PREC_SUM and operand.own.is_integral() and not done.is_integral():
                 inner = PREC_PRODUCT  # whole numbers are added first
@@ -86,6 +85,15 @@ class ChainWriter:
             parts.append(self._operand(operand, operand.wanted if fits else step, inner))
             done = step
         return self.truncated("".join(parts), result, own_prec, prec)
+
+    def _step(
+        self, done: NumpyType, wanted: NumpyType, result: NumpyType
+    ) -> tuple[NumpyType, bool]:
+        """Return the type of a step, and whether the language computes in that."""
+        if done is wanted is result and result.dtype.kind != "b":
+            return result, True
+        step = _step(done, wanted, result)
+        return step, self.writer.target.conversions.fit(done, wanted, step)
 
     def _first(self, first: Operand, own_prec: int) -> str:
         if not first.sign:
