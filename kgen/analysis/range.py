@@ -392,13 +392,13 @@ _METHODS: Final[dict[type[Any], Callable[[Ranges, Any], Survey]]] = {
 
 
 class Sizes(Ranges):
-    """The ranges where no parameter is negative; of data, and of 64 bits, none is known."""
+    """The ranges where no parameter is negative; of data none is known."""
 
     def _variable(self, name: str) -> Interval | None:
-        if name in self.kernel.array_vars:
+        if name in self.kernel.array_vars or self._lifted.find_dim_by_name(_SET, name) < 0:
             return None
         low, high = self.param(name)
-        return (max(low, 0), high) if 0 <= high <= _INT32_MAX else None
+        return (max(low, 0), high) if high >= 0 else None
 
     def _loop(self, iname: str) -> Interval | None:
         ends = param_names(self.kernel.domain_of((iname,)))

@@ -78,7 +78,8 @@ class CallChecker:
                 self.refuse(
                     f"{shown} breaks the assumption '{to_text(condition)}'",
                     because="the code was generated for sizes that keep to it",
-                    hint="make the kernel with weaker assumptions",
+                    hint="make the kernel with weaker assumptions; where it computes with values "
+                    "of loops, with index_dtype=numpy.int64",
                 )
 
     def _explain_names(self, given: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from pymbolic.mapper.stringifier import (
 from kgen.analysis.range import Ranges, Sizes, is_int32
 from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError
+from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -84,6 +85,12 @@ def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
     return is_negative != bool(first < 0), factor
 
 
+def _is_long_value(arg: ArrayArg | ValueArg) -> bool:
+    dtype = arg.dtype
+    is_integer = isinstance(arg, ValueArg) and dtype is not None and dtype.is_integral()
+    return is_integer and dtype.itemsize > INT32.itemsize
+
+
 class IntegerWriter:
     """Writes integer expressions for one function.
 
@@ -108,7 +115,7 @@ class IntegerWriter:
         self.preamble = preamble
         self.fallback = fallback
         self.type_of = type_of
-        self.long_names: set[str] = set()
+        self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
         #: How the index of the work-item is written, along each axis.
         self.local_index = target.local_index
         self._texts: dict[str, str] = {}

@@ -23,6 +23,7 @@ from kgen.targets.base import CFamilyTarget
 from kgen.targets.bodies import body_of
 from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.host import host_driver, host_steps
+from kgen.targets.loop_values import conditions_of_values
 from kgen.targets.module import ArgumentInfo, Launch, Module
 from kgen.targets.preamble import Preamble, Rank
 from kgen.targets.signature import declare_function, parameters_of
@@ -76,17 +77,19 @@ def emit_module(
         header="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
         arguments=tuple(_argument_infos(writer)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
-        conditions=_conditions(kernel, assumptions),
+        conditions=_conditions(writer, assumptions),
         has_fragile_barriers=is_fragile,
     )
 
 
-def _conditions(kernel: LoopKernel, assumptions: Set) -> tuple[Expr, ...]:
-    """Return the assumptions on value arguments, which a caller must keep to."""
+def _conditions(writer: ExpressionWriter, assumptions: Set) -> tuple[Expr, ...]:
+    """Return the conditions on value arguments, which a caller must keep to."""
+    kernel = writer.kernel
     values = {arg.name for arg in _passed(kernel) if isinstance(arg, ValueArg)}
+    of_loops = conditions_of_values(kernel, writer.integers.long_names)
     return tuple(
         condition
-        for condition in conditions_of(assumptions)
+        for condition in (*conditions_of(assumptions), *of_loops)
         if values.issuperset(variable_names(condition))
     )
 

@@ -135,3 +135,10 @@ def test_indices_that_fit_are_not_cast_where_others_of_the_array_do_not() -> Non
     args = [lp.GlobalArg("a", np.int8, shape="n, n"), ...]
     knl = lp.make_kernel("{ [i]: 1 <= i < n }", "b[i] = a[0, i % 2] + a[i, 0]", args)
     assert "a[i % 2] + a[(int64_t) n * i]" in lp.generate_body(knl.copy(target=lp.CTarget()))
+
+
+def test_guards_on_sizes_of_64_bits_are_computed_in_64_bits() -> None:
+    args = [lp.GlobalArg("a", np.int8, shape="n"), lp.ValueArg("n", np.int64)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "a[i] = 1", args)
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    assert "if (16 * (long) gid(0) + lid(0) < n)" in lp.generate_body(knl)
