@@ -235,6 +235,9 @@ class ExpressionTyper:
         parts = (self.operand(expr.numerator), self.operand(expr.denominator))
         if all(_is_integer(part) for part in parts):
             return FLOAT64
+        top, bottom = parts
+        if isinstance(top, Literal) and top.is_mixed and _is_integer(bottom):
+            return Literal(top.kind, settle(common(top, FLOAT64)), is_mixed=True)  # 3.0*i/n
         return self._fraction(expr)
 
     def _power(self, expr: p.Power) -> _Result:

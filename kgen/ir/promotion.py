@@ -35,11 +35,13 @@ class Literal:
 
     ``kind`` is ``i``, ``f`` or ``c`` as in numpy, or ``?``; ``alone`` is the type that it has
     when nothing says otherwise, ``value`` the number itself where it matters whether it fits.
+    Whole numbers of a type may have been computed with it, ``is_mixed``: ``0.5*i``.
     """
 
     kind: str
     alone: NumpyType
     value: int | float | None = None
+    is_mixed: bool = False
 
 
 #: A value that is whatever the others are.
@@ -110,6 +112,8 @@ def adapt(literal: Literal, dtype: NumpyType) -> NumpyType:
     if literal.value is not None and np.isfinite(literal.value):
         while part.itemsize < 8 and abs(literal.value) > float(np.finfo(part).max):
             part = np.dtype(f"f{2 * part.itemsize}")
+    if literal.is_mixed and part.itemsize < 4:
+        part = FLOAT32.dtype
     if literal.kind == "c" or kind == "c":
         return NumpyType(np.dtype(f"c{2 * max(part.itemsize, 4)}"))
     return NumpyType(part)
@@ -136,7 +140,8 @@ def common(*operands: Operand) -> Operand:
     """Return the type that holds the values of all *operands*, as numpy has it.
 
     One difference: int32, the type of loop variables, does not widen float32. Literals come
-    last: they adapt to the others, and only among themselves they stay literals.
+    last: they adapt to the others. Among themselves they stay literals, and so does what
+    would be float32 of real ones and whole numbers: ``0.5*i`` is float64 beside a float64.
     """
     known: NumpyType | None = None
     literals: list[Literal] = []
@@ -147,16 +152,20 @@ def common(*operands: Operand) -> Operand:
             known = operand
         elif operand is not known and operand != known:
             known = _common(known, operand)
-    if not literals:
-        assert known is not None
-        return known
     if known is None:
         return _common_literal(literals)
+    return _with_literals(known, literals) if literals else known
+
+
+def _with_literals(known: NumpyType, literals: list[Literal]) -> Operand:
     result = known
     for literal in literals:
         adapted = adapt(literal, known)
         if adapted != result:
             result = _common(result, adapted)
+    is_mixed = known.is_integral() and not result.is_integral()
+    if is_mixed and (result == FLOAT32 or any(literal.is_mixed for literal in literals)):
+        return Literal(result.dtype.kind, result, is_mixed=True)
     return result
 
 
@@ -166,7 +175,8 @@ def _common_literal(literals: list[Literal]) -> Literal:
     result = literals[0]
     for literal in literals[1:]:
         kind = max(result.kind, literal.kind, key="ifc".index)
-        result = Literal(kind, _common(result.alone, literal.alone))
+        is_mixed = result.is_mixed or literal.is_mixed
+        result = Literal(kind, _common(result.alone, literal.alone), is_mixed=is_mixed)
     return result
 
 

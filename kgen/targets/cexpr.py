@@ -43,6 +43,7 @@ from kgen.ir.expr import (
     is_constant,
     substitute,
     to_text,
+    variable_names,
     walk,
 )
 from kgen.ir.kernel import LoopKernel
@@ -344,7 +345,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         ((is_negative, positive),) = signed_terms((expr,))
         first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
-        return self.chains.text(parts, result, PREC_PRODUCT, enclosing_prec)
+        only = None if rest else result  # 1.0*i is a real number, though i is none
+        return self.chains.text(parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
 
     def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
@@ -540,8 +542,42 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._logical(expr, " || ", PREC_LOGICAL_OR, enclosing_prec)
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
-        text = sign.join(self.truth(child, PREC_COMPARISON) for child in expr.children)
+        neutral = isinstance(expr, p.LogicalAnd)
+        children = [c for c in expr.children if self._known(c) is not neutral] or expr.children
+        if len(children) == 1:
+            return self.truth(children[0], prec)
+        text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
         return parenthesized(text, own_prec, prec)
+
+    def _known(self, condition: Expr) -> bool | None:
+        """Tell what a condition is that numbers and the values of loop variables decide."""
+        match condition:
+            case p.Comparison():
+                left, right = self._whole(condition.left), self._whole(condition.right)
+                if left is None or right is None:
+                    return None
+                return bool(evaluate(p.Comparison(left, condition.operator, right)))
+            case p.LogicalNot():
+                child = self._known(condition.child)
+                return None if child is None else not child
+            case p.LogicalAnd() | p.LogicalOr():
+                decisive = isinstance(condition, p.LogicalOr)
+                known_children = [self._known(child) for child in condition.children]
+                if decisive in known_children:
+                    return decisive
+                return None if None in known_children else not decisive
+        return None
+
+    def _whole(self, expr: Expr) -> int | None:
+        """Return the number that *expr* is, with the values of loop variables put in."""
+        names = variable_names(expr)
+        if not all(isinstance(self.values.get(name), int) for name in names):
+            return None
+        try:
+            value: Any = evaluate(expr, {**_WHOLE_FUNCTIONS, **{n: self.values[n] for n in names}})
+        except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
+            return None
+        return value if type(value) is int else None
 
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
         text = "!" + self.truth(expr.child, PREC_UNARY)
@@ -549,6 +585,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        known = self._known(expr.condition)
+        if known is not None:
+            return self.converted(expr.then if known else expr.else_, result, enclosing_prec)
         condition = self.truth(expr.condition, PREC_LOGICAL_OR)
         branches = (expr.then, expr.else_)
         types = [self.own_type(branch, result) for branch in branches]

@@ -124,6 +124,24 @@ def test_constants_alone(value: Any, expected: str) -> None:
     assert TYPER(value).dtype.name == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "alone", "beside"),
+    [
+        ("2.5*i4[i]", "float32", {"f2": "float32", "f4": "float32", "f8": "float64"}),
+        ("3.0*i4[i]/i4[i]", "float64", {"f4": "float32", "f8": "float64"}),
+        ("sqrt(1.0*i4[i]) + 1", "float32", {"f4": "float32", "f8": "float64"}),
+        ("0.1*i4[i]", "float64", {"f4": "float64", "f8": "float64"}),
+    ],
+)
+def test_whole_numbers_beside_literals_adapt(text: str, alone: str, beside: dict[str, str]) -> None:
+    expr = parse(text)
+    assert TYPER(expr).dtype.name == alone
+    for kind, expected in beside.items():
+        near = NumpyType(np.dtype(kind))
+        found = TYPER.beside(expr, near)
+        assert found.dtype.name == expected
+
+
 def test_numpy_scalars_do_not_adapt() -> None:
     f4 = parse("f4[i]")
     assert TYPER(p.Product((np.float64(2), f4))) == FLOAT64

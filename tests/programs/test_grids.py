@@ -218,3 +218,12 @@ def test_lattice_boltzmann(layout: str, opencl_queue: Any) -> None:
     assert_computes(knl, {"f": f, "omega": 0.6}, {"out": expected})
     tuned = lp.tag_inames(tile(knl, "ij", 4), dict.fromkeys(DIRECTIONS, "unr"))
     assert_computes(tuned, {"f": f, "omega": 0.6}, {"out": expected}, opencl_queue)
+
+
+def test_coordinates_have_the_precision_of_their_grid(opencl_queue: Any) -> None:
+    text = ["x[i] = (i + 0.5)/n", "y[i] = 2.0*i/n - 1 + sqrt(1.0*i)"]
+    grid = lp.GlobalArg("x, y", np.float64, shape="n")
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, [grid, ...])
+    n, i = 97, np.arange(97)
+    expected = {"x": (i + 0.5) / n, "y": 2.0 * i / n - 1 + np.sqrt(i)}
+    assert_computes(knl, {"x": np.zeros(n), "y": np.zeros(n)}, expected, opencl_queue)

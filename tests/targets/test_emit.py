@@ -487,3 +487,25 @@ def test_a_guard_does_not_trust_the_domain_that_it_checks() -> None:
     guarded = np.zeros(300, np.float32)
     knl(a=guarded[100:200])
     assert set(np.nonzero(guarded)[0] - 100) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "texts"),
+    [
+        ("a == 0", ["0.0f", "x[n + i]"]),
+        ("a == 0 and i > 2", ["i > 2 ? 0.0f : x[i]", "x[n + i]"]),
+        ("a == 0 or i > 2", ["0.0f", "i > 2 ? 0.0f : x[n + i]"]),
+        ("not (2*a + 1 >= abs(-3)) or x[a, i] > 0", ["0.0f", "x[n + i] > 0.0f ? 0.0f : x[n + i]"]),
+    ],
+)
+def test_conditions_that_unrolling_decides_are_not_written(
+    condition: str, texts: list[str]
+) -> None:
+    data = [lp.GlobalArg("x, y", F4, shape="2, n"), ...]
+    domain = "{ [i, a]: 0 <= i < n and 0 <= a < 2 }"
+    unit = lp.make_kernel(
+        domain, f"y[a, i] = if({condition}, 0, x[a, i])", data, target=CTarget(), assumptions="n<9"
+    )
+    body = lp.generate_body(lp.tag_inames(unit, "a:unr"))
+    assert f"y[i] = {texts[0]};" in body
+    assert f"y[n + i] = {texts[1]};" in body
