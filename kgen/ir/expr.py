@@ -417,14 +417,14 @@ _CHILDREN: dict[type[Any], tuple[str, ...]] = {
 
 
 @lru_cache(maxsize=256)
-def _child_fields(kind: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a type that hold expressions, last first; none for other types."""
+def _children_of(kind: type[Any]) -> Callable[[Expr], Any] | None:
+    """Return what gives the expressions in a node, several as a tuple; ``None`` for leaves."""
     if not issubclass(kind, p.ExpressionNode):
-        return ()
+        return None
     names = _CHILDREN.get(kind)
     if names is None:
         names = tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
-    return names[::-1]
+    return operator.attrgetter(*names) if names else None
 
 
 def walk(*exprs: Expr) -> Iterator[Expr]:
@@ -444,9 +444,9 @@ def walk(*exprs: Expr) -> Iterator[Expr]:
             stack.extend(tuple(top.values())[::-1])
         else:
             yield top
-            fields = _child_fields(kind)
-            if fields:
-                stack.extend([getattr(top, name) for name in fields])
+            children = _children_of(kind)
+            if children is not None:
+                stack.append(children(top))
 
 
 def variable_names(*exprs: Expr) -> tuple[str, ...]:
@@ -456,11 +456,12 @@ def variable_names(*exprs: Expr) -> tuple[str, ...]:
     """
     names: dict[str, None] = {}
     for node in walk(*exprs):
-        if isinstance(node, p.Variable):
+        kind = type(node)
+        if kind is p.Variable or kind is TaggedVariable:
             names[node.name] = None
-        elif isinstance(node, Reduction):
+        elif kind is Reduction:
             names.update(dict.fromkeys(node.inames))
-        elif isinstance(node, SubArrayRef):
+        elif kind is SubArrayRef:
             names.update(dict.fromkeys(v.name for v in node.swept_inames))
     return tuple(names)
 
