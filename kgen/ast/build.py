@@ -1,14 +1,13 @@
-"""Schedule to code tree: one question to isl per nest of a new shape."""
+"""Schedule to code tree: a nest at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from kgen.ast.complete import build_ast
+from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node, children_of
 from kgen.ast.slabs import bulk_of, either
-from kgen.ast.translate import instantiate, translate
 from kgen.ast.trips import count_trips
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.data import ArrayBase, TemporaryVariable
@@ -72,7 +71,7 @@ def nest_code(
     known: Set,
     memo: dict[Hashable, Node],
 ) -> Node:
-    """Turn a child of the outermost body into code: in it isl is asked once per shape.
+    """Turn a child of the outermost body into code.
 
     *known* is what conditions around it say of the axes.
     """
@@ -92,11 +91,7 @@ def nest_code(
     if isinstance(root, Sequence):
         parts = (nest_code(kernel, grid, child, axes, known, memo) for child in root.children)
         return Block(tuple(parts))
-    nest = make_nest(kernel, grid, root, axes, known)
-    general = memo.get(nest.key)
-    if general is None:
-        general = memo[nest.key] = translate(*build_ast(kernel, nest))
-    return instantiate(general, nest, kernel)
+    return code_of(kernel, make_nest(kernel, grid, root, axes, known), memo)
 
 
 def _axes(node: ScheduleNode) -> list[Expr]:

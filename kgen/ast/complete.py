@@ -26,7 +26,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
 from kgen.schedule.tree import Bind, Loop, Node, Sequence
 
-__all__ = ["build_ast"]
+__all__ = ["build_ast", "is_simple"]
 
 _DIV = isl.dim_type.div
 _SET = isl.dim_type.set
@@ -58,7 +58,7 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
 
 
 def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
-    context = kernel.assumptions.intersect(nest.context)
+    context = nest.context
     if nest.axes:
         statements = tuple(map(_with_plain_starts, nest.statements))
         nest = dataclasses.replace(nest, statements=statements)
@@ -128,6 +128,16 @@ def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) 
     with contextlib.suppress(isl.Error):  # it has given up; an error in a callback would crash it
         leaves.append(build.get_schedule())
     return node
+
+
+def is_simple(nest: Nest) -> bool:
+    """Tell whether the loops of a nest may be asked for one by one.
+
+    Each stride is a matter of one loop, none has slabs, and what isl may get wrong is not there.
+    """
+    return not _is_hard(nest) and all(
+        _sharing(s.domain) <= 1 for s in nest.statements if _has_strides(s.domain)
+    )
 
 
 def _has_strides(domain: Set) -> bool:

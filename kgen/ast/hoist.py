@@ -1,11 +1,11 @@
-"""Conditions that loops do not change, moved out of them."""
+"""Conditions that loops and names of values do not change, moved out of them."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from kgen.ast.expr import conjunction, conjuncts
-from kgen.ast.nodes import For, If, Node, map_children
+from kgen.ast.nodes import For, If, Let, Node, map_children
 from kgen.ir.expr import Expr, variable_names
 
 __all__ = ["hoist_guards"]
@@ -28,9 +28,9 @@ def hoist_guards(node: Node) -> Node:
               S(i, j);
     """
     node = map_children(node, hoist_guards)
-    if not isinstance(node, For):
+    if not isinstance(node, For | Let):
         return node
-    free, body = _split(node.body, node.iname)
+    free, body = _split(node.body, node.iname if isinstance(node, For) else node.name)
     loop = dataclasses.replace(node, body=body)
     return If(free, loop) if free is not True else loop
 

@@ -134,6 +134,13 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return node
 
 
+def map_runs(node: Node, change: Callable[[Run], Node]) -> Node:
+    """Return *node* with each instruction at it and below changed."""
+    if isinstance(node, Run):
+        return change(node)
+    return map_children(node, lambda child: map_runs(child, change))
+
+
 def has_barrier(node: Node) -> bool:
     """Tell whether a barrier is *node*, or below it."""
     return isinstance(node, Barrier) or any(map(has_barrier, children_of(node)))

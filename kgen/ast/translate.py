@@ -10,7 +10,6 @@ import pymbolic.primitives as p
 
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
-from kgen.ast.hoist import hoist_guards
 from kgen.ast.islast import NODE, OP
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of, map_children
 from kgen.ir.affine import move_to_sides, simplify
@@ -27,13 +26,18 @@ from kgen.ir.expr import (
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT32
-from kgen.schedule.to_isl import Nest, axes_in, axis_from_name, loop_name, tied_name
+from kgen.schedule.to_isl import Nest, axes_in, axis_from_name, canonical_names, loop_name
 from kgen.schedule.tree import Barrier as ScheduleBarrier
 
 
 def translate(nest: Nest, ast: isl.AstNode) -> Node:
     """Translate the AST of a nest, with canonical names: loops ``.x0``, statements ``S0``."""
-    return hoist_guards(_Translator(nest).node(ast, {}, None))
+    return _Translator(nest).node(ast, {}, None)
+
+
+def translate_guard(statement: str, condition: isl.AstExpr) -> Node:
+    """Translate a statement under a condition of isl's."""
+    return _under(_reader({}).condition(condition), Run(statement, {}), None)
 
 
 class _Translator:
@@ -57,22 +61,13 @@ class _Translator:
             return self._user(ast, names)
         raise AssertionError(f"isl gave a node of type {kind}")
 
-    def _reader(self, names: Mapping[str, Expr]) -> ExprReader:
-        def lookup(name: str) -> Expr:
-            found = names.get(name)
-            if found is None:
-                found = axis_from_name(name)
-            return p.Variable(name) if found is None else found
-
-        return ExprReader(lookup)
-
     def _mark(self, ast: isl.AstNode, names: Mapping[str, Expr]) -> Node:
         loop = ast.mark_get_id().get_name()
         return _name_single_trips(self.node(ast.mark_get_node(), names, loop), loop)
 
     def _for(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
         assert loop is not None, "every band stands below a mark"
-        reader = self._reader(names)
+        reader = _reader(names)
         iterator = ast.for_get_iterator().get_id().get_name()
         first = reader.value(ast.for_get_init())
         if ast.for_is_degenerate():
@@ -98,17 +93,13 @@ class _Translator:
         return successor(bound, first_is_natural=first_is_natural)
 
     def _if(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
-        condition = self._reader(names).condition(ast.if_get_cond())
+        condition = _reader(names).condition(ast.if_get_cond())
         body = self.node(ast.if_get_then(), names, loop)
         orelse = self.node(ast.if_get_else(), names, loop) if ast.if_has_else() else None
-        if condition is True:
-            return body
-        if condition is False:
-            return orelse if orelse is not None else Block(())
-        return If(condition, body, orelse)
+        return _under(condition, body, orelse)
 
     def _user(self, ast: isl.AstNode, names: Mapping[str, Expr]) -> Node:
-        reader = self._reader(names)
+        reader = _reader(names)
         call = ast.user_get_expr()
         statement = call.op_get_arg(0).get_id().get_name()
         values: dict[str, Expr] = {}
@@ -126,6 +117,26 @@ class _Translator:
         name = self.nest.statements[number].domain.get_dim_name(isl.dim_type.set, position)
         assert name is not None
         return name
+
+
+def _reader(names: Mapping[str, Expr]) -> ExprReader:
+    """Read isl's names: iterators by *names*, axes, and parameters."""
+
+    def lookup(name: str) -> Expr:
+        found = names.get(name)
+        if found is None:
+            found = axis_from_name(name)
+        return p.Variable(name) if found is None else found
+
+    return ExprReader(lookup)
+
+
+def _under(condition: Expr, body: Node, orelse: Node | None) -> Node:
+    if condition is True:
+        return body
+    if condition is False:
+        return orelse if orelse is not None else Block(())
+    return If(condition, body, orelse)
 
 
 def len_of(children: isl.AstNodeList) -> int:
@@ -229,7 +240,7 @@ class _Instance:
         self.names: dict[str, Expr] = {
             name: p.Variable(loop.iname) for name, loop in self.loops.items()
         }
-        self.axes = {name: _of_one(value, nest.grid) for name, value in nest.axes}
+        self.axes = {name: of_one(value, nest.grid) for name, value in nest.axes}
 
     def node(self, node: Node) -> Node:
         match node:
@@ -265,11 +276,12 @@ class _Instance:
         statement = self.nest.statements[int(run.insn_id[1:])]
         if isinstance(statement.node, ScheduleBarrier):
             return Barrier(statement.node.memory, statement.node.reason)
-        position = {tied_name(at): iname for at, iname in enumerate(statement.dims)}
-        position.update((name, loop.iname) for name, loop in self.loops.items())
-        values = {position[name]: self._expr(value) for name, value in run.values.items()}
-        inames = self.kernel.id_to_insn[statement.node.insn_ids[0]].within_inames
-        values.update((name, value) for name, value in self.axes.items() if name in inames)
+        names = canonical_names(statement.dims, self.nest.loops)
+        inames = {name: loop.iname for name, loop in self.loops.items()}
+        inames.update((name, iname) for iname, name in names.items())
+        values = {inames[name]: self._expr(value) for name, value in run.values.items()}
+        own = self.kernel.id_to_insn[statement.node.insn_ids[0]].within_inames
+        values.update((name, value) for name, value in self.axes.items() if name in own)
         runs: list[Node] = [Run(insn_id, values) for insn_id in statement.node.insn_ids]
         body = runs[0] if len(runs) == 1 else Block(tuple(runs))
         data = [c for c in statement.conditions if not self._is_of_loops(c)]
@@ -299,7 +311,7 @@ class _Instance:
         )
 
 
-def _of_one(value: Expr, grid: Grid) -> Expr:
+def of_one(value: Expr, grid: Grid) -> Expr:
     """Put 0 in the place of the index along an axis of length 1."""
     axis = axes_in(value)
     is_local = isinstance(axis, LocalHardwareAxisIndex)

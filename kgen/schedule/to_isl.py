@@ -7,7 +7,8 @@ appearance), so that nests of one shape, whatever their inames, are one question
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -56,7 +57,8 @@ class Nest:
 
     ``loops[k]`` is the loop called ``x<k>``, ``statements[k]`` the one called ``S<k>``,
     ``axes`` the values of inames bound around the whole nest, which runs on ``grid``.
-    ``key`` is equal for nests of the same shape.
+    The variables of ``n_around`` loops around it are the parameters ``.o0, .o1, ...``.
+    ``context`` says what is known of these, of the axes and of the other parameters.
     """
 
     root: Node
@@ -65,7 +67,29 @@ class Nest:
     axes: tuple[tuple[str, Expr], ...]
     grid: Grid
     context: Set
-    key: Hashable
+    n_around: int = 0
+
+    @cached_property
+    def key(self) -> Hashable:
+        """What is equal for nests of the same shape."""
+        domains = tuple((len(s.dims), s.domain) for s in self.statements)
+        shape = _shape(self.root)
+        return (shape, domains, self.context, self.grid.groups, self.grid.locals)
+
+
+def _shape(node: Node) -> Hashable:
+    match node:
+        case Run():
+            return "run"
+        case Barrier():
+            return "barrier", node.memory
+        case Loop():
+            return "loop", node.kind, node.slabs, _shape(node.body)
+        case Seq():
+            return "sequence", tuple(map(_shape, node.children))
+        case Bind():
+            axes = tuple(axis_name(axes_in(value)) for _, value in node.axes)
+            return "bind", axes, _shape(node.body)
 
 
 def axis_name(axis: Expr) -> str:
@@ -79,9 +103,19 @@ def loop_name(number: int) -> str:
     return f".x{number}"
 
 
-def tied_name(position: int) -> str:
-    """Return the canonical name of a dimension of a statement that is tied to an axis."""
-    return f".y{position}"
+def outer_name(number: int) -> str:
+    """Return the canonical name of a loop around a nest, from the outside in."""
+    return f".o{number}"
+
+
+def canonical_names(dims: Sequence[str], loops: Sequence[Loop]) -> dict[str, str]:
+    """Return the canonical names of a statement's dimensions: loops, and those tied to axes.
+
+    The latter are numbered from the end, and keep their names where an outer one has a value.
+    """
+    tied = {name: f".y{len(dims) - 1 - at}" for at, name in enumerate(dims)}
+    of_loops = {loop.iname: loop_name(k) for k, loop in enumerate(loops)}
+    return {name: of_loops.get(name, tied[name]) for name in dims}
 
 
 def axis_from_name(name: str) -> Expr | None:
@@ -133,29 +167,23 @@ class _NestMaker:
         self.loops: list[Loop] = []
         self.statements: list[Statement] = []
 
-    def visit(self, node: Node, dims: tuple[str, ...], bound: tuple[str, ...]) -> Hashable:
-        """Return the shape below *node*, numbering loops and statements."""
+    def visit(self, node: Node, dims: tuple[str, ...], bound: tuple[str, ...]) -> None:
+        """Give loops and statements below *node* their numbers."""
         match node:
             case Run():
                 self.statements.append(self._statement(node, dims, bound))
-                return ("run", len(dims), len(bound))
             case Barrier():
-                at = len(self.statements)
                 self.statements.append(Statement(node, dims, isl.Set("{ : }"), ()))
-                return ("barrier", at, node.memory)
             case Loop():
                 self.loops.append(node)
-                inner = self.visit(node.body, (*dims, node.iname), bound)
-                return ("loop", node.kind, node.slabs, inner)
+                self.visit(node.body, (*dims, node.iname), bound)
             case Seq():
                 first = len(self.statements)
-                shape = tuple(self.visit(child, dims, bound) for child in node.children)
+                for child in node.children:
+                    self.visit(child, dims, bound)
                 self._fill_barriers(first, dims)
-                return ("sequence", shape)
             case Bind():
-                names = tuple(name for name, _ in node.axes)
-                inner = self.visit(node.body, dims, (*bound, *names))
-                return ("bind", tuple(axis_name(axes_in(v)) for _, v in node.axes), inner)
+                self.visit(node.body, dims, (*bound, *(name for name, _ in node.axes)))
 
     def _fill_barriers(self, first: int, dims: tuple[str, ...]) -> None:
         """Let a barrier happen in every iteration in which a neighbour happens."""
@@ -196,23 +224,22 @@ class _NestMaker:
             except ExpressionToAffineConversionError:
                 conditions.append(condition)
         if outer:
-            domain = self._at_axes(domain, dims, outer)
+            domain = at_axes(domain, dims, {name: self.axes[name] for name in outer})
         return Statement(run, dims, domain, tuple(conditions))
 
-    def _at_axes(self, domain: Set, dims: tuple[str, ...], outer: list[str]) -> Set:
-        """Replace inames bound outside by the parameters of their axes."""
-        named = to_named(domain)
-        for iname in outer:
-            value = self.axes[iname]
-            at = named.find_dim_by_name(_PARAM, iname)
-            if not isinstance(value, p.Sum):
-                axis = axis_name(value)
-                if named.find_dim_by_name(_PARAM, axis) < 0:
-                    named = named.set_dim_name(_PARAM, at, axis)
-                    continue
-            named = _equate(named, iname, value)
-            named = project_out_named(named, [iname])
-        return from_named(named, dims)
+
+def at_axes(domain: Set, dims: Sequence[str], values: Mapping[str, Expr]) -> Set:
+    """Replace dimensions that are bound to axes by the parameters of these; *dims* stay."""
+    named = to_named(domain)
+    for name, value in values.items():
+        at = named.find_dim_by_name(_PARAM, name)
+        if not isinstance(value, p.Sum):
+            axis = axis_name(value)
+            if named.find_dim_by_name(_PARAM, axis) < 0:
+                named = named.set_dim_name(_PARAM, at, axis)
+                continue
+        named = project_out_named(_equate(named, name, value), [name])
+    return from_named(named, dims)
 
 
 def _strided(domain: Set) -> frozenset[str]:
@@ -273,19 +300,22 @@ def make_nest(
     *known* is what holds of the axes besides.
     """
     maker = _NestMaker(kernel, axes)
-    shape = maker.visit(root, (), ())
-    loop_names = {loop.iname: loop_name(k) for k, loop in enumerate(maker.loops)}
-    statements = []
-    for k, statement in enumerate(maker.statements):
-        domain = statement.domain
-        for at, name in enumerate(statement.dims):
-            domain = domain.set_dim_name(_SET, at, loop_names.get(name, tied_name(at)))
-        domain = domain.set_tuple_name(f"S{k}")
-        statements.append(Statement(statement.node, statement.dims, domain, statement.conditions))
+    maker.visit(root, (), ())
+    statements = numbered(maker.loops, maker.statements)
     context = axis_context(grid, [axes_in(value) for _, value in axes]).intersect(known)
-    domains = tuple((len(s.dims), s.domain) for s in statements)
-    key = (shape, domains, context, grid.groups, grid.locals)
-    return Nest(root, tuple(maker.loops), tuple(statements), tuple(axes), grid, context, key)
+    context = context.intersect(kernel.assumptions)
+    return Nest(root, tuple(maker.loops), statements, tuple(axes), grid, context)
+
+
+def numbered(loops: Sequence[Loop], statements: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Give statements and their dimensions canonical names."""
+    result = []
+    for k, statement in enumerate(statements):
+        domain = statement.domain
+        for at, name in enumerate(canonical_names(statement.dims, loops).values()):
+            domain = domain.set_dim_name(_SET, at, name)
+        result.append(replace(statement, domain=domain.set_tuple_name(f"S{k}")))
+    return tuple(result)
 
 
 # -- to an isl schedule --------------------------------------------------------------------
@@ -319,7 +349,7 @@ class _TreeMaker:
 
     def _below(self, node: Node) -> range:
         """Return the numbers of the statements below *node*, which comes next."""
-        return range(self.next_statement, self.next_statement + _count(node))
+        return range(self.next_statement, self.next_statement + count_statements(node))
 
     def _put_loop(
         self, at: isl.ScheduleNode, node: Loop, outer: tuple[str, ...]
@@ -373,7 +403,7 @@ class _TreeMaker:
         start = self.next_statement
         filters = isl.UnionSetList.alloc(isl.DEFAULT_CONTEXT, len(node.children))
         for child in node.children:
-            count = _count(child)
+            count = count_statements(child)
             filters = filters.add(self._universe(range(start, start + count)))
             start += count
         at = at.insert_sequence(filters)
@@ -438,14 +468,15 @@ def own_instances(nest: Nest) -> tuple[Set, ...]:
     return tuple(found)
 
 
-def _count(node: Node) -> int:
+def count_statements(node: Node) -> int:
+    """Return how many statements a nest of this root has."""
     match node:
         case Run() | Barrier():
             return 1
         case Loop() | Bind():
-            return _count(node.body)
+            return count_statements(node.body)
         case Seq():
-            return sum(_count(child) for child in node.children)
+            return sum(count_statements(child) for child in node.children)
 
 
 def _union(sets: list[Set]) -> isl.UnionSet:

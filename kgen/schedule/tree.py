@@ -186,6 +186,19 @@ def insn_ids(node: Node) -> tuple[str, ...]:
             return ()
 
 
+def loops_in(node: Node) -> tuple[Loop, ...]:
+    """Return the loops from *node* down, in order."""
+    match node:
+        case Loop():
+            return (node, *loops_in(node.body))
+        case Bind():
+            return loops_in(node.body)
+        case Sequence():
+            return tuple(loop for child in node.children for loop in loops_in(child))
+        case Run() | Barrier():
+            return ()
+
+
 def contains_barrier(node: Node) -> bool:
     """Tell whether a barrier is anywhere below *node*."""
     match node:

@@ -1,0 +1,298 @@
+"""One loop at a time: a nest as a loop, which isl is asked about, around the code of what is in it.
+
+isl's time grows faster than the number of loops: 16x16 work-items that fetch 18x18 elements are
+a question of 5 ms for both loops together and of 1 ms for each of them. A loop runs over the
+values for which anything below it has an instance; what is inside takes its variable as a
+parameter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+from pymbolic.primitives import Variable
+
+from kgen.ast.complete import build_ast, is_simple
+from kgen.ast.hoist import hoist_guards
+from kgen.ast.nodes import Block, For, If, Let, Node, Run, map_children, map_runs
+from kgen.ast.translate import instantiate, of_one, translate, translate_guard
+from kgen.ast.unroll import bind
+from kgen.ir.domain import (
+    BasicSet,
+    Set,
+    dim_names,
+    param_names,
+    project_out_named,
+    used_param_names,
+)
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
+from kgen.ir.kernel import LoopKernel
+from kgen.schedule.to_isl import (
+    Nest,
+    Statement,
+    at_axes,
+    axes_in,
+    axis_context,
+    axis_from_name,
+    canonical_names,
+    count_statements,
+    loop_name,
+    numbered,
+    outer_name,
+)
+from kgen.schedule.tree import Barrier, Bind, Loop, Sequence, loops_in
+from kgen.schedule.tree import Node as ScheduleNode
+from kgen.schedule.tree import Run as ScheduleRun
+
+__all__ = ["code_of"]
+
+_DIV = isl.dim_type.div
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+
+#: What stands for the inside of a loop.
+_INSIDE = ScheduleRun(())
+
+
+def code_of(kernel: LoopKernel, nest: Nest, memo: dict[Hashable, Node]) -> Node:
+    """Return the code of a nest; *memo* has the code of shapes of nests, in canonical names."""
+    general = memo.get(nest.key)
+    if general is None:
+        general = _Levels(kernel, memo).code(nest) if is_simple(nest) else _whole(kernel, nest)
+        general = memo[nest.key] = hoist_guards(general)
+    return instantiate(general, nest, kernel)
+
+
+def _whole(kernel: LoopKernel, nest: Nest) -> Node:
+    return translate(*build_ast(kernel, nest))
+
+
+class _Levels:
+    """Makes code in the canonical names of each nest, and asks once for those of one shape."""
+
+    def __init__(self, kernel: LoopKernel, memo: dict[Hashable, Node]) -> None:
+        self.kernel = kernel
+        self.memo = memo
+
+    def code(self, nest: Nest) -> Node:
+        found = self.memo.get(nest.key)
+        if found is None:
+            found = self.memo[nest.key] = self._code(nest)
+        return found
+
+    def _code(self, nest: Nest) -> Node:
+        match nest.root:
+            case Sequence():
+                return self._sequence(nest, nest.root)
+            case Bind():
+                return self._bind(nest, nest.root)
+            case ScheduleRun() | Barrier():
+                return _guarded(nest)
+            case Loop():
+                return self._loop(nest, nest.root)
+
+    def _sequence(self, nest: Nest, root: Sequence) -> Node:
+        parts: list[Node] = []
+        loops = statements = 0
+        for child in root.children:
+            part = _part(nest, child, statements)
+            names = {loop_name(k): loop_name(loops + k) for k in range(len(part.loops))}
+            parts.append(_Renamer(names, statements).node(self.code(part)))
+            loops += len(part.loops)
+            statements += len(part.statements)
+        return Block(tuple(parts))
+
+    def _bind(self, nest: Nest, root: Bind) -> Node:
+        axes = {name: of_one(value, nest.grid) for name, value in root.axes}
+
+        def bound(run: Run) -> Node:
+            dims = nest.statements[int(run.insn_id[1:])].dims
+            names = canonical_names(dims, nest.loops)
+            own = {names[iname]: axes[iname] for iname in dims if iname in axes}
+            return Run(run.insn_id, {**own, **run.values})
+
+        return map_runs(self.code(_bound(nest, root)), bound)
+
+    def _loop(self, nest: Nest, root: Loop) -> Node:
+        values = _values(nest)
+        if values is None:
+            return _whole(self.kernel, nest)
+        shell, inside = _shell(nest, root, values), _inside(nest, root, values)
+        names = {loop_name(k): loop_name(k + 1) for k in range(len(inside.loops))}
+        names[outer_name(nest.n_around)] = loop_name(0)
+        body = _Renamer(names, 0).node(self.code(inside))
+
+        def put_inside(run: Run) -> Node:
+            found = body
+            for name, value in run.values.items():  # a loop with a single value has none
+                found = bind(found, name, value)
+            return found
+
+        return map_runs(self.code_of_one(shell), put_inside)
+
+    def code_of_one(self, shell: Nest) -> Node:
+        """Ask isl for a loop with one statement in it."""
+        found = self.memo.get(shell.key)
+        if found is None:
+            found = self.memo[shell.key] = _whole(self.kernel, shell)
+        return found
+
+
+@dataclass(frozen=True)
+class _Renamer:
+    """Gives loops other names, and statements numbers from *first* on."""
+
+    names: Mapping[str, str]
+    first: int
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case For():
+                first, stop = self._expr(node.first), self._expr(node.stop)
+                iname, body = self.names.get(node.iname, node.iname), self.node(node.body)
+                return dataclasses.replace(node, iname=iname, first=first, stop=stop, body=body)
+            case Let():
+                name, body = self.names.get(node.name, node.name), self.node(node.body)
+                return Let(name, node.dtype, self._expr(node.value), body)
+            case If():
+                orelse = None if node.orelse is None else self.node(node.orelse)
+                return If(self._expr(node.condition), self.node(node.body), orelse)
+            case Run():
+                values = {
+                    self.names.get(name, name): self._expr(value)
+                    for name, value in node.values.items()
+                }
+                return Run(f"S{self.first + int(node.insn_id[1:])}", values)
+        return map_children(node, self.node)
+
+    def _expr(self, expr: Expr) -> Expr:
+        return expr if is_constant(expr) else substitute(expr, self.replacements)
+
+    @cached_property
+    def replacements(self) -> dict[str, Expr]:
+        return {old: Variable(new) for old, new in self.names.items()}
+
+
+def _guarded(nest: Nest) -> Node:
+    """Ask isl for the condition of a statement that has no loop left."""
+    (statement,) = nest.statements
+    context = _in_order(nest.context)
+    where = statement.domain.params().align_params(context.get_space()).gist(context)
+    return translate_guard("S0", isl.AstBuild.from_context(context).expr_from_set(where))
+
+
+def _in_order(context: Set) -> Set:
+    """Put parameters into the order in which isl is to write conditions on them."""
+    names = sorted(param_names(context), key=_rank)
+    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
+    for at, name in enumerate(names):
+        space = space.set_dim_name(_PARAM, at, name)
+    return context.align_params(space)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    axis = axis_from_name(name)
+    if axis is None:
+        return (3, name) if name.startswith(".") else (0, "")
+    return (1 if isinstance(axis, LocalHardwareAxisIndex) else 2), name
+
+
+def _part(nest: Nest, child: ScheduleNode, first: int) -> Nest:
+    """Return a child of a sequence, whose statements begin with number *first*."""
+    loops = loops_in(child)
+    statements = nest.statements[first : first + count_statements(child)]
+    return dataclasses.replace(
+        nest, root=child, loops=loops, statements=numbered(loops, statements)
+    )
+
+
+def _bound(nest: Nest, bind: Bind) -> Nest:
+    """Take the outermost axes of a nest for parameters."""
+    axes = dict(bind.axes)
+
+    def bound(statement: Statement) -> Statement:
+        names = dict(zip(statement.dims, dim_names(statement.domain), strict=True))
+        tied = {names[iname]: axes[iname] for iname in statement.dims if iname in axes}
+        dims = tuple(iname for iname in statement.dims if iname not in axes)
+        domain = statement.domain.reset_tuple_id()
+        domain = at_axes(domain, [names[iname] for iname in dims], tied)
+        return dataclasses.replace(statement, dims=dims, domain=domain)
+
+    statements = numbered(nest.loops, [bound(s) for s in nest.statements])
+    context = nest.context.intersect(axis_context(nest.grid, [axes_in(v) for v in axes.values()]))
+    return dataclasses.replace(
+        nest,
+        root=bind.body,
+        statements=statements,
+        axes=(*nest.axes, *bind.axes),
+        context=context,
+    )
+
+
+def _values(nest: Nest) -> Set | None:
+    """Return the values of the outermost loop, where they are one range.
+
+    What is said of parameters alone decides about what is in the loop, not about its range.
+    """
+    union: Set | None = None
+    for statement in nest.statements:
+        if isinstance(statement.node, Barrier):  # happens when another statement does
+            continue
+        part = statement.domain.project_out(_SET, 1, len(statement.dims) - 1).reset_tuple_id()
+        for range_ in part.get_basic_sets():
+            if range_.is_empty():
+                continue
+            own = _of_loop(range_).to_set()
+            union = own if union is None else union.union(own)
+    union = None if union is None else union.coalesce()
+    if union is None or union.n_basic_set() > 1:
+        return None
+    return project_out_named(union, set(param_names(union)).difference(used_param_names(union)))
+
+
+def _of_loop(values: BasicSet) -> BasicSet:
+    """Leave out what is said of parameters alone, unless by means of existential variables."""
+    others = values.drop_constraints_involving_dims(_SET, 0, 1)
+    if others.involves_dims(_DIV, 0, others.dim(_DIV)):
+        return values
+    return values.drop_constraints_not_involving_dims(_SET, 0, 1)
+
+
+def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
+    """Return the outermost loop of a nest, with one statement in it."""
+    statements = numbered([loop], [Statement(_INSIDE, (loop.iname,), values, ())])
+    root = dataclasses.replace(loop, body=_INSIDE)
+    others = set(param_names(nest.context)).difference(used_param_names(values))
+    context = project_out_named(nest.context, others)
+    return dataclasses.replace(
+        nest, root=root, loops=(loop,), statements=statements, context=context
+    )
+
+
+def _inside(nest: Nest, loop: Loop, values: Set) -> Nest:
+    """Return what is in the outermost loop of a nest."""
+    name = outer_name(nest.n_around)
+
+    def inside(statement: Statement) -> Statement:
+        dims, domain = statement.dims[1:], _with_param(statement.domain.reset_tuple_id(), name)
+        return dataclasses.replace(statement, dims=dims, domain=domain)
+
+    loops = nest.loops[1:]
+    return dataclasses.replace(
+        nest,
+        root=loop.body,
+        loops=loops,
+        statements=numbered(loops, [inside(s) for s in nest.statements]),
+        context=nest.context.intersect(_with_param(values, name).params()),
+        n_around=nest.n_around + 1,
+    )
+
+
+def _with_param(domain: Set, name: str) -> Set:
+    """Take the first dimension for a parameter."""
+    at = domain.dim(_PARAM)
+    return domain.move_dims(_PARAM, at, _SET, 0, 1).set_dim_name(_PARAM, at, name)
