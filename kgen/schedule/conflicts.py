@@ -94,9 +94,7 @@ class Conflicts:
         The loops *equal* are at the same iteration, *ascending* is further on in *other*.
         isl is asked once for all that touch the same elements in the same iterations of those.
         """
-        if self._is_exempt(one.insn_id, other.insn_id):
-            return None
-        if self._is_atomic_update(one) and self._is_atomic_update(other):
+        if self.may_pass(one, other):
             return None
         if one == other and self.is_one_to_one(one):
             return None
@@ -108,6 +106,12 @@ class Conflicts:
             self._memo[key] = self._conflict(first, second, equal, ascending)
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.where)
+
+    def may_pass(self, one: Access, other: Access) -> bool:
+        """Tell whether two accesses need no order: said to, or both updates in one step."""
+        if self._is_exempt(one.insn_id, other.insn_id):
+            return True
+        return self._is_atomic_update(one) and self._is_atomic_update(other)
 
     def _key(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None

@@ -21,6 +21,7 @@ from kgen.ir.tags import (
 from kgen.ir.types import AddressSpace
 from kgen.schedule.host import on_device
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
+from kgen.schedule.races import refuse_swapped_copies
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
 from kgen.schedule.tree import (
@@ -57,6 +58,8 @@ def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Sch
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
     device = on_device(kernel, cut.host_inames)
     check_storage(device, cut.launches)
+    for launch in cut.launches:
+        refuse_swapped_copies(device, insn_ids(launch.body))
     if not sequential_axes:
         return cut.map_launches(lambda launch: _with_axes(device, launch))
     return cut.map_launches(lambda launch: _ordered(device, launch)) if ends_axes else cut

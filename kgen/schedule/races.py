@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,10 +11,11 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access
-from kgen.analysis.instances import axis_name, bound, elements_of
+from kgen.analysis.instances import axis_name, bound, elements_of, relate
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
+    ScheduleError,
     WriteRaceConditionWarning,
     WriteRaceError,
     is_silenced,
@@ -29,7 +30,14 @@ from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
 
-__all__ = ["Race", "RaceKind", "find_races", "race_text", "refuse_races"]
+__all__ = [
+    "Race",
+    "RaceKind",
+    "find_races",
+    "race_text",
+    "refuse_races",
+    "refuse_swapped_copies",
+]
 
 _PARAM = isl.dim_type.param
 
@@ -81,6 +89,69 @@ def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
             warn(text, WriteRaceConditionWarning, silencer=silencer, silenced=silenced)
         elif not is_silenced(silencer, kernel.silenced_warnings):
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
+
+
+def refuse_swapped_copies(kernel: LoopKernel, insn_ids: Sequence[str]) -> None:
+    """Refuse loops whose iterations are said to be independent, and are not.
+
+    All copies of an instruction run before those of the next one of *insn_ids*: what the next
+    one does in an earlier iteration comes after what the first does in a later one.
+    """
+    copied = sorted(n for n in kernel.inames if kernel.has_tag(n, (IlpBaseTag, VectorizeTag)))
+    if not copied:
+        return
+    conflicts = Conflicts(kernel)
+    for iname in copied:
+        inside = [n for n in insn_ids if iname in kernel.id_to_insn[n].within_inames]
+        accesses = [access for n in inside for access in conflicts.accesses.get(n, ())]
+        for k, first in enumerate(accesses):
+            for second in accesses[k + 1 :]:
+                if first.insn_id == second.insn_id or first.array != second.array:
+                    continue
+                point = _where_swapped(conflicts, iname, first, second)
+                if point is not None:
+                    raise ScheduleError(
+                        message(
+                            f"iterations of loop '{iname}' depend on each other: "
+                            f"'{second.insn_id}' {_verb(second)} '{second}', and later "
+                            f"'{first.insn_id}' {_verb(first)} '{first}'",
+                            kernel=kernel.name,
+                            point=point,
+                            because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
+                            f"'{first.insn_id}' run before those of '{second.insn_id}'",
+                            hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
+                        )
+                    )
+
+
+def _verb(access: Access) -> str:
+    return "writes" if access.is_write else "reads"
+
+
+def _tag_text(kernel: LoopKernel, iname: str) -> str:
+    (tag,) = kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag))
+    return str(tag)
+
+
+def _where_swapped(conflicts: Conflicts, iname: str, first: Access, second: Access) -> str | None:
+    """Return where *second* is at an element in an iteration of *iname* before that of *first*."""
+    if not (first.is_write or second.is_write) or conflicts.may_pass(first, second):
+        return None
+    sides = []
+    for access, suffix in ((second, ".a"), (first, ".b")):
+        named, is_exact = elements_of(conflicts.kernel, conflicts.footprints, access)
+        if not is_exact:
+            return None  # the tag says that iterations are independent
+        for name in access.place.inames:
+            at = named.find_dim_by_name(_PARAM, name)
+            named = named.set_dim_name(_PARAM, at, name + suffix)
+        sides.append(named)
+    both = sides[0].intersect(sides[1])
+    for name in first.place.inames:
+        if name in second.place.inames:
+            kind = "lt_set" if name == iname else "eq_set"
+            both = relate(both, f"{name}.a", f"{name}.b", kind)
+    return None if both.is_empty() else describe_pair(example(both), unit="a copy")
 
 
 def race_text(kernel: LoopKernel, race: Race) -> str:

@@ -300,6 +300,41 @@ def test_copies_that_write_the_same_or_elsewhere_are_not(text: str, tags: str) -
     overwriting(text, tags)
 
 
+@pytest.mark.parametrize("tag", ["ilp", "ilp.seq", "vec"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b[i] = a[i] {id=first, dep=*}\na[i + 1] = c[i] {id=last, dep=first}",
+        "b[i] = 1 {id=first, dep=*}\nc[i] = b[3 - i] {id=last, dep=first}",
+        "a[0] = c[i] {id=first}\nb[i] = a[0] {id=last, dep=first}",
+    ],
+)
+@pytest.mark.parametrize("target", [lp.CTarget(), lp.OpenCLTarget()])
+def test_copies_that_depend_on_earlier_iterations_are_refused(
+    text: str, tag: str, target: Any
+) -> None:
+    data = [lp.GlobalArg("a, b, c", "float32", shape=8)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", text, data, target=target)
+    with pytest.raises(lp.ScheduleError, match=r"(?s)iterations of loop 'i' depend .* 'unr'"):
+        lp.generate_body(lp.tag_inames(knl, f"i:{tag}"))
+    lp.generate_body(lp.tag_inames(knl, "i:unr"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a[i + 1] = c[i] {id=first}\nb[i] = a[i] {id=last, dep=first}",
+        "b[i] = a[i + 1] {id=first, dep=*}\na[i] = c[i] {id=last, dep=first}",
+        "b[i] = a[c[i]] {id=first, dep=*}\na[i] = 1 {id=last, dep=first}",
+        "b[i] = a[i] {id=first, dep=*}\na[i + 1] = b[i] {id=last, dep=first, nosync=first}",
+    ],
+)
+def test_copies_that_are_independent_or_said_to_be_are_not(text: str) -> None:
+    data = [lp.GlobalArg("a, b", "float32", shape=8), lp.GlobalArg("c", "int32", shape=8)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", text, data, target=lp.CTarget())
+    lp.generate_body(lp.tag_inames(knl, "i:ilp"))
+
+
 def test_one_warning_is_silenced_at_a_time() -> None:
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < 16 }",
