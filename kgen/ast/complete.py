@@ -3,8 +3,8 @@
 Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), and where
 several loops have one value each (``i <= 12*a + 6*b + 3*c + d < i + 3`` in ``i`` and ``d``),
 isl 0.28 can take a loop for a single trip and leave iterations out; the schedule that it reports
-for its leaves shows that. A stride that many loops share costs it seconds, and there are slabs of
-slabs for which it fails.
+for its leaves shows that. It can also bound a loop by its own variable. A stride that many loops
+share costs it seconds, and there are slabs of slabs for which it fails.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.ast.expr import ExprReader, conjunction
+from kgen.ast.islast import KIND, NODE, OP
 from kgen.errors import ScheduleError, message
 from kgen.ir.domain import Set, to_named
 from kgen.ir.effort import answer
@@ -91,9 +92,45 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
 
 
 def _complete_ast(nest: Nest, context: Set) -> isl.AstNode | None:
-    """Return the code if isl leaves nothing out."""
+    """Return the code if isl leaves nothing out, and no loop is bounded by itself."""
     ast, leaves = _ast_and_leaves(nest, context)
-    return ast if _is_complete(leaves, nest, context) else None
+    is_right = _is_complete(leaves, nest, context) and not _has_circular_bound(ast)
+    return ast if is_right else None
+
+
+def _has_circular_bound(ast: isl.AstNode) -> bool:
+    """Tell whether the end of a loop is written in terms of its own variable."""
+    match ast.get_type():
+        case NODE.for_:
+            iterator = ast.for_get_iterator().get_id().get_name()
+            ends = (ast.for_get_init(), *_bounds_in(ast.for_get_cond()))
+            is_circular = any(iterator in _names_in(end) for end in ends)
+            return is_circular or _has_circular_bound(ast.for_get_body())
+        case NODE.if_:
+            parts = [ast.if_get_then(), *([ast.if_get_else()] if ast.if_has_else() else [])]
+        case NODE.block:
+            children = ast.block_get_children()
+            parts = [children.get_at(k) for k in range(int(children.n_ast_node()))]
+        case NODE.mark:
+            parts = [ast.mark_get_node()]
+        case _:
+            parts = []
+    return any(map(_has_circular_bound, parts))
+
+
+def _bounds_in(cond: isl.AstExpr) -> list[isl.AstExpr]:
+    """Return the ends in ``iterator < end``, or in several of these."""
+    if cond.op_get_type() in (OP.and_, OP.and_then):
+        return [end for k in range(cond.op_get_n_arg()) for end in _bounds_in(cond.op_get_arg(k))]
+    return [cond.op_get_arg(1)]
+
+
+def _names_in(expr: isl.AstExpr) -> set[str]:
+    if expr.get_type() == KIND.id:
+        return {expr.get_id().get_name()}
+    if expr.get_type() != KIND.op:
+        return set()
+    return set().union(*(_names_in(expr.op_get_arg(k)) for k in range(expr.op_get_n_arg())))
 
 
 def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.UnionMap]]:

@@ -183,6 +183,8 @@ class CallWriter:
 
         Integers adapt to what is around them in C: constants, and what is computed as an int.
         """
+        if dtype == INT32 and self.writer.integers.is_long(operand):  # of wider loop variables
+            return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, dtype)}"
         is_element = isinstance(operand, p.Variable | p.Subscript)
         text = self.writer.converted(operand, dtype, PREC_NONE)
         if not dtype.is_integral() or dtype == INT32 or is_element:

@@ -108,6 +108,16 @@ def test_strides_that_cost_isl_too_much_are_guards(monkeypatch: pytest.MonkeyPat
     check(strided(slabs=(0, 1)), *range(14))
 
 
+def test_no_loop_is_bounded_by_its_own_variable() -> None:
+    # isl ends the loop over i_inner in the slab at n - 5*floor((n - i_inner + 4)/5) + 3
+    args = [lp.GlobalArg("a", "int32", shape="n + 3"), "..."]
+    assumptions = "n >= 0 and n mod 3 = 0"
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n + 3}", "a[i] = i {if=i >= n}", args, assumptions=assumptions
+    )
+    check(lp.split_iname(knl, "i", 5, slabs=(0, 1)), *range(0, 31, 3))
+
+
 class GivenUp:
     """What isl hands to a callback when it has used up its operations."""
 
