@@ -16,12 +16,24 @@ from kgen.ir.mentions import mentions_of
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
-__all__ = ["instruction_reads", "make_ids", "resolve_dependencies", "where"]
+__all__ = ["ancestors", "instruction_reads", "make_ids", "resolve_dependencies", "where"]
 
 
 def where(insn: InstructionBase) -> str:
     """Say where an instruction was written, or what it is."""
     return str(insn.span) if insn.span is not None else f"instruction '{insn}'"
+
+
+def ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return all instructions that run before *insn*, directly or not."""
+    seen: set[str] = set()
+    stack = list(insn.depends_on)
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack.extend(kernel.id_to_insn[name].depends_on)
+    return frozenset(seen)
 
 
 def make_ids(name: str, instructions: Sequence[InstructionBase]) -> list[str]:

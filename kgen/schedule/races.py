@@ -22,6 +22,7 @@ from kgen.errors import (
     message,
     warn,
 )
+from kgen.ir.dependencies import ancestors
 from kgen.ir.domain import Set, project_out_named
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
@@ -330,8 +331,8 @@ class _Pairs:
         finder = _Operands(self.kernel)
         for expr in self.insn.read_exprs():
             finder(expr)
-        if self.access.array in finder.arrays:
-            return pairs  # an update: what one writes, the other reads
+        if self.access.array in finder.arrays or self._is_fed_back(finder.arrays):
+            return pairs  # what one writes, the other reads
         inames = self.access.place.inames
         sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in (".a", ".b")]
         for operand in finder.found:
@@ -345,6 +346,19 @@ class _Pairs:
             if not part.is_empty():
                 return part
         return None
+
+    def _is_fed_back(self, operands: set[str]) -> bool:
+        """Tell whether operands are written in the same loops, by what waits for the instruction.
+
+        Its iterations have another value each then, if they run one after the other.
+        """
+        kernel = self.kernel
+        writers = (kernel.id_to_insn[w] for name in operands for w in kernel.writers.get(name, ()))
+        return any(
+            not writer.within_inames.isdisjoint(self.apart)
+            and self.insn.id in ancestors(kernel, writer)
+            for writer in writers
+        )
 
     def _is_private(self) -> bool:
         """Tell whether the value comes from what each work-item has of its own."""

@@ -13,6 +13,7 @@ import pymbolic.primitives as p
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
+from kgen.ir.dependencies import ancestors
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -26,7 +27,6 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import Assignment, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.select import NoSuchNameError, split_names, transform
-from kgen.transforms.statements import ancestors
 
 __all__ = ["collect_common_factors_on_increment", "fold_constants"]
 

@@ -16,6 +16,7 @@ from kgen.analysis.swept import Axis, Box, box_of, swept_footprint
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable, read_address_space
+from kgen.ir.dependencies import ancestors
 from kgen.ir.expr import Expr, IdentityMapper, substitute, variable_names
 from kgen.ir.instruction import (
     Assignment,
@@ -39,7 +40,6 @@ from kgen.transforms.select import (
     taken_names,
     transform,
 )
-from kgen.transforms.statements import ancestors
 from kgen.transforms.tag import give_tags
 
 __all__ = ["buffer_array"]

@@ -13,6 +13,7 @@ from pytools.tag import Tag
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import index_of
 from kgen.ir.data import ArrayArg, SubstitutionRule
+from kgen.ir.dependencies import ancestors
 from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -27,7 +28,7 @@ from kgen.transforms.select import (
     taken_names,
     transform,
 )
-from kgen.transforms.statements import ancestors, remove_instructions
+from kgen.transforms.statements import remove_instructions
 
 __all__ = ["assignment_to_subst", "extract_subst", "use_rule"]
 

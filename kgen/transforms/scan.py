@@ -17,12 +17,12 @@ from kgen.analysis.prefixes import (
 )
 from kgen.errors import ReductionIsNotTriangularError, TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.dependencies import ancestors
 from kgen.ir.domain import BasicSet
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, ConcurrentTag, GroupInameTag, LocalInameTag
-from kgen.transforms.statements import ancestors
 
 if TYPE_CHECKING:
     from kgen.transforms.reduction_context import Context

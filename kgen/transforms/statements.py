@@ -130,18 +130,6 @@ def add_dependency(kernel: LoopKernel, insn_match: Any, depends_on: Any) -> Loop
     )
 
 
-def ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
-    """Return all instructions that run before *insn*, directly or not."""
-    seen: set[str] = set()
-    stack = list(insn.depends_on)
-    while stack:
-        name = stack.pop()
-        if name not in seen:
-            seen.add(name)
-            stack.extend(kernel.id_to_insn[name].depends_on)
-    return frozenset(seen)
-
-
 def _id_or_match(kernel: LoopKernel, given: Any) -> Any:
     """Read a plain id as a match expression."""
     if isinstance(given, str) and given in kernel.id_to_insn:

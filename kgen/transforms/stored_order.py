@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kgen.analysis.access import Access
 from kgen.errors import TransformError, message
 from kgen.ir.data import SubstitutionRule
+from kgen.ir.dependencies import ancestors
 from kgen.ir.expr import (
     Expr,
     variable_names,
@@ -14,7 +15,6 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag
-from kgen.transforms.statements import ancestors
 from kgen.transforms.storing import Storage
 
 __all__ = [

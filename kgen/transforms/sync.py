@@ -8,11 +8,12 @@ from typing import Any
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
+from kgen.ir.dependencies import ancestors
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import TagLike, to_tags
 from kgen.transforms.select import require_iname, split_names, transform
-from kgen.transforms.statements import ancestors, found
+from kgen.transforms.statements import found
 
 __all__ = ["add_barrier", "add_nosync"]
 

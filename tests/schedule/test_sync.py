@@ -196,7 +196,7 @@ def test_an_axis_that_starts_elsewhere_is_compared_by_index() -> None:
 
 
 def overwriting(text: str, tags: str) -> str:
-    data = [lp.GlobalArg("a", "float32", shape="8"), lp.GlobalArg("b", "int32", shape="4")]
+    data = [lp.GlobalArg("a, c", "float32", shape="8"), lp.GlobalArg("b", "int32", shape="4")]
     knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", text, data, target=lp.CudaTarget())
     return schedule(lp.tag_inames(knl, tags))
 
@@ -209,6 +209,7 @@ def overwriting(text: str, tags: str) -> str:
         ("a[0] = a[0] + 0*i", "i:l.0"),
         ("a[i // 2] = b[i]", "i:l.0"),
         ("a[i + j] = i", "i:l.0, j:g.0"),
+        ("a[j] = c[j] {id=one, dep=*, inames=i:j}\nc[j] = 2*a[j] {dep=one, inames=i:j}", "i:l.0"),
     ],
 )
 def test_different_values_from_several_work_items_are_refused(text: str, tags: str) -> None:
