@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.errors import ExpressionToAffineConversionError
-from kgen.ir.domain import Set, param_names, project_out_named, to_named
+from kgen.ir.domain import Aff, PwAff, Set, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, is_zero
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
@@ -168,8 +168,7 @@ def bound(named: Set, name: str, value: Expr, relation: str = "eq_set") -> Set:
     """
     named = with_params(named, (name,))
     space = named.get_space()
-    left = _variable(space, name)
-    return named.intersect(compare(left, relation, aff_from_expr(space, value)))
+    return _where(named, _variable(space, name), relation, aff_from_expr(space, value))
 
 
 def _variable(space: isl.Space, name: str) -> isl.Aff:
@@ -181,7 +180,13 @@ def relate(named: Set, one: str, other: str, relation: str) -> Set:
     """Intersect with a relation of two names: ``eq_set``, ``lt_set``, ``ne_set``."""
     named = with_params(named, (one, other))
     space = named.get_space()
-    return named.intersect(compare(_variable(space, one), relation, _variable(space, other)))
+    return _where(named, _variable(space, one), relation, _variable(space, other))
+
+
+def _where(named: Set, left: Aff, relation: str, right: Aff | PwAff) -> Set:
+    if relation == "eq_set" and isinstance(right, isl.Aff):  # costs isl less than what is below
+        return named.add_constraint(isl.Constraint.equality_from_aff(left.sub(right)))
+    return named.intersect(compare(left, relation, right))
 
 
 def hint_for_axis(kernel: LoopKernel, insn: InstructionBase, inames: Sequence[str]) -> str:

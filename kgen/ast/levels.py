@@ -255,11 +255,29 @@ def _values(nest: Nest) -> Set | None:
 
 
 def _of_loop(values: BasicSet) -> BasicSet:
-    """Leave out what is said of parameters alone, unless by means of existential variables."""
+    """Leave out what is said of parameters alone, also by existential variables of their own."""
+    while (other := _other_div(values)) is not None:
+        values = values.drop_constraints_involving_dims(_DIV, other, 1)
     others = values.drop_constraints_involving_dims(_SET, 0, 1)
     if others.involves_dims(_DIV, 0, others.dim(_DIV)):
         return values
     return values.drop_constraints_not_involving_dims(_SET, 0, 1)
+
+
+def _other_div(values: BasicSet) -> int | None:
+    """Return an existential variable that no constraints tie to the loop, one by another."""
+    if not values.dim(_DIV):
+        return None
+    rows = values.get_constraints()
+    divs = [{at for at in range(row.dim(_DIV)) if row.involves_dims(_DIV, at, 1)} for row in rows]
+    tied = {at for row, d in zip(rows, divs, strict=True) if _is_of_loop(row) for at in d}
+    while more := {at for d in divs if not d.isdisjoint(tied) for at in d} - tied:
+        tied |= more
+    return next((at for d in divs for at in d if at not in tied), None)
+
+
+def _is_of_loop(row: isl.Constraint) -> bool:
+    return bool(row.involves_dims(_SET, 0, 1))
 
 
 def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
