@@ -26,6 +26,7 @@ __all__ = [
     "Expr",
     "GroupHardwareAxisIndex",
     "IdentityMapper",
+    "NameMapper",
     "LinearSubscript",
     "LocalHardwareAxisIndex",
     "Reduction",
@@ -252,6 +253,37 @@ class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
 
     What does not change stays the object that it was, and so keeps what is known of it.
     """
+
+
+@lru_cache(maxsize=8192)
+def _names_in(expr: Expr) -> frozenset[str]:
+    """Return the names of all variables and functions in an expression."""
+    if isinstance(expr, p.Sum | p.Product):
+        return frozenset[str]().union(*map(_names_in, expr.children))
+    functions = [node.function for node in walk(expr) if isinstance(node, p.Call)]
+    return frozenset(variable_names(expr, *functions))
+
+
+class NameMapper(IdentityMapper):
+    """Rebuild expressions around some variables or functions; other terms and factors stay.
+
+    In a sum of n terms one of which has the name, the others cost nothing: n arrays are fetched
+    out of it one by one in time that grows little faster than n.
+    """
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = frozenset(names)
+
+    def map_sum(self, expr: p.Sum, *args: Any, **kwargs: Any) -> Expr:
+        if self.names.isdisjoint(_names_in(expr)):
+            return expr
+        return super().map_sum(expr, *args, **kwargs)
+
+    def map_product(self, expr: p.Product, *args: Any, **kwargs: Any) -> Expr:
+        if self.names.isdisjoint(_names_in(expr)):
+            return expr
+        return super().map_product(expr, *args, **kwargs)
 
 
 class _Asked:

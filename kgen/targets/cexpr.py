@@ -328,9 +328,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         )
 
     def _led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Make one of the first terms, as far as they are loop variables, sizes and numbers."""
+        """Make one of the first terms, but not of all: loop variables, sizes and numbers."""
         end = 0
-        while end < len(terms) and _is_whole(terms[end], self._whole_names):
+        while end < len(terms) - 1 and _is_whole(terms[end], self._whole_names):
             end += 1
         for stop in range(end, 1, -1):
             if self._index(p.Sum(terms[:stop])) is not None:

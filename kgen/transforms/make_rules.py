@@ -14,7 +14,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.assignee import index_of
 from kgen.ir.data import ArrayArg, SubstitutionRule
 from kgen.ir.dependencies import ancestors
-from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, to_text
+from kgen.ir.expr import Expr, IdentityMapper, NameMapper, TaggedVariable, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
@@ -179,11 +179,11 @@ def _check_use(
                 )
 
 
-class _RuleUser(IdentityMapper):
+class _RuleUser(NameMapper):
     """Replaces the elements of an array by uses of a rule."""
 
     def __init__(self, array: str, rule: SubstitutionRule, tags: frozenset[Tag]) -> None:
-        super().__init__()
+        super().__init__(array)
         self.array = array
         self.rule = rule
         self.tags = tags
@@ -201,8 +201,7 @@ class _RuleUser(IdentityMapper):
     def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
         if self._is_meant(expr.aggregate):
             return self._use(expr.aggregate, tuple(self.rec(part) for part in expr.index_tuple))
-        index = tuple(self.rec(part) for part in expr.index_tuple)
-        return p.Subscript(expr.aggregate, index)
+        return super().map_subscript(expr, *args)
 
     def _use(self, read: Expr, index: tuple[Expr, ...]) -> Expr:
         """Return a use of the rule, with the tags of what is read."""

@@ -17,7 +17,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import (
     Expr,
-    IdentityMapper,
+    NameMapper,
     TaggedVariable,
     variable_names,
 )
@@ -126,7 +126,7 @@ def leave_uncovered(
         some = mark_uses(kernel, rule, uses, axes, left)  # around those left, others have changed
 
 
-class _UseMarker(IdentityMapper):
+class _UseMarker(NameMapper):
     """Replaces the uses of a rule by elements of an array."""
 
     def __init__(
@@ -138,7 +138,7 @@ class _UseMarker(IdentityMapper):
         name: str,
         left: Collection[_Use],
     ) -> None:
-        super().__init__()
+        super().__init__(rule.name)
         self.left = left
         self.kernel = kernel
         self.rule = rule
@@ -210,11 +210,11 @@ def given_access(
     return Access("", rule.name, index, False, Place(tuple(inames)))
 
 
-class StoredReader(IdentityMapper):
+class StoredReader(NameMapper):
     """Replaces the elements of the marking array by those of the storage."""
 
     def __init__(self, marked: str, target: str, kept: Sequence[tuple[int, Expr]]) -> None:
-        super().__init__()
+        super().__init__(marked)
         self.marked = marked
         self.target = p.Variable(target)
         self.kept = kept

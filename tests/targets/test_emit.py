@@ -509,3 +509,9 @@ def test_conditions_that_unrolling_decides_are_not_written(
     body = lp.generate_body(lp.tag_inames(unit, "a:unr"))
     assert f"y[i] = {texts[0]};" in body
     assert f"y[n + i] = {texts[1]};" in body
+
+
+def test_sums_of_whole_numbers_alone_are_written_in_a_real_variable() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "<float32> t = -1*4 + (-1*3)\nout[i] = t")
+    out = knl.copy(target=lp.ExecutableCTarget())(n=3)[1][0]
+    assert out.tolist() == [-7, -7, -7]
