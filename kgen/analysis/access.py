@@ -17,13 +17,21 @@ from kgen.ir.expr import (
     SubArrayRef,
     WalkMapper,
     is_constant,
+    names_in,
     to_text,
     variable_names,
 )
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 
-__all__ = ["Access", "Place", "PlaceMapper", "collect_accesses", "subscript_names"]
+__all__ = [
+    "Access",
+    "Place",
+    "PlaceMapper",
+    "collect_accesses",
+    "collect_accesses_to",
+    "subscript_names",
+]
 
 
 class Place(NamedTuple):
@@ -82,6 +90,12 @@ def collect_accesses(
     collector = _Collector(kernel)
     every = kernel.instructions if insns is None else insns
     return tuple(access for insn in every for access in collector.accesses_of(insn))
+
+
+def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
+    """Return the accesses to one array, in program order; terms without it cost nothing."""
+    collector = _CollectorOfOne(kernel, array)
+    return tuple(access for insn in kernel.instructions for access in collector.accesses_of(insn))
 
 
 class _RuleExpander(IdentityMapper):
@@ -250,6 +264,28 @@ class _Collector(PlaceMapper):
             return
         for argument in expr.parameters:
             self.rec(argument, place)
+
+
+class _CollectorOfOne(_Collector):
+    """Collect the accesses to one array."""
+
+    def __init__(self, kernel: LoopKernel, array: str) -> None:
+        super().__init__(kernel)
+        self.array = array
+        self.names = {array, *kernel.substitutions}
+
+    def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
+        if insn.mentioned.isdisjoint(self.names):
+            return ()
+        return tuple(access for access in self._collected(insn) if access.array == self.array)
+
+    def map_sum(self, expr: p.Sum, place: Place) -> None:
+        if not self.names.isdisjoint(names_in(expr)):
+            super().map_sum(expr, place)
+
+    def map_product(self, expr: p.Product, place: Place) -> None:
+        if not self.names.isdisjoint(names_in(expr)):
+            super().map_product(expr, place)
 
 
 def _given(place: Place, condition: Expr) -> Place:

@@ -11,7 +11,13 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.analysis.access import Access, Place, collect_accesses, subscript_names
+from kgen.analysis.access import (
+    Access,
+    Place,
+    collect_accesses,
+    collect_accesses_to,
+    subscript_names,
+)
 from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingError
 from kgen.ir.affine import linear_form
 from kgen.ir.data import ValueArg
@@ -170,6 +176,12 @@ class Footprints:
         for access in collect_accesses(self.kernel):
             found.setdefault(access.array, []).append(access)
         return {name: tuple(some) for name, some in found.items()}
+
+    def accesses_to(self, array: str) -> tuple[Access, ...]:
+        """Return the accesses to one array, in program order."""
+        if "accesses" in self.__dict__:
+            return self.accesses.get(array, ())
+        return collect_accesses_to(self.kernel, array)
 
     def part(self, access: Access) -> tuple[int, ...]:
         """Return the remainders of the subscripts by the steps that all accesses take.

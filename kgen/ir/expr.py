@@ -39,6 +39,7 @@ __all__ = [
     "TruncRemainder",
     "TypedLiteral",
     "WalkMapper",
+    "names_in",
     "contains_reduction",
     "flatten_sum",
     "is_constant",
@@ -256,10 +257,10 @@ class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
 
 
 @lru_cache(maxsize=8192)
-def _names_in(expr: Expr) -> frozenset[str]:
+def names_in(expr: Expr) -> frozenset[str]:
     """Return the names of all variables and functions in an expression."""
     if isinstance(expr, p.Sum | p.Product):
-        return frozenset[str]().union(*map(_names_in, expr.children))
+        return frozenset[str]().union(*map(names_in, expr.children))
     functions = [node.function for node in walk(expr) if isinstance(node, p.Call)]
     return frozenset(variable_names(expr, *functions))
 
@@ -276,12 +277,12 @@ class NameMapper(IdentityMapper):
         self.names = frozenset(names)
 
     def map_sum(self, expr: p.Sum, *args: Any, **kwargs: Any) -> Expr:
-        if self.names.isdisjoint(_names_in(expr)):
+        if self.names.isdisjoint(names_in(expr)):
             return expr
         return super().map_sum(expr, *args, **kwargs)
 
     def map_product(self, expr: p.Product, *args: Any, **kwargs: Any) -> Expr:
-        if self.names.isdisjoint(_names_in(expr)):
+        if self.names.isdisjoint(names_in(expr)):
             return expr
         return super().map_product(expr, *args, **kwargs)
 

@@ -156,7 +156,7 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
     if needs:
         around = storage.outer or mentioned_inames(kernel, rule, needs, free, storage.sweep)
         marked = leave_uncovered(kernel, rule, uses, axes, marked, needs, around)
-    accesses = Footprints.of(marked.kernel).accesses[marked.name]
+    accesses = Footprints.of(marked.kernel).accesses_to(marked.name)
     needs = needs or accesses
     order = Order(kernel, rule, value, marked.users, storage.sweep)
     mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)

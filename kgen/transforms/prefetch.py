@@ -186,7 +186,7 @@ def _rule(
 
 
 def _subscripts(kernel: LoopKernel, name: str) -> tuple[tuple[Expr, ...], ...]:
-    accesses = Footprints.of(kernel).accesses.get(name, ())
+    accesses = Footprints.of(kernel).accesses_to(name)
     return tuple(access.index for access in accesses if access.index is not None)
 
 
