@@ -1,0 +1,51 @@
+"""Loops that isl is asked for one by one."""
+
+from __future__ import annotations
+
+import islpy as isl
+import pytest
+
+import kgen as lp
+from kgen.ast import levels
+from kgen.ast.complete import build_ast
+from kgen.ir.kernel import LoopKernel
+from kgen.schedule.to_isl import Nest
+
+
+def questions(knl: lp.TranslationUnit, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the number of loops in each question to isl that the code of *knl* takes."""
+    asked: list[int] = []
+
+    def ask(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
+        asked.append(len(nest.loops))
+        return build_ast(kernel, nest)
+
+    monkeypatch.setattr(levels, "build_ast", ask)
+    lp.generate_code_v2(knl)
+    return asked
+
+
+def test_equal_loops_of_a_nest_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "a[i, j, k] = 1", target=lp.CTarget())
+    assert questions(lp.assume(knl, "n >= 1"), monkeypatch) == [1]
+
+
+def test_an_inner_loop_takes_the_outer_one_for_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= j <= i < n}", "a[i, j] = 1", target=lp.CTarget())
+    assert questions(knl, monkeypatch) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "of_loop"),
+    [
+        ("(x - l) mod 16 = 0 and 0 <= x < m and m >= 3", "(x - l) mod 16 = 0 and 0 <= x < m"),
+        ("0 <= x < m and (l - m) mod 5 = 2", "0 <= x < m"),
+        ("exists (e: -3 <= e <= 0 and 16*e >= -x and 20*e <= 3 - x)", None),
+    ],
+)
+def test_what_is_said_of_parameters_alone_is_no_matter_of_a_loop(
+    given: str, of_loop: str | None
+) -> None:
+    texts = given, of_loop or given
+    one, other = (isl.BasicSet(f"[l, m] -> {{ [x] : {text} }}") for text in texts)
+    assert levels._of_loop(one).is_equal(other)
