@@ -26,7 +26,7 @@ from kgen.errors import (
     is_silenced,
     rows_of,
 )
-from kgen.ir.effort import STEP, OutOfOperationsError, isl_operations
+from kgen.ir.effort import STEP, answer
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.conflicts import Conflicts
@@ -190,12 +190,11 @@ class _Verifier:
             yield from self._or_proved(check, self._in_time(check, run))
 
     def _in_time(self, check: str, run: Callable[[], Iterator[Finding]]) -> list[Finding]:
-        try:
-            with isl_operations(STEP):
-                return list(run())
-        except OutOfOperationsError:
+        found = answer(lambda: list(run()), STEP)
+        if found is None:
             text = f"{check}: isl needs too long to find out"
             return [Finding(check=check, status=Status.UNKNOWN, message=text)]
+        return found
 
     def _or_proved(self, check: str, found: Iterable[Finding]) -> Iterator[Finding]:
         """Give what a check found; that all is well, if it found nothing."""

@@ -18,7 +18,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.ast.expr import ExprReader, conjunction
-from kgen.ast.islast import KIND, NODE, OP
+from kgen.ast.islast import KIND, NODE, OP, children_of_block
 from kgen.errors import ScheduleError, message
 from kgen.ir.domain import Set, to_named
 from kgen.ir.effort import answer
@@ -72,7 +72,8 @@ def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
             nest, strided = _without_strides(nest), []
         if not strided and not _is_hard(nest):
             return nest, isl.AstBuild.from_context(context).node_from_schedule(to_isl(nest))
-        for wider in (nest, _without_strides(nest)):
+        for widen in (lambda same: same, _without_strides):
+            wider = widen(nest)
             ast = answer(partial(_complete_ast, wider, context), MAX_OPERATIONS)
             if ast is not None:
                 return wider, ast
@@ -109,8 +110,7 @@ def _has_circular_bound(ast: isl.AstNode) -> bool:
         case NODE.if_:
             parts = [ast.if_get_then(), *([ast.if_get_else()] if ast.if_has_else() else [])]
         case NODE.block:
-            children = ast.block_get_children()
-            parts = [children.get_at(k) for k in range(int(children.n_ast_node()))]
+            parts = children_of_block(ast)
         case NODE.mark:
             parts = [ast.mark_get_node()]
         case _:

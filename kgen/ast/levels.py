@@ -9,7 +9,7 @@ parameter.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,13 +62,8 @@ def code_of(kernel: LoopKernel, nest: Nest, memo: dict[Hashable, Node]) -> Node:
     """Return the code of a nest; *memo* has the code of shapes of nests, in canonical names."""
     general = memo.get(nest.key)
     if general is None:
-        general = _Levels(kernel, memo).code(nest) if is_simple(nest) else _whole(kernel, nest)
-        general = memo[nest.key] = hoist_guards(general)
+        general = memo[nest.key] = hoist_guards(_Levels(kernel, memo).general(nest))
     return instantiate(general, nest, kernel)
-
-
-def _whole(kernel: LoopKernel, nest: Nest) -> Node:
-    return translate(*build_ast(kernel, nest))
 
 
 class _Levels:
@@ -78,11 +73,22 @@ class _Levels:
         self.kernel = kernel
         self.memo = memo
 
+    def general(self, nest: Nest) -> Node:
+        """Return the code of a nest, asked for loop by loop where that may be."""
+        return self.code(nest) if is_simple(nest) else self._whole(nest)
+
     def code(self, nest: Nest) -> Node:
+        return self._once(nest, self._code)
+
+    def _once(self, nest: Nest, make: Callable[[Nest], Node]) -> Node:
         found = self.memo.get(nest.key)
         if found is None:
-            found = self.memo[nest.key] = self._code(nest)
+            found = self.memo[nest.key] = make(nest)
         return found
+
+    def _whole(self, nest: Nest) -> Node:
+        """Ask isl for all loops of a nest at once."""
+        return translate(*build_ast(self.kernel, nest))
 
     def _code(self, nest: Nest) -> Node:
         match nest.root:
@@ -120,7 +126,7 @@ class _Levels:
     def _loop(self, nest: Nest, root: Loop) -> Node:
         values = _values(nest)
         if values is None:
-            return _whole(self.kernel, nest)
+            return self._whole(nest)
         shell, inside = _shell(nest, root, values), _inside(nest, root, values)
         names = {loop_name(k): loop_name(k + 1) for k in range(len(inside.loops))}
         names[outer_name(nest.n_around)] = loop_name(0)
@@ -132,14 +138,7 @@ class _Levels:
                 found = bind(found, name, value)
             return found
 
-        return map_runs(self.code_of_one(shell), put_inside)
-
-    def code_of_one(self, shell: Nest) -> Node:
-        """Ask isl for a loop with one statement in it."""
-        found = self.memo.get(shell.key)
-        if found is None:
-            found = self.memo[shell.key] = _whole(self.kernel, shell)
-        return found
+        return map_runs(self._once(shell, self._whole), put_inside)
 
 
 @dataclass(frozen=True)

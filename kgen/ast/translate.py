@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
-from kgen.ast.islast import NODE, OP
+from kgen.ast.islast import NODE, OP, children_of_block
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of, map_children
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
@@ -54,9 +54,7 @@ class _Translator:
         if kind == NODE.if_:
             return self._if(ast, names, loop)
         if kind == NODE.block:
-            children = ast.block_get_children()
-            parts = [self.node(children.get_at(k), names, loop) for k in range(len_of(children))]
-            return Block(tuple(parts))
+            return Block(tuple(self.node(child, names, loop) for child in children_of_block(ast)))
         if kind == NODE.user:
             return self._user(ast, names)
         raise AssertionError(f"isl gave a node of type {kind}")
@@ -137,11 +135,6 @@ def _under(condition: Expr, body: Node, orelse: Node | None) -> Node:
     if condition is False:
         return orelse if orelse is not None else Block(())
     return If(condition, body, orelse)
-
-
-def len_of(children: isl.AstNodeList) -> int:
-    """Return the length of an AST node list."""
-    return int(children.n_ast_node())
 
 
 # -- single trips ------------------------------------------------------------------------

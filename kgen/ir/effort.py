@@ -19,7 +19,7 @@ from kgen.errors import KgenError, message
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
-__all__ = ["STEP", "OutOfOperationsError", "answer", "isl_limit", "isl_operations", "limited"]
+__all__ = ["STEP", "answer", "isl_limit", "limited"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -32,6 +32,7 @@ from kgen.runtime.pyast import (
     if_,
     name,
 )
+from kgen.runtime.refusals import refuse_read_only
 from kgen.runtime.strided import empty_strided
 from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
@@ -268,10 +269,7 @@ def find_address(refuse: Callable[..., Any], array: Any, argument: str, is_writt
             hint=f"pass a numpy array, such as {argument}.get()",
         )
     if is_written and not array.flags.writeable:
-        refuse(
-            f"argument '{argument}' is read-only, and the kernel writes it",
-            hint=f"pass {argument}.copy()",
-        )
+        refuse_read_only(refuse, argument)
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,7 +14,7 @@ from kgen.runtime.arguments import Contract, SizeStep, strides_fit
 from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
-__all__ = ["CallChecker"]
+__all__ = ["CallChecker", "refuse_read_only"]
 
 
 class CallChecker:
@@ -264,6 +264,14 @@ class CallChecker:
                 because=f"that is no multiple of its elements' {arg.dtype.itemsize} bytes",
                 hint="pass a copy",
             )
+
+
+def refuse_read_only(refuse: Callable[..., Any], argument: str) -> None:
+    """Refuse an array that the kernel writes, and may not."""
+    refuse(
+        f"argument '{argument}' is read-only, and the kernel writes it",
+        hint=f"pass {argument}.copy()",
+    )
 
 
 def _tuple_text(exprs: tuple[Expr, ...]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kgen.runtime.arguments import Contract
-from kgen.runtime.refusals import CallChecker
+from kgen.runtime.refusals import CallChecker, refuse_read_only
 
 __all__ = ["Transfers", "call_through_host"]
 
@@ -65,12 +65,9 @@ def call_through_host(
         )
     names = [arg.name for arg in contract.outputs]
     filled = set() if out_host is False else set(on_host)
-    for text in filled.intersection(names):
-        if not given[text].flags.writeable:
-            refuse(
-                f"argument '{text}' is read-only, and the kernel writes it",
-                hint=f"pass {text}.copy()",
-            )
+    for text in names:
+        if text in filled and not given[text].flags.writeable:
+            refuse_read_only(refuse, text)
     if out_host is None:
         out_host = bool(on_host) and not on_device
     uploaded = {text: transfers.upload(given[text]) for text in on_host}

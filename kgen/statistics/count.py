@@ -16,7 +16,7 @@ import islpy as isl
 
 from kgen.errors import KernelError, message
 from kgen.ir.domain import Set, isl_int
-from kgen.ir.effort import STEP, OutOfOperationsError, isl_operations
+from kgen.ir.effort import STEP, answer
 from kgen.statistics.chambers import Chambers, TooManyPieces, added, multiplied
 from kgen.statistics.interval import Interval
 from kgen.statistics.polyhedron import (
@@ -71,19 +71,20 @@ def count(points: Set | isl.BasicSet) -> isl.PwQPolynomial | Interval:
     """
     if isinstance(points, isl.BasicSet):
         points = isl.Set.from_basic_set(points)
-    try:
-        with isl_operations(STEP):
-            return _count_exactly(points)
-    except (TooManyPieces, OutOfOperationsError):
-        return _hull(points)
+    exact = answer(lambda: _count_exactly(points), STEP)
+    return _hull(points) if exact is None else exact
 
 
-def _count_exactly(points: Set) -> isl.PwQPolynomial:
+def _count_exactly(points: Set) -> isl.PwQPolynomial | None:
+    """Return the number of points; ``None`` where the formula would have too many pieces."""
     points = points.coalesce().compute_divs()
     if points.n_basic_set() > 1:
         points = points.make_disjoint().compute_divs()
     counter = _Counter(points.get_space().params())
-    return counter.total(counter.count(basic) for basic in points.get_basic_sets())
+    try:
+        return counter.total(counter.count(basic) for basic in points.get_basic_sets())
+    except TooManyPieces:
+        return None
 
 
 def zero_count(space: isl.Space) -> isl.PwQPolynomial:

@@ -289,10 +289,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """
         if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
             return None
-        try:
-            value: Any = evaluate(expr, _WHOLE_FUNCTIONS)
-        except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
-            return None
+        value = _evaluated(expr, {})
         return value if isinstance(value, int) else None
 
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
@@ -491,7 +488,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """
         match expr:
             case int():
-                return -(2**31) < expr < 2**31
+                return is_int32((expr, expr))
             case p.Variable():
                 name = expr.name
                 is_long = name in self.integers.long_names
@@ -573,10 +570,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         names = variable_names(expr)
         if not all(isinstance(self.values.get(name), int) for name in names):
             return None
-        try:
-            value: Any = evaluate(expr, {**_WHOLE_FUNCTIONS, **{n: self.values[n] for n in names}})
-        except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
-            return None
+        value = _evaluated(expr, {name: self.values[name] for name in names})
         return value if type(value) is int else None
 
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
@@ -631,6 +625,14 @@ _CHAINS = (p.Sum, p.Product)
 _REAL = (int, float)
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 _WHOLE = (int, *_AXES)
+
+
+def _evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
+    """Return what Python computes of *expr*; ``None`` where it cannot."""
+    try:
+        return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
+    except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
+        return None
 
 
 def _is_whole(expr: Expr, names: Container[str]) -> bool:
