@@ -8,7 +8,6 @@ pytest say how many programs were compared, and why the others were not.
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -16,24 +15,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import kgen as lp
-from kgen.errors import (
-    CompilationError,
-    KgenWarning,
-    ScheduleError,
-    StaticValueFindingError,
-    TransformError,
-)
-from kgen.targets.generate import generate_module, lower
+from kgen.errors import CompilationError, KgenWarning
+from kgen.targets.generate import generate_module
 from kgen.targets.module import Module
-from tests.oracle import Oracle
+from tests.random.checks import (
+    REFUSALS,
+    Check,
+    CompiledCheck,
+    LeftOut,
+    check_alone,
+    check_instances,
+    check_large,
+    check_large_alone,
+    check_on_opencl,
+    check_results,
+    check_work_items,
+    fails,
+    meaning,
+    value_ranges,
+)
 from tests.random.choices import Draw
-from tests.random.compiled import Arrays, allocate, call, compile_modules
-from tests.random.device import Device
-from tests.random.large import OVERFLOW_FLAGS, overflows
+from tests.random.compiled import allocate, compile_modules
+from tests.random.large import OVERFLOW_FLAGS
 from tests.random.program import Program, minimize, reason
 from tests.random.steps import (
     STORING,
@@ -47,22 +52,10 @@ from tests.random.steps import (
     saving_programs,
     scan_programs,
 )
-from tests.reference import InexactError, Memory, Reference, to_array, to_memory
 
 COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
 SEED = int(os.environ.get("KGEN_RANDOM_SEED", "1"))
 _BATCH = 200
-
-#: PoCL copies the code behind each barrier that is under a condition; so many take minutes.
-MANY_BARRIERS = 8
-
-Check = Callable[[Program], None]
-CompiledCheck = Callable[[Program, Module, Any], None]
-
-
-#: A kernel for which there is no schedule, no grid, or no room for what a step needs.
-_REFUSALS = (ScheduleError, StaticValueFindingError, TransformError)
-
 
 # -- drawing and judging --------------------------------------------------------------------
 
@@ -78,10 +71,6 @@ def draw(kind: Callable[[Draw], Program], count: int) -> list[Program]:
     return list(found.values())
 
 
-class LeftOut(Exception):
-    """Why there is nothing to compare for a program."""
-
-
 class Judge:
     """Collects what became of programs; what no schedule exists for is counted, not wrong."""
 
@@ -95,7 +84,7 @@ class Judge:
         """Do a step for a program, and tell whether that went well."""
         try:
             step()
-        except (*_REFUSALS, LeftOut) as error:
+        except (*REFUSALS, LeftOut) as error:
             self.left_out[reason(error)] += 1
         except Exception as error:
             self.failed.append((program, error))
@@ -119,7 +108,7 @@ class Judge:
         ]
         self.record(name, "\n".join(lines))
         for program, error in sorted(self.failed, key=lambda pair: len(str(pair[0])))[:1]:
-            smallest = minimize(program, partial(_fails, check, type(error)))
+            smallest = minimize(program, partial(fails, check, type(error)))
             pytest.fail(
                 f"{len(self.failed)} of {count} programs fail; the smallest: "
                 f"{type(error).__name__}: {error}\n{smallest}",
@@ -127,14 +116,6 @@ class Judge:
             )
         assert accepted >= 0.6 * tried
         assert left_out <= max(1, 0.1 * count)
-
-
-def _fails(check: Check, kind: type[Exception], program: Program) -> bool:
-    try:
-        check(program)
-    except Exception as error:
-        return type(error) is kind
-    return False
 
 
 def judge(drawn: Sequence[Program], name: str, check: Check, record: Any) -> None:
@@ -145,70 +126,11 @@ def judge(drawn: Sequence[Program], name: str, check: Check, record: Any) -> Non
     verdict.conclude(name, check)
 
 
-# -- what a program is checked for ----------------------------------------------------------
-
-
-def value_ranges(program: Program) -> dict[str, range]:
-    return {array.name: array.values for array in program.arrays}
-
-
-def meaning(
-    unit: lp.TranslationUnit,
-    parameters: dict[str, int],
-    arrays: Arrays,
-    *,
-    reverse: bool = False,
-) -> dict[str, Memory] | None:
-    """Return what arrays hold in the end; ``None`` where a number is too large for a float."""
-    memory = {name: to_memory(array) for name, array in arrays.items()}
-    reference = Reference(unit.default_entrypoint, parameters, memory)
-    try:
-        return reference.run(reverse=reverse)
-    except InexactError:
-        return None
-
-
-def compare(want: dict[str, Memory], got: Arrays, parameters: dict[str, int]) -> None:
-    for name, array in got.items():
-        expected = to_array(want[name], array)
-        assert np.array_equal(expected, array), f"{name} is wrong for {parameters}"
-
-
-def check_results(program: Program, module: Module, library: Any) -> None:
-    """Run the compiled kernel for some sizes, against the kernel's meaning."""
-    unit, compared = program.make(), 0
-    for seed, parameters in enumerate(program.parameter_sets(unit)):
-        arrays = allocate(module, parameters, value_ranges(program), seed)
-        want = meaning(unit, parameters, arrays)
-        if want is not None:
-            compare(want, call(library, module, parameters, arrays), parameters)
-            compared += 1
-    _require(compared)
-
-
-def _require(compared: int) -> None:
-    if not compared:
-        raise LeftOut("its numbers are too large for floats, or its arrays are empty")
+# -- many at once ----------------------------------------------------------------------------
 
 
 def _generate(program: Program, name: str, modules: dict[str, Module]) -> None:
-    modules[str(program)] = generate_module(program.transform(program.make(name)))
-
-
-def check_large(program: Program, module: Module, library: Any) -> None:
-    """Run where signed overflow ends a process, and compare."""
-    for parameters in program.parameter_sets(program.make()):
-        arrays = allocate(module, parameters, value_ranges(program), 0)
-        assert not overflows(library, module, parameters, arrays), f"overflow for {parameters}"
-    check_results(program, module, library)
-
-
-def check_alone(
-    program: Program, check: CompiledCheck = check_results, flags: Sequence[str] = ()
-) -> None:
-    module = generate_module(program.transform(program.make()))
-    with tempfile.TemporaryDirectory() as folder:
-        check(program, module, compile_modules([module], Path(folder), flags))
+    modules[str(program)] = generate_module(program.transformed(name))
 
 
 def attempt_compiled(
@@ -227,42 +149,10 @@ def attempt_compiled(
             library = compile_modules([modules[str(program)] for program in some], place, flags)
         except CompilationError:  # find out which
             for program in some:
-                verdict.attempt(program, partial(check_alone, program, check, flags))
+                verdict.attempt(program, partial(check_alone, program, check=check, flags=flags))
             continue
         for program in some:
             verdict.attempt(program, partial(check, program, modules[str(program)], library))
-
-
-def check_instances(program: Program) -> None:
-    """Interpret the code tree: every instance once, in order."""
-    unit = program.make()
-    kernel = program.transform(unit).default_entrypoint
-    for target in (lp.CTarget(), lp.CudaTarget()):
-        lowered = lower(kernel.copy(target=target))
-        for parameters in program.parameter_sets(unit)[:4]:
-            Oracle(lowered.kernel, parameters).check(lowered.functions)
-
-
-def check_work_items(program: Program) -> None:
-    """Interpret launches on data, work-items in both orders, against the kernel's meaning."""
-    unit = program.make()
-    kernel = program.transform(unit).default_entrypoint
-    lowered = lower(kernel.copy(target=lp.CudaTarget()))
-    module = generate_module(kernel.copy(target=lp.CudaTarget()))
-    compared = 0
-    for seed, parameters in enumerate(program.parameter_sets(unit)[:3]):
-        arrays = allocate(module, parameters, value_ranges(program), seed)
-        want = meaning(unit, parameters, arrays)
-        if want is None:
-            continue
-        for reverse in (False, True):
-            memory = {name: to_memory(array) for name, array in arrays.items()}
-            device = Device(lowered.kernel, parameters, reverse=reverse)
-            device.run(lowered.host, lowered.functions, memory)
-            for name in arrays:
-                assert memory[name] == want[name], f"{name} is wrong for {parameters}"
-        compared += 1
-    _require(compared)
 
 
 # -- the tests --------------------------------------------------------------------------------
@@ -304,7 +194,7 @@ def test_indices_near_the_largest_sizes_do_not_overflow(
 ) -> None:
     verdict = Judge(draw(large_programs, COUNT // 6), record_property)
     attempt_compiled(verdict, tmp_path, check_large, OVERFLOW_FLAGS)
-    verdict.conclude("large", partial(check_alone, check=check_large, flags=OVERFLOW_FLAGS))
+    verdict.conclude("large", check_large_alone)
 
 
 def test_each_instance_runs_once_and_in_order(drawn: list[Program], record_property: Any) -> None:
@@ -337,28 +227,6 @@ def test_running_results_are_sums(record_property: Any, tmp_path: Path) -> None:
     verdict = Judge([p.on_host("realize_reduction") for p in drawn], record_property)
     attempt_compiled(verdict, tmp_path, check_results)
     verdict.conclude("scans in order", check_alone)
-
-
-def check_on_opencl(queue: Any, program: Program) -> None:
-    """Run on a device, arrays in place, against the kernel's meaning."""
-    pyopencl_array = pytest.importorskip("pyopencl.array")
-    plain = program.make()
-    unit = program.transform(program.make(target=lp.PyOpenCLTarget()))
-    module = generate_module(unit)
-    if module.has_fragile_barriers and module.device_source.count("barrier(") > MANY_BARRIERS:
-        raise LeftOut("barriers under conditions, which take PoCL minutes")
-    compared = 0
-    for seed, parameters in enumerate(program.parameter_sets(plain)):
-        arrays = allocate(module, parameters, value_ranges(program), seed)
-        want = meaning(plain, parameters, arrays)
-        if want is None or not all(array.size for array in arrays.values()):
-            continue
-        there = {name: pyopencl_array.to_device(queue, array) for name, array in arrays.items()}
-        sizes = {a.name: parameters[a.name] for a in module.arguments if not a.is_array}
-        unit(queue, **there, **sizes)
-        compare(want, {name: array.get() for name, array in there.items()}, parameters)
-        compared += 1
-    _require(compared)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,8 @@ class Program:
     sizes: tuple[tuple[int, int], ...] = ()
     #: the target that its transformations are for
     target: str = "CTarget"
+    #: a kernel that means the same, where this one cannot be interpreted instance by instance
+    model: Program | None = None
 
     def make(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
         """Make the kernel as it is written, before its transformations."""
@@ -123,11 +125,19 @@ class Program:
             target=getattr(lp, self.target)() if target is None else target,
         )
 
+    def transformed(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
+        """Make what the transformations that were accepted make of the kernel."""
+        return self.transform(self.make(name, target))
+
     def transform(self, unit: lp.TranslationUnit) -> lp.TranslationUnit:
         """Apply the transformations that were accepted."""
         for step in self.steps:
             unit = step(unit)
         return unit
+
+    def meant(self) -> lp.TranslationUnit:
+        """Make the kernel whose instances say what must come out."""
+        return (self.model or self).make()
 
     def declared(self) -> Program:
         """Return this with the shapes of all arrays given, none to be inferred."""

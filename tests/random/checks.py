@@ -1,0 +1,202 @@
+"""What a random program is checked for: that what was made of it computes what it means.
+
+Each check takes the program, and may be given a kernel in place of what the program's
+transformations make of it: a mutant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kgen as lp
+from kgen.errors import ScheduleError, StaticValueFindingError, TransformError
+from kgen.ir.kernel import LoopKernel
+from kgen.targets.generate import generate_module, lower
+from kgen.targets.module import Module
+from tests.oracle import Oracle
+from tests.random.compiled import Arrays, allocate, call, compile_modules
+from tests.random.device import Device
+from tests.random.large import OVERFLOW_FLAGS, overflows
+from tests.random.program import Program
+from tests.reference import InexactError, Memory, Reference, to_array, to_memory
+
+__all__ = [
+    "REFUSALS",
+    "Check",
+    "CompiledCheck",
+    "LeftOut",
+    "check_alone",
+    "check_instances",
+    "check_large",
+    "check_large_alone",
+    "check_on_opencl",
+    "check_results",
+    "check_work_items",
+    "fails",
+    "meaning",
+    "value_ranges",
+]
+
+#: PoCL copies the code behind each barrier that is under a condition; so many take minutes.
+MANY_BARRIERS = 8
+
+#: A kernel for which there is no schedule, no grid, or no room for what a step needs.
+REFUSALS = (ScheduleError, StaticValueFindingError, TransformError)
+
+Check = Callable[[Program], None]
+CompiledCheck = Callable[[Program, Module, Any], None]
+
+
+class LeftOut(Exception):
+    """Why there is nothing to compare for a program."""
+
+
+def fails(check: Check, kind: type[Exception], program: Program) -> bool:
+    """Tell whether a check ends with an error of that type."""
+    try:
+        check(program)
+    except Exception as error:
+        return type(error) is kind
+    return False
+
+
+# -- what arrays hold ---------------------------------------------------------------------------
+
+
+def value_ranges(program: Program) -> dict[str, range]:
+    """Return what the elements of each array may be before a run."""
+    return {array.name: array.values for array in program.arrays}
+
+
+def meaning(
+    unit: lp.TranslationUnit,
+    parameters: dict[str, int],
+    arrays: Arrays,
+    *,
+    reverse: bool = False,
+) -> dict[str, Memory] | None:
+    """Return what arrays hold in the end; ``None`` where a number is too large for a float."""
+    memory = {name: to_memory(array) for name, array in arrays.items()}
+    reference = Reference(unit.default_entrypoint, parameters, memory)
+    try:
+        return reference.run(reverse=reverse)
+    except InexactError:
+        return None
+
+
+def _compare(want: dict[str, Memory], got: Arrays, parameters: dict[str, int]) -> None:
+    for name, array in got.items():
+        expected = to_array(want[name], array)
+        assert np.array_equal(expected, array), f"{name} is wrong for {parameters}"
+
+
+def _require(compared: int) -> None:
+    if not compared:
+        raise LeftOut("its numbers are too large for floats, or its arrays are empty")
+
+
+# -- compiled C ---------------------------------------------------------------------------------
+
+
+def check_results(program: Program, module: Module, library: Any) -> None:
+    """Run the compiled kernel for some sizes, against the kernel's meaning."""
+    unit, compared = program.meant(), 0
+    for seed, parameters in enumerate(program.parameter_sets(unit)):
+        arrays = allocate(module, parameters, value_ranges(program), seed)
+        want = meaning(unit, parameters, arrays)
+        if want is not None:
+            _compare(want, call(library, module, parameters, arrays), parameters)
+            compared += 1
+    _require(compared)
+
+
+def check_large(program: Program, module: Module, library: Any) -> None:
+    """Run where signed overflow ends a process, and compare."""
+    for parameters in program.parameter_sets(program.make()):
+        arrays = allocate(module, parameters, value_ranges(program), 0)
+        assert not overflows(library, module, parameters, arrays), f"overflow for {parameters}"
+    check_results(program, module, library)
+
+
+def check_alone(
+    program: Program,
+    mutant: lp.TranslationUnit | None = None,
+    check: CompiledCheck = check_results,
+    flags: Sequence[str] = (),
+) -> None:
+    """Compile a program by itself, and check it."""
+    module = generate_module(program.transformed() if mutant is None else mutant)
+    with tempfile.TemporaryDirectory() as folder:
+        check(program, module, compile_modules([module], Path(folder), flags))
+
+
+def check_large_alone(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Compile a program by itself such that signed overflow ends the process, and check it."""
+    check_alone(program, mutant, check_large, OVERFLOW_FLAGS)
+
+
+# -- interpreted code trees -----------------------------------------------------------------------
+
+
+def check_instances(program: Program) -> None:
+    """Interpret the code tree: every instance once, in order."""
+    kernel = program.transformed().default_entrypoint
+    for target in (lp.CTarget(), lp.CudaTarget()):
+        lowered = lower(kernel.copy(target=target))
+        for parameters in program.parameter_sets(program.make())[:4]:
+            Oracle(lowered.kernel, parameters).check(lowered.functions)
+
+
+def check_work_items(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Interpret launches on data, work-items in both orders, against the kernel's meaning."""
+    unit = program.transformed() if mutant is None else mutant
+    kernel = unit.default_entrypoint.copy(target=lp.CudaTarget())
+    _check_launches(program, kernel)
+
+
+def _check_launches(program: Program, kernel: LoopKernel) -> None:
+    lowered, module = lower(kernel), generate_module(kernel)
+    unit, compared = program.meant(), 0
+    for seed, parameters in enumerate(program.parameter_sets(unit)[:3]):
+        arrays = allocate(module, parameters, value_ranges(program), seed)
+        want = meaning(unit, parameters, arrays)
+        if want is None:
+            continue
+        for reverse in (False, True):
+            memory = {name: to_memory(array) for name, array in arrays.items()}
+            device = Device(lowered.kernel, parameters, reverse=reverse)
+            device.run(lowered.host, lowered.functions, memory)
+            for name in arrays:
+                assert memory[name] == want[name], f"{name} is wrong for {parameters}"
+        compared += 1
+    _require(compared)
+
+
+# -- OpenCL ---------------------------------------------------------------------------------------
+
+
+def check_on_opencl(queue: Any, program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Run on a device, arrays in place, against the kernel's meaning."""
+    plain = program.meant()
+    unit = program.transformed(target=lp.PyOpenCLTarget()) if mutant is None else mutant
+    module = generate_module(unit)
+    if module.has_fragile_barriers and module.device_source.count("barrier(") > MANY_BARRIERS:
+        raise LeftOut("barriers under conditions, which take PoCL minutes")
+    to_device, compared = importlib.import_module("pyopencl.array").to_device, 0
+    for seed, parameters in enumerate(program.parameter_sets(plain)):
+        arrays = allocate(module, parameters, value_ranges(program), seed)
+        want = meaning(plain, parameters, arrays)
+        if want is None or not all(array.size for array in arrays.values()):
+            continue
+        there = {name: to_device(queue, array) for name, array in arrays.items()}
+        sizes = {a.name: parameters[a.name] for a in module.arguments if not a.is_array}
+        unit(queue, **there, **sizes)
+        _compare(want, {name: array.get() for name, array in there.items()}, parameters)
+        compared += 1
+    _require(compared)
