@@ -17,9 +17,10 @@ from kgen.ir.expr import (
     TruncRemainder,
     TypeCast,
     substitute,
+    to_text,
 )
 
-__all__ = ["LinearForm", "linear_form", "move_to_sides", "simplify"]
+__all__ = ["LinearForm", "canonical", "expand_products", "linear_form", "move_to_sides", "simplify"]
 
 
 class LinearForm:
@@ -73,6 +74,47 @@ def simplify(expr: Expr, values: Mapping[str, Expr] | None = None) -> Expr:
     if isinstance(expr, p.Variable) and (not values or expr.name not in values):
         return expr
     return linear_form(expr, values).to_expr()
+
+
+def expand_products(expr: Expr) -> Expr:
+    """Write a product of sums as a sum of products: ``n*(i + 1)`` as ``n*i + n``.
+
+    >>> from pymbolic import parse
+    >>> from kgen.ir.expr import to_text
+    >>> to_text(simplify(expand_products(parse("n*(i + 1) - n"))))
+    'n*i'
+    """
+    if isinstance(expr, p.Sum):
+        return p.Sum(tuple(expand_products(child) for child in expr.children))
+    if not isinstance(expr, p.Product):
+        return expr
+    terms: list[tuple[Expr, ...]] = [()]
+    for child in expr.children:
+        factor = expand_products(child)
+        parts = factor.children if isinstance(factor, p.Sum) else (factor,)
+        terms = [(*term, part) for term in terms for part in parts]
+    return p.Sum(tuple(p.Product(term) for term in terms))
+
+
+def canonical(expr: Expr) -> Expr:
+    """Write an integer expression in the one way that its sum of products has.
+
+    >>> from pymbolic import parse
+    >>> [str(canonical(parse(text))) for text in ("m*8", "8*m", "k + n*m", "m*n + k")]
+    ['8*m', '8*m', 'm*n + k', 'm*n + k']
+    """
+    form, ordered = linear_form(expand_products(expr)), LinearForm()
+    ordered.constant = form.constant
+    terms = [(coefficient, _with_ordered_factors(atom)) for coefficient, atom in form.terms]
+    for coefficient, atom in sorted(terms, key=lambda term: to_text(term[1])):
+        ordered.add(atom, coefficient)
+    return ordered.to_expr()
+
+
+def _with_ordered_factors(atom: Expr) -> Expr:
+    if not isinstance(atom, p.Product):
+        return atom
+    return p.Product(tuple(sorted(atom.children, key=to_text)))
 
 
 def linear_form(expr: Expr, values: Mapping[str, Expr] | None = None) -> LinearForm:

@@ -49,4 +49,12 @@ class TargetBase:
                 f"{type(self).__name__} generates code but does not run it\n"
                 "  hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)"
             )
-        return importlib.import_module(self.runtime_module)
+        try:
+            return importlib.import_module(self.runtime_module)
+        except ImportError as err:
+            if err.name is not None and err.name.startswith("kgen"):
+                raise
+            raise InvocationError(
+                f"{type(self).__name__} cannot run its code here: {err}\n"
+                "  hint: install what is missing, or unit.copy(target=lp.ExecutableCTarget())"
+            ) from None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kgen.errors import InvocationError
 from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg, TemporaryVariable
 from kgen.ir.target import TargetBase
@@ -16,6 +17,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
 from kgen.performance.timing import seconds_of
 from kgen.runtime.cache import content_key, process_caches
+from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.data import add_dtypes
 from kgen.transforms.params import assume
 from kgen.transforms.rename import rename_iname
@@ -31,17 +33,24 @@ _TYPES = ("float32", "float64")
 
 
 def measure_device(
-    target: TargetBase, queue: Any = None, *, scale: float = 1.0, again: bool = False
+    target: Any, queue: Any = None, *, scale: float = 1.0, again: bool = False
 ) -> Device:
     """Measure the limits of a device with kernels for *target*, or read them from disk.
 
-    *queue*: that of OpenCL; CUDA runs in the current context, C on the host. The arrays have
-    128 MiB times *scale*; a cache keeps a sixteenth of that. *again*: measure in any case.
+    *queue*: that of OpenCL, which may stand alone, ``measure_device(queue)``; CUDA runs in the
+    current context, C on the host. The arrays have 128 MiB times *scale*; a cache keeps a
+    sixteenth of that. *again*: measure in any case.
+
+    Raises :class:`InvocationError` for a target that does not run its code here.
 
     >>> from kgen.targets.c import ExecutableCTarget
     >>> measure_device(ExecutableCTarget(), scale=1e-3).bandwidth > 0
     True
     """
+    if not isinstance(target, TargetBase):
+        target, queue = PyOpenCLTarget(), target
+    if not scale > 0:
+        raise InvocationError(f"the scale of the arrays is a positive number, not {scale!r}")
     leading = () if queue is None else (queue,)
     name = _device_name(_on_axes(_fill("float32"), target), leading)
     disk = process_caches.disk
@@ -67,6 +76,7 @@ def measure_device(
 
 def _device_name(unit: TranslationUnit, leading: tuple[Any, ...]) -> str:
     """Return the name of the device that runs a program, and of its driver."""
+    unit.target.load_runtime().device_of(*leading)
     if leading:
         device = leading[0].device
         return f"{device.name.strip()} ({device.platform.name}, {device.driver_version})"

@@ -3,24 +3,112 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import (
+    Callable,
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
+from dataclasses import dataclass
+from numbers import Number
 from typing import Any, TypeVar
 
 import islpy as isl
+import numpy as np
 
-from kgen.errors import KernelError
-from kgen.ir.types import to_kgen_type
-from kgen.statistics.interval import sum_of
+from kgen.errors import KernelError, near_names
+from kgen.statistics.descriptors import MemAccess, Op, Sync
+from kgen.statistics.interval import Interval, sum_of
 
-__all__ = ["ToCountMap", "ToCountPolynomialMap"]
+__all__ = ["Keys", "ToCountMap", "ToCountPolynomialMap"]
 
 Self_ = TypeVar("Self_", bound="ToCountMap")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What the keys of a map can be: what is asked about others is an error, and not 0.
+
+    *kind* is their class, *fields* are those that tell them apart, and *names* are the values
+    that fields can have in the kernel, where these are a matter of the kernel.
+    """
+
+    kind: type[Any]
+    fields: tuple[str, ...]
+    names: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, kind: type[Any], **names: Iterable[str]) -> Keys:
+        """Describe keys that all fields of *kind* tell apart."""
+        fields = tuple(field.name for field in dataclasses.fields(kind))
+        return cls(kind, fields, {field: frozenset(known) for field, known in names.items()})
+
+    @classmethod
+    def found_in(cls, keys: Iterable[Any]) -> Keys | None:
+        """Describe keys by themselves; ``None`` where they are not of one kind."""
+        kinds = {type(key) for key in keys}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        return cls.of(kind) if kind in (Op, MemAccess, Sync) else None
+
+    def joined(self, other: Keys | None) -> Keys | None:
+        """Describe the keys of two maps together."""
+        if other is None or other.kind is not self.kind:
+            return None
+        fields = tuple(field for field in self.fields if field in other.fields)
+        names = {
+            field: self.names[field] | other.names[field]
+            for field in self.names.keys() & other.names.keys()
+        }
+        return Keys(self.kind, fields, names)
+
+    def check_fields(self, names: Iterable[Any]) -> None:
+        """Refuse fields that the keys do not have, or that a map was grouped without."""
+        of_kind = [field.name for field in dataclasses.fields(self.kind)]
+        for name in names:
+            if name not in of_kind:
+                raise KernelError(
+                    f"{self.kind.__name__} has no field {name!r}\n"
+                    f"  hint: it has {', '.join(of_kind)}"
+                )
+            if name not in self.fields:
+                raise KernelError(
+                    f"this map was grouped without the field '{name}'\n"
+                    f"  hint: group_by(..., '{name}') keeps it"
+                )
+
+    def value(self, field: str, value: Any) -> Any:
+        """Return a value of a field as keys have it; refuse what no key can have."""
+        normal = getattr(self.kind(**{field: value}), field)
+        known = self.names.get(field)
+        if isinstance(normal, str) and known is not None and normal not in known:
+            raise KernelError(
+                f"nothing that was counted can have the {field} {normal!r}\n"
+                f"  hint: {near_names(normal, known)}"
+            )
+        return normal
+
+    def set_fields(self, key: Any) -> dict[str, Any]:
+        """Return the fields that are set in a key, checked."""
+        if type(key) is not self.kind:
+            raise KernelError(
+                f"the keys of this map are of the class {self.kind.__name__}; {key!r} is none"
+            )
+        values = {f.name: getattr(key, f.name) for f in dataclasses.fields(self.kind)}
+        wanted = {n: v for n, v in values.items() if v is not None and v != frozenset()}
+        self.check_fields(wanted)
+        return {name: self.value(name, value) for name, value in wanted.items()}
 
 
 class ToCountMap(Mapping[Any, Any]):
     """A map from any keys to counts; what it does not name counts 0.
 
     Maps can be added, subtracted, and multiplied by numbers; each operation makes a new one.
+    A key in which fields are not set stands for all that agree with it in the others:
+    ``counts[Op(np.float32, "add")]``. A field, or a value, that no key can have is an error.
 
     >>> first = ToCountMap({"add": 2, "mul": 3})
     >>> print((first + ToCountMap({"add": 1})) * 2)
@@ -28,12 +116,18 @@ class ToCountMap(Mapping[Any, Any]):
     mul: 6
     """
 
-    def __init__(self, count_map: Mapping[Any, Any] | None = None) -> None:
+    def __init__(
+        self, count_map: Mapping[Any, Any] | None = None, *, known_keys: Keys | None = None
+    ) -> None:
         self.count_map: dict[Any, Any] = dict(count_map or {})
+        self.known_keys = known_keys or Keys.found_in(self.count_map)
 
     def copy(self: Self_, count_map: Mapping[Any, Any] | None = None) -> Self_:
         """Return a copy, with other counts where they are given."""
-        return type(self)(self.count_map if count_map is None else count_map)
+        return self._copied(count_map, self.known_keys)
+
+    def _copied(self: Self_, count_map: Mapping[Any, Any] | None, known_keys: Keys | None) -> Self_:
+        return type(self)(self.count_map if count_map is None else count_map, known_keys=known_keys)
 
     def _zero(self) -> Any:
         return 0
@@ -41,8 +135,14 @@ class ToCountMap(Mapping[Any, Any]):
     # -- as a mapping -----------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, Hashable):
+            raise KernelError(f"{key!r} cannot be a key of a map")
         found = self.count_map.get(key)
-        return self._zero() if found is None else found
+        if found is not None or self.known_keys is None:
+            return self._zero() if found is None else found
+        return self._where(
+            {name: (value,) for name, value in self.known_keys.set_fields(key).items()}
+        ).sum()
 
     def __contains__(self, key: object) -> bool:
         return key in self.count_map
@@ -91,7 +191,8 @@ class ToCountMap(Mapping[Any, Any]):
         result = dict(self.count_map)
         for key, count in other.items():
             result[key] = sum_of(result[key], count) if key in result else count
-        return self.copy(result)
+        known = self.known_keys
+        return self._copied(result, known.joined(other.known_keys) if known else None)
 
     __radd__ = __add__
 
@@ -101,9 +202,10 @@ class ToCountMap(Mapping[Any, Any]):
         return self + other * -1
 
     def __mul__(self: Self_, factor: Any) -> Self_:
-        if isinstance(factor, ToCountMap):
+        if not isinstance(factor, Number | isl.PwQPolynomial | Interval):
             raise KernelError(
-                "a map of counts is multiplied by a number or a function of parameters\n"
+                "a map of counts is multiplied by a number or a function of parameters, "
+                f"not by {type(factor).__name__}\n"
                 "  hint: map.sum() is the sum of another map"
             )
         return self.copy({key: count * factor for key, count in self.items()})
@@ -112,20 +214,43 @@ class ToCountMap(Mapping[Any, Any]):
 
     # -- choosing -------------------------------------------------------------------------------
 
-    def filter_by(self: Self_, **allowed: Any) -> Self_:
-        """Keep the keys whose fields are among the values given: ``dtype=[np.float32]``.
+    def _keys(self) -> Keys:
+        if self.known_keys is None:
+            raise KernelError(
+                "the keys of this map have no fields, or different ones\n"
+                "  hint: filter_by_func(...) keeps the keys for which a function holds"
+            )
+        return self.known_keys
 
-        Raises :class:`KernelError` for a field that the keys do not have.
+    def filter_by(self: Self_, **allowed: Any) -> Self_:
+        """Keep the keys whose fields have one of the values given: ``dtype=[np.float32]``.
+
+        A single value may stand without a list: ``name="mul"``. Raises :class:`KernelError` for
+        a field that the keys do not have, and for a value that is none of its values.
         """
-        wanted = {name: tuple(_field(name, v) for v in vs) for name, vs in allowed.items()}
-        for key in self:
-            _check_fields(key, wanted)
+        if not allowed or (self.known_keys is None and not self):
+            return self.copy()
+        known = self._keys()
+        known.check_fields(allowed)
+        return self._where(
+            {
+                name: tuple(known.value(name, v) for v in _several(vs))
+                for name, vs in allowed.items()
+            }
+        )
+
+    def _where(self: Self_, allowed: Mapping[str, tuple[Any, ...]]) -> Self_:
         return self.filter_by_func(
-            lambda key: all(getattr(key, name) in values for name, values in wanted.items())
+            lambda key: all(getattr(key, name) in values for name, values in allowed.items())
         )
 
     def filter_by_func(self: Self_, func: Callable[[Any], bool]) -> Self_:
         """Keep the keys for which *func* holds."""
+        if not callable(func):
+            raise KernelError(
+                f"{func!r} is not a function of a key\n"
+                "  hint: filter_by_func(lambda key: key.direction == 'load')"
+            )
         return self.copy({key: count for key, count in self.items() if func(key)})
 
     def group_by(self: Self_, *names: str) -> Self_:
@@ -133,24 +258,32 @@ class ToCountMap(Mapping[Any, Any]):
 
         Raises :class:`KernelError` for a field that the keys do not have.
         """
+        known = self._keys()
+        known.check_fields(names)
         result: dict[Any, Any] = {}
         for key, count in self.items():
-            _check_fields(key, names)
-            short = type(key)(**{name: getattr(key, name) for name in names})
+            short = known.kind(**{name: getattr(key, name) for name in names})
             result[short] = sum_of(result[short], count) if short in result else count
-        return self.copy(result)
+        return self._copied(result, dataclasses.replace(known, fields=names))
 
     def with_set_attributes(self: Self_, **values: Any) -> Self_:
         """Set fields of all keys, and add up what has become equal."""
+        known = self._keys()
+        known.check_fields(values)
         result: dict[Any, Any] = {}
         for key, count in self.items():
-            _check_fields(key, values)
             changed = key.copy(**values)
             result[changed] = sum_of(result[changed], count) if changed in result else count
-        return self.copy(result)
+        names = {field: given for field, given in known.names.items() if field not in values}
+        return self._copied(result, dataclasses.replace(known, names=names))
 
     def to_bytes(self: Self_) -> Self_:
         """Count bytes in the place of accesses: multiply each count by the size of its type."""
+        for key in self:
+            if not isinstance(key, MemAccess):
+                raise KernelError(
+                    f"{key!r} moves no bytes\n  hint: get_mem_access_map counts accesses to memory"
+                )
         return self.copy({key: count * key.itemsize for key, count in self.items()})
 
     def sum(self) -> Any:
@@ -175,15 +308,19 @@ class ToCountPolynomialMap(ToCountMap):
     """
 
     def __init__(
-        self, count_map: Mapping[Any, Any] | None = None, space: isl.Space | None = None
+        self,
+        count_map: Mapping[Any, Any] | None = None,
+        space: isl.Space | None = None,
+        *,
+        known_keys: Keys | None = None,
     ) -> None:
-        super().__init__(count_map)
+        super().__init__(count_map, known_keys=known_keys)
         self.space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 0) if space is None else space
 
-    def copy(self: Self_, count_map: Mapping[Any, Any] | None = None) -> Self_:
-        """Return a copy, with other counts where they are given."""
+    def _copied(self: Self_, count_map: Mapping[Any, Any] | None, known_keys: Keys | None) -> Self_:
         assert isinstance(self, ToCountPolynomialMap)
-        return type(self)(self.count_map if count_map is None else count_map, self.space)
+        counts = self.count_map if count_map is None else count_map
+        return type(self)(counts, self.space, known_keys=known_keys)
 
     def _zero(self) -> isl.PwQPolynomial:
         return isl.PwQPolynomial.zero(self.space.add_dims(isl.dim_type.out, 1))
@@ -193,27 +330,35 @@ class ToCountPolynomialMap(ToCountMap):
 
         Raises :class:`KernelError` for a parameter without a value.
         """
+        values = _whole_numbers(params)
         try:
-            return ToCountMap({key: c.eval_with_dict(params) for key, c in self.items()})
+            numbers = {key: count.eval_with_dict(values) for key, count in self.items()}
         except KeyError as err:
             raise KernelError(
                 f"the counts depend on {err}, which has no value\n"
                 f"  hint: eval_and_sum({{{err}: ...}}) takes a value for each parameter"
             ) from None
+        return ToCountMap(numbers, known_keys=self.known_keys)
 
     def eval_and_sum(self, params: Mapping[str, int] | None = None) -> Any:
         """Return the sum of all counts for these values of the parameters."""
-        return self.eval(params or {}).sum()
+        return self.eval({} if params is None else params).sum()
 
 
-def _field(name: str, value: Any) -> Any:
-    return to_kgen_type(value) if name == "dtype" else value
+def _several(values: Any) -> Iterable[Any]:
+    """Return values of a field: a text, a type or a mapping is a single one."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping | np.dtype):
+        return values
+    return (values,)
 
 
-def _check_fields(key: Any, names: Any) -> None:
-    fields = [field.name for field in dataclasses.fields(key)]
-    for name in names:
-        if name not in fields:
-            raise KernelError(
-                f"{type(key).__name__} has no field '{name}'\n  hint: it has {', '.join(fields)}"
-            )
+def _whole_numbers(params: Any) -> dict[str, int]:
+    if not isinstance(params, Mapping):
+        raise KernelError(
+            f"values of parameters are given by name, not as {type(params).__name__}\n"
+            "  hint: eval_and_sum({'n': 1024})"
+        )
+    for name, value in params.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            raise KernelError(f"the value of parameter '{name}' is an integer, not {value!r}")
+    return {name: int(value) for name, value in params.items()}

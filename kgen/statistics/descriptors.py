@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+import pymbolic.primitives as p
 from constantdict import constantdict
 from pytools.tag import Tag
 
-from kgen.errors import KernelError
-from kgen.ir.expr import Expr, to_text
+from kgen.errors import KernelError, near_names
+from kgen.ir.affine import canonical
+from kgen.ir.expr import Expr, is_zero, to_text
+from kgen.ir.parse import parse
 from kgen.ir.types import NumpyType, to_kgen_type
 
 __all__ = ["CountGranularity", "Descriptor", "MemAccess", "Op", "Sync"]
@@ -33,12 +37,62 @@ class CountGranularity:
     ALL = (WORKITEM, SUBGROUP, WORKGROUP)
 
 
-def _check_granularity(granularity: str | None) -> None:
-    if granularity is not None and granularity not in CountGranularity.ALL:
+#: Names of operations; those of functions and of unknown code begin with one of the prefixes.
+OP_NAMES = ("add", "mul", "div", "pow", "shift", "bw", "maxmin", "cmp", "convert", "madd")
+OP_PREFIXES = ("func:", "unknown:")
+MEMORY_TYPES = ("global", "local")
+DIRECTIONS = ("load", "store")
+SYNC_KINDS = ("barrier_local", "barrier_global", "kernel_launch")
+
+
+def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> None:
+    """Refuse a field that is no text, or not among the *known* ones; ``None`` is not set."""
+    value, kind = getattr(key, field), type(key).__name__
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise KernelError(f"the field '{field}' of {kind} is text or None, not {value!r}")
+    if known is not None and value not in known:
+        raise KernelError(f"{value!r} is no {field} of {kind}\n  hint: {near_names(value, known)}")
+
+
+def _tags(key: Any, field: str) -> frozenset[Tag]:
+    value = getattr(key, field)
+    tags = frozenset(value) if isinstance(value, Iterable) else {value}
+    if isinstance(value, str) or not all(isinstance(tag, Tag) for tag in tags):
         raise KernelError(
-            f"'{granularity}' is no granularity\n"
-            f"  hint: one of {', '.join(CountGranularity.ALL)}, or None"
+            f"the field '{field}' of {type(key).__name__} is a set of Tag objects, not {value!r}"
         )
+    return frozenset(tags)
+
+
+def _strides(key: Any, field: str) -> constantdict[int, Expr] | None:
+    """Return strides by axis in normal form; axes of stride 0 are left out."""
+    value = getattr(key, field)
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not all(_is_axis(axis) for axis in value):
+        raise KernelError(
+            f"the field '{field}' of {type(key).__name__} maps numbers of axes to strides, "
+            f'not {value!r}\n  hint: {field}={{0: 1, 1: "16*n"}}'
+        )
+    steps = {int(axis): _stride(field, value[axis]) for axis in sorted(value)}
+    return constantdict({axis: step for axis, step in steps.items() if not is_zero(step)})
+
+
+def _is_axis(axis: object) -> bool:
+    return isinstance(axis, int | np.integer) and not isinstance(axis, bool) and int(axis) >= 0
+
+
+def _stride(field: str, step: Any) -> Expr:
+    if step is None:
+        return None
+    step = parse(step) if isinstance(step, str) else step
+    if not isinstance(step, int | np.integer | p.ExpressionNode) or isinstance(step, bool):
+        raise KernelError(
+            f"a stride in '{field}' is an integer, an expression, its text, or None, not {step!r}"
+        )
+    return canonical(step)
 
 
 @dataclass(frozen=True)
@@ -61,9 +115,12 @@ class Op:
     tags: frozenset[Tag] = frozenset()
 
     def __post_init__(self) -> None:
-        _check_granularity(self.count_granularity)
+        _check_name(self, "count_granularity", CountGranularity.ALL)
+        _check_name(self, "kernel_name")
+        of_code = isinstance(self.name, str) and self.name.startswith(OP_PREFIXES)
+        _check_name(self, "name", None if of_code else (*OP_NAMES, *OP_PREFIXES))
         object.__setattr__(self, "dtype", to_kgen_type(self.dtype))
-        object.__setattr__(self, "tags", frozenset(self.tags))
+        object.__setattr__(self, "tags", _tags(self, "tags"))
 
     def copy(self, **changes: Any) -> Op:
         """Return this with some fields changed."""
@@ -86,7 +143,8 @@ class MemAccess:
 
     ``lid_strides`` and ``gid_strides`` say by how many elements the accessed place moves from
     one work-item, or work-group, to the next along each axis; axes that do not occur in the
-    subscripts are left out, and ``None`` stands for a step that is not constant.
+    subscripts, or do not matter, are left out, and ``None`` stands for a step that is not
+    constant. Strides may be given as text; ``"m*8"`` and ``"8*m"`` are the same key.
 
     >>> import numpy as np
     >>> print(MemAccess("global", np.float32, {0: 1}, {0: 16}, "load", "a"))
@@ -104,13 +162,16 @@ class MemAccess:
     kernel_name: str | None = None
 
     def __post_init__(self) -> None:
-        _check_granularity(self.count_granularity)
+        _check_name(self, "mtype", MEMORY_TYPES)
+        _check_name(self, "direction", DIRECTIONS)
+        _check_name(self, "count_granularity", CountGranularity.ALL)
+        _check_name(self, "variable")
+        _check_name(self, "kernel_name")
         object.__setattr__(self, "dtype", to_kgen_type(self.dtype))
         for name in ("lid_strides", "gid_strides"):
-            strides = getattr(self, name)
-            if strides is not None:
-                ordered = {axis: strides[axis] for axis in sorted(strides)}
-                object.__setattr__(self, name, constantdict(ordered))
+            object.__setattr__(self, name, _strides(self, name))
+        if self.variable_tags is not None:
+            object.__setattr__(self, "variable_tags", _tags(self, "variable_tags"))
 
     def copy(self, **changes: Any) -> MemAccess:
         """Return this with some fields changed."""
@@ -147,7 +208,8 @@ class MemAccess:
 def _shown_strides(strides: Mapping[int, Expr] | None) -> str:
     if strides is None:
         return "None"
-    return "{" + ", ".join(f"{axis}: {to_text(step)}" for axis, step in strides.items()) + "}"
+    texts = {axis: "None" if step is None else to_text(step) for axis, step in strides.items()}
+    return "{" + ", ".join(f"{axis}: {text}" for axis, text in texts.items()) + "}"
 
 
 @dataclass(frozen=True)
@@ -161,6 +223,11 @@ class Sync:
     kind: str | None = None
     kernel_name: str | None = None
     tags: frozenset[Tag] = frozenset()
+
+    def __post_init__(self) -> None:
+        _check_name(self, "kind", SYNC_KINDS)
+        _check_name(self, "kernel_name")
+        object.__setattr__(self, "tags", _tags(self, "tags"))
 
     def copy(self, **changes: Any) -> Sync:
         """Return this with some fields changed."""

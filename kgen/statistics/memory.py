@@ -9,14 +9,14 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.ir.affine import linear_form, simplify
+from kgen.ir.affine import expand_products, linear_form, simplify
 from kgen.ir.digits import join_digits
 from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, is_zero, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, LocalInameTag
 from kgen.ir.types import AddressSpace
-from kgen.statistics.countmap import ToCountPolynomialMap
+from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, MemAccess
 from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
@@ -71,7 +71,8 @@ def get_mem_access_map(
         total = often * number if number > 1 else often
         counts[key] = sum_of(counts[key], total) if key in counts else total
     ordered = {key: counts[key] for key in sorted(counts, key=str)}
-    return ToCountPolynomialMap(ordered, runs.space)
+    known = Keys.of(MemAccess, variable=kernel.array_vars, kernel_name=(kernel.name,))
+    return ToCountPolynomialMap(ordered, runs.space, known_keys=known)
 
 
 def memory_of(kernel: LoopKernel, name: str) -> str | None:
@@ -164,21 +165,7 @@ def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:
 def _step(kernel: LoopKernel, index: Expr, iname: str) -> Expr:
     """Return by how much an expression grows with *iname*; ``None`` if that is not constant."""
     after = substitute(index, {iname: p.Sum((p.Variable(iname), 1))})
-    form = linear_form(_multiplied_out(after))
-    form.add_form(linear_form(_multiplied_out(index)), -1)
+    form = linear_form(expand_products(after))
+    form.add_form(linear_form(expand_products(index)), -1)
     step = form.to_expr()
     return step if kernel.all_inames().isdisjoint(variable_names(step)) else None
-
-
-def _multiplied_out(expr: Expr) -> Expr:
-    """Write a product of sums as a sum of products: ``n*(i + 1)`` as ``n*i + n``."""
-    if isinstance(expr, p.Sum):
-        return p.Sum(tuple(_multiplied_out(child) for child in expr.children))
-    if not isinstance(expr, p.Product):
-        return expr
-    terms: list[tuple[Expr, ...]] = [()]
-    for child in expr.children:
-        factor = _multiplied_out(child)
-        parts = factor.children if isinstance(factor, p.Sum) else (factor,)
-        terms = [(*term, part) for term in terms for part in parts]
-    return p.Sum(tuple(p.Product(term) for term in terms))

@@ -15,13 +15,13 @@ from kgen.ir.expr import (
     TypeCast,
     is_constant,
 )
-from kgen.ir.functions import find_function
+from kgen.ir.functions import find_function, known_function_names
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.types import NumpyType
-from kgen.statistics.countmap import ToCountPolynomialMap
-from kgen.statistics.descriptors import CountGranularity, Op
+from kgen.statistics.countmap import Keys, ToCountPolynomialMap
+from kgen.statistics.descriptors import OP_NAMES, CountGranularity, Op
 from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
@@ -92,7 +92,10 @@ def count_ops(
             total = often * number if number != 1 else often
             counts[key] = sum_of(counts[key], total) if key in counts else total
     ordered = {key: counts[key] for key in sorted(counts, key=str)}
-    return ToCountPolynomialMap(ordered, runs.space)
+    functions = (f"func:{name}" for name in known_function_names(kernel))
+    names = {*OP_NAMES, *functions, *(str(key.name) for key in ordered)}
+    known = Keys.of(Op, name=names, kernel_name=(kernel.name,))
+    return ToCountPolynomialMap(ordered, runs.space, known_keys=known)
 
 
 class _OpFinder(PlaceMapper):

@@ -11,7 +11,7 @@ from kgen.analysis.access import Place
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
-from kgen.statistics.countmap import ToCountPolynomialMap
+from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
 from kgen.statistics.interval import Interval, sum_of
 from kgen.statistics.programs import prepared_kernel
@@ -41,7 +41,8 @@ def get_synchronization_map(
     counter = _SyncCounter(kernel)
     counter.look_into_steps(schedule.steps, ())
     ordered = {key: counter.found[key] for key in sorted(counter.found, key=str)}
-    return ToCountPolynomialMap(ordered, counter.runs.space)
+    known = Keys.of(Sync, kernel_name=(kernel.name,))
+    return ToCountPolynomialMap(ordered, counter.runs.space, known_keys=known)
 
 
 class _SyncCounter:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
 from kgen.errors import KernelError
-from kgen.statistics import CountGranularity, Interval, Op, Sync, ToCountMap
+from kgen.statistics import CountGranularity, Interval, MemAccess, Op, Sync, ToCountMap
 
 
 def ops(knl: Any, **options: Any) -> dict[tuple[str, str], str]:
@@ -285,8 +287,113 @@ def test_fields_that_keys_lack_are_refused() -> None:
     knl = one_loop("out[i] = 2*a[i]", a=np.float32)
     with pytest.raises(KernelError, match="Op has no field 'mtype'"):
         lp.get_op_map(knl).filter_by(mtype=["global"])
-    with pytest.raises(KernelError, match="no granularity"):
+    with pytest.raises(KernelError, match="no count_granularity of Op"):
         Op(np.float32, "add", "thread")
+
+
+def test_a_single_value_stands_without_a_list() -> None:
+    counts = lp.get_op_map(one_loop("out[i] = 2*a[i] + 1", a=np.float32))
+    assert counts.filter_by(name="mul", dtype=np.float32).eval_and_sum({"n": 7}) == 7
+    assert counts.filter_by(name="div").eval_and_sum({"n": 7}) == 0
+
+
+def test_a_key_with_unset_fields_stands_for_all_that_agree() -> None:
+    knl = one_loop("out[i] = (2*a[i] + 1)*b[i] + 1", a=np.float32, b=np.float64)
+    counts = lp.get_op_map(knl)
+    assert counts[Op(name="mul")].eval_with_dict({"n": 7}) == 14
+    assert counts[Op(np.float32)].eval_with_dict({"n": 7}) == 14
+    assert counts[Op(np.float32, "div")].eval_with_dict({"n": 7}) == 0
+    assert all(counts[key] is count for key, count in counts.items())
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda ops, mem, sync: ops[Op(name="mull")],
+        lambda ops, mem, sync: ops[Op(name="func:sinn")],
+        lambda ops, mem, sync: ops[Op(kernel_name="other")],
+        lambda ops, mem, sync: ops["mul"],
+        lambda ops, mem, sync: ops[["mul"]],
+        lambda ops, mem, sync: ops[Sync("kernel_launch")],
+        lambda ops, mem, sync: ops.group_by("dtype")[Op(np.float32, "mul")],
+        lambda ops, mem, sync: ops.group_by("dtype").filter_by(name="mul"),
+        lambda ops, mem, sync: ops.filter_by(nam="mul"),
+        lambda ops, mem, sync: ops.filter_by(name="add").filter_by(name="sub").filter_by(nam=1),
+        lambda ops, mem, sync: ops.filter_by(name="sub"),
+        lambda ops, mem, sync: ops.filter_by(name=[3]),
+        lambda ops, mem, sync: ops.filter_by(dtype="flaot32"),
+        lambda ops, mem, sync: ops.filter_by(tags=["mine"]),
+        lambda ops, mem, sync: ops.group_by("nam"),
+        lambda ops, mem, sync: ops.to_bytes(),
+        lambda ops, mem, sync: ops.filter_by_func("mul"),
+        lambda ops, mem, sync: ops * "2",
+        lambda ops, mem, sync: ops.eval_and_sum({"n": "7"}),
+        lambda ops, mem, sync: ops.eval_and_sum(7),
+        lambda ops, mem, sync: mem.filter_by(variable="aa"),
+        lambda ops, mem, sync: mem.filter_by(mtype="private"),
+        lambda ops, mem, sync: mem.filter_by(direction=["read"]),
+        lambda ops, mem, sync: mem.filter_by(lid_strides=[1]),
+        lambda ops, mem, sync: mem.filter_by(lid_strides={0: 0.5}),
+        lambda ops, mem, sync: mem.group_by("mtype").to_bytes(),
+        lambda ops, mem, sync: mem[MemAccess(lid_strides={0: [1]})],
+        lambda ops, mem, sync: sync.filter_by(kind="barrier"),
+    ],
+)
+def test_what_no_key_can_have_is_refused_and_not_counted_as_0(question: Any) -> None:
+    knl = one_loop("out[i] = 2*a[i] + 1", a=np.float32)
+    with pytest.raises(lp.KgenError):
+        question(lp.get_op_map(knl), lp.get_mem_access_map(knl), lp.get_synchronization_map(knl))
+
+
+def test_every_field_of_every_key_finds_it() -> None:
+    knl = one_loop("out[i] = 2*a[i, 0] + sin(a[i // 3, i])", a=np.float32)
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    maps: tuple[Any, ...] = (
+        lp.get_op_map(knl, subgroup_size=32),
+        lp.get_mem_access_map(knl, subgroup_size=32),
+        lp.get_synchronization_map(knl),
+    )
+    for counts in maps:
+        for key in counts:
+            values = {f.name: getattr(key, f.name) for f in dataclasses.fields(key)}
+            values = {name: value for name, value in values.items() if value}
+            assert list(counts.filter_by(**values)) == [key]
+            for name, value in values.items():
+                assert key in counts.filter_by(**{name: [value]})
+                assert counts[type(key)(**{name: value})] is not None
+
+
+@pytest.mark.parametrize("stride", ["m*8", "8*m", "2*(m*4)", "m*4 + 4*m", p.Variable("m") * 8])
+def test_strides_are_one_key_however_they_are_written(stride: Any) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "out[i] = a[i, 0]",
+        [lp.GlobalArg("a", np.float32, shape="n, 8*m"), ...],
+    )
+    counts = lp.get_mem_access_map(lp.tag_inames(knl, "i:g.0"), subgroup_size=32)
+    key = MemAccess(gid_strides={0: stride}, variable="a")
+    assert counts[key].eval_with_dict({"n": 5, "m": 2}) == 5
+    assert counts.filter_by(gid_strides=[{0: stride}]).eval_and_sum({"n": 5, "m": 2}) == 5
+
+
+def test_a_stride_of_0_is_one_that_does_not_occur() -> None:
+    assert MemAccess(lid_strides={0: 0, 1: "n - n"}) == MemAccess(lid_strides={})
+
+
+@pytest.mark.parametrize(
+    "index", ["i*i", "i // 3", "(7*i) % 5", "min(i, 4)", "i if i < 5 else 2*i", "b[i]", "i*j"]
+)
+def test_strides_that_are_not_constant_are_none(index: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < 32 }",
+        f"out[i] = sum(j, a[{index}])",
+        [lp.GlobalArg("a", np.float32, shape=1024), lp.GlobalArg("b", np.int32), ...],
+    )
+    counts = lp.get_mem_access_map(lp.tag_inames(knl, "i:l.0"), subgroup_size=32)
+    (key,) = counts.filter_by(variable="a")
+    assert key.lid_strides == {0: None}
+    assert "{0: None}" in str(counts)
+    assert counts.filter_by(lid_strides=[{0: None}]).sum().eval_with_dict({}) == 1024
 
 
 def test_functions_of_parameters_become_numbers() -> None:
