@@ -30,6 +30,7 @@ from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.privatize import subscript
+from kgen.transforms.reduction_loops import loops_around
 from kgen.transforms.rules import expand_subst
 from kgen.transforms.select import (
     NothingSelectedError,
@@ -219,7 +220,7 @@ class _Buffer:
             follows = not self.ids.isdisjoint(ancestors(kernel, insn))
             precedes = insn.id in before_users
             if (follows and precedes) or (
-                touches and not insn.within_inames.isdisjoint(self._inside)
+                (touches or writes) and not insn.within_inames.isdisjoint(self._inside)
             ):
                 raise self._between(insn)
             if precedes:
@@ -230,10 +231,11 @@ class _Buffer:
                 raise self._unordered(insn)
         return frozenset(first), frozenset(last)
 
-    @property
+    @cached_property
     def _inside(self) -> frozenset[str]:
         """The loops that the buffer lives through."""
-        return frozenset[str]().union(*(user.within_inames for user in self.users)) - self.outer
+        around = (loops_around(self.kernel, access) for access in self.accesses)
+        return frozenset[str]().union(*around) - self.outer
 
     def _between(self, insn: InstructionBase) -> TransformError:
         return TransformError(

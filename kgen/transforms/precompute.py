@@ -158,9 +158,9 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
         marked = leave_uncovered(kernel, rule, uses, axes, marked, needs, around)
     accesses = Footprints.of(marked.kernel).accesses_to(marked.name)
     needs = needs or accesses
-    order = Order(kernel, rule, value, marked.users, storage.sweep)
+    order = Order(kernel, rule, value, accesses, storage.sweep)
     mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)
-    outer = outer_inames(kernel, storage, mentioned | order.around, accesses)
+    outer = outer_inames(kernel, storage, mentioned, order, accesses)
 
     rule_stays = marked.rule_stays and not uses.is_passing
     names = Names(kernel, rule, storage, rule_stays=rule_stays)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
+from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import domain_of_copies, rename_params
 from kgen.errors import TransformError, message
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import Iname
 from kgen.ir.domain import BasicSet, dim_names, rename_dims
 from kgen.ir.domain_text import parse_domain
-from kgen.ir.expr import Reduction, variable_names
+from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.transforms.rules import expand_expression
 from kgen.transforms.select import require_iname, taken_names
 
-__all__ = ["Place", "ReductionLoops"]
+__all__ = ["Place", "ReductionLoops", "loops_around", "loops_filling", "subscripts_of"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class ReductionLoops:
             )
         self._refuse_bounds_from_inside(reduction, place, insn_id)
         shared = self.loops_shared(reduction, insn_id)
+        self._refuse_other_iterations(reduction, shared, insn_id)
         place = place.inside(tuple(shared), {})
         inames = tuple(name for name in inames if name not in shared)
         key = (sharers, frozenset(inames), shared)
@@ -143,21 +149,38 @@ class ReductionLoops:
     def loops_shared(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
         """Return the inames of *reduction* whose loop is that of a temporary it reads.
 
-        All writers of that are inside of the loop, and their subscripts do not name it: each
-        iteration stores what the reduction reads in it, as a prefetch does.
+        See :func:`loops_filling`.
         """
+        insn = self.kernel.id_to_insn[insn_id]
+        names = frozenset(variable_names(*reduction.exprs))
+        return loops_filling(self.kernel, insn, frozenset(reduction.inames), names)
+
+    def _refuse_other_iterations(
+        self, reduction: Reduction, shared: frozenset[str], insn_id: str
+    ) -> None:
+        """Refuse a shared loop in which the reduction would read what later iterations write."""
         kernel = self.kernel
-        before = kernel.id_to_insn[insn_id].depends_on
-        read = kernel.temporary_variables.keys() & set(variable_names(*reduction.exprs))
-        shared: set[str] = set()
-        for array in sorted(read & kernel.writers.keys()):
-            writers = [kernel.id_to_insn[name] for name in kernel.writers[array]]
-            if before.isdisjoint(str(writer.id) for writer in writers):
-                continue
-            around = frozenset.intersection(*(writer.within_inames for writer in writers))
-            named = {name for writer in writers for name in _subscripts(writer, array)}
-            shared |= around.intersection(reduction.inames) - named
-        return frozenset(shared)
+        insn = kernel.id_to_insn[insn_id]
+        if not shared:
+            return
+        for access in collect_accesses(kernel, (insn,)):
+            around = shared.intersection(access.place.inames)
+            for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(access.array, ())):
+                named = around & writer.within_inames & subscripts_of(writer, access.array)
+                for name in sorted(named):
+                    if writer is not insn and not _is_same_along(name, access, writer):
+                        raise TransformError(
+                            message(
+                                f"'{access}' is read by a reduction in the loop over '{name}' "
+                                f"in which '{writer.id}' writes it, in another iteration",
+                                kernel=kernel.name,
+                                where=str(insn.span or insn),
+                                because=f"the reduction shares the loop over '{name}' with what "
+                                "is fetched in it",
+                                hint=f"duplicate_inames(kernel, '{name}', 'id:{writer.id}') "
+                                "gives the writer a loop of its own",
+                            )
+                        )
 
     def _refuse_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
         """Refuse a reduction over an iname that bounds a loop around it."""
@@ -216,7 +239,51 @@ class ReductionLoops:
         }
 
 
-def _subscripts(writer: InstructionBase, array: str) -> frozenset[str]:
+def loops_filling(
+    kernel: LoopKernel, reader: InstructionBase, inames: frozenset[str], names: frozenset[str]
+) -> frozenset[str]:
+    """Return the *inames* of a reduction in *reader* in whose loops a temporary is filled.
+
+    All writers of a temporary in *names* are inside of such a loop, and their subscripts do not
+    name it: each iteration stores what the reduction reads in it, as a prefetch does.
+    """
+    filling: set[str] = set()
+    for array in sorted(names & kernel.temporary_variables.keys() & kernel.writers.keys()):
+        writers = [kernel.id_to_insn[name] for name in kernel.writers[array]]
+        if reader.depends_on.isdisjoint(str(writer.id) for writer in writers):
+            continue
+        around = frozenset.intersection(*(writer.within_inames for writer in writers))
+        named = {name for writer in writers for name in subscripts_of(writer, array)}
+        filling |= around & inames - named
+    return frozenset(filling)
+
+
+def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
+    """Return the loops around a use, without those of reductions that run on their own.
+
+    The loop of a reduction is one of them where a temporary that it reads is filled in it.
+    """
+    user = kernel.id_to_insn[use.insn_id]
+    filled: frozenset[str] = frozenset()
+    for expr in map(partial(expand_expression, kernel), user.read_exprs()):
+        for node in walk(expr):
+            if isinstance(node, Reduction):
+                names = frozenset(variable_names(*node.exprs))
+                filled |= loops_filling(kernel, user, frozenset(node.inames), names)
+    return user.within_inames | filled.intersection(use.place.inames)
+
+
+def subscripts_of(writer: InstructionBase, array: str) -> frozenset[str]:
     """Return the variables in the subscripts with which *writer* writes *array*."""
     places = zip(writer.assignee_var_names(), writer.assignee_subscript_deps(), strict=True)
     return frozenset(name for written, names in places if written == array for name in names)
+
+
+def _is_same_along(iname: str, read: Access, writer: InstructionBase) -> bool:
+    """Tell whether an element is read in the iteration of *iname* in which it is written."""
+    variable = p.Variable(iname)
+    return read.index is not None and all(
+        any(pair == (variable, variable) for pair in zip(read.index, index_of(lhs), strict=False))
+        for lhs in writer.assignees
+        if assignee_name(lhs) == read.array
+    )
