@@ -128,16 +128,17 @@ def _replace(
         return kernel
     realizer = Realizer(kernel, nested=nested, wishes=wishes, makes_arrays=makes_arrays)
     replaced: dict[Any, list[InstructionBase]] = {i.id: realizer.realize(i) for i in work}
-    replaced |= {name: [insn] for name, insn in realizer.moved.items()}
+    builder = realizer.builder
+    replaced |= {name: [insn] for name, insn in builder.moved.items()}
     instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
     instructions = [_wait_for_all(insn, realizer.parts) for insn in instructions]
-    temporaries = {**kernel.temporary_variables, **realizer.temporaries}
+    temporaries = {**kernel.temporary_variables, **builder.temporaries}
     result = kernel.copy(
-        instructions=share_launches(kernel, instructions, realizer.scans),
+        instructions=share_launches(kernel, instructions, builder.scans),
         temporary_variables=temporaries,
-        **realizer.loops.changes(),
+        **builder.loops.changes(),
     )
-    turned = _turned_around(kernel, result) if realizer.loops.has_orders else None
+    turned = _turned_around(kernel, result) if builder.loops.has_orders else None
     if turned is None:
         return result
     if wishes.forced:

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import bounds_of
 from kgen.analysis.prefixes import domain_inside
 from kgen.errors import StaticValueFindingError, TransformError, message
-from kgen.ir.expr import Expr, Reduction, substitute, to_text, variable_names
+from kgen.ir.expr import Reduction, substitute, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, UnrollTag
-from kgen.transforms.reduction_parallel import Interleaved
-
-if TYPE_CHECKING:
-    from kgen.transforms.reduction_context import Context
-    from kgen.transforms.reduction_realizer import Realizer
+from kgen.transforms.reduction_builder import Accumulated, AccumulatorBuilder
+from kgen.transforms.reduction_loop import Interleaved, accumulate_in_loop
+from kgen.transforms.reduction_site import Site
 
 __all__ = ["accumulate_apart", "find_apart"]
 
 
-def find_apart(realizer: Realizer, reduction: Reduction, context: Context) -> Interleaved | None:
+def find_apart(builder: AccumulatorBuilder, reduction: Reduction, site: Site) -> Interleaved | None:
     """Find the loops around *reduction* that have to be inside of its own; ``None`` for none.
 
     Its loop stores what it reads, once for all their iterations: a tile that was fetched.
     """
-    kernel, insn_id = realizer.kernel, str(context.insn.id)
-    if context.place.inames != context.insn.within_inames:
+    kernel, insn_id = builder.kernel, str(site.insn.id)
+    if site.place.inames != site.insn.within_inames:
         return None
-    shared = realizer.loops.loops_shared(reduction, insn_id)
+    shared = builder.loops.loops_shared(reduction, insn_id)
     missing = {
         name: str(insn.id)
         for insn in _others_in(kernel, shared, insn_id)
-        for name in context.within - insn.within_inames
+        for name in site.within - insn.within_inames
         if not kernel.has_tag(name, ConcurrentTag)
     }
     if not missing:
@@ -67,9 +64,9 @@ def find_apart(realizer: Realizer, reduction: Reduction, context: Context) -> In
 
 
 def accumulate_apart(
-    realizer: Realizer, reduction: Reduction, apart: Interleaved, context: Context
-) -> tuple[Expr, ...]:
-    """Append the loops that compute *reduction*; return the accumulators of an iteration.
+    builder: AccumulatorBuilder, reduction: Reduction, apart: Interleaved, site: Site
+) -> Accumulated:
+    """Append the loops that compute *reduction*; its values are the accumulators of an iteration.
 
     ::
 
@@ -84,30 +81,28 @@ def accumulate_apart(
                                               for i
                                                 c[i] = acc[i]
     """
-    kernel = realizer.kernel
-    shared = realizer.loops.loops_shared(reduction, str(context.insn.id))
-    outer = context.insn.within_inames.difference(apart.inames)
+    kernel = builder.kernel
+    shared = builder.loops.loops_shared(reduction, str(site.insn.id))
+    outer = site.insn.within_inames.difference(apart.inames)
     # reductions in one loop share the loops inside of it, and what these hold
-    key = (shared, apart.inames, outer)
-    if key not in realizer.apart:
-        made = realizer.loops.add(apart.inames, domain_inside(kernel, outer, apart.inames))
-        realizer.types.update((new, kernel.index_dtype) for new in made.values())
-        realizer.apart[key] = made
-    copies = realizer.apart[key]
+    copies = builder.inner_loops(
+        (shared, apart.inames, outer),
+        lambda: builder.loops.add(apart.inames, domain_inside(kernel, outer, apart.inames)),
+    )
     renamed = {old: p.Variable(new) for old, new in copies.items()}
     inside = dataclasses.replace(
-        context,
-        predicates=frozenset(substitute(condition, renamed) for condition in context.predicates),
-        within=context.within.difference(apart.inames).union(copies.values()),
-        place=context.place.inside((), {**context.place.renamed, **copies}),
+        site,
+        predicates=frozenset(substitute(condition, renamed) for condition in site.predicates),
+        within=site.within.difference(apart.inames).union(copies.values()),
+        place=site.place.inside((), {**site.place.renamed, **copies}),
     )
-    for insn in _others_in(kernel, shared, str(context.insn.id)):
+    for insn in _others_in(kernel, shared, str(site.insn.id)):
         own = insn.within_inames.intersection(apart.inames)
         kept = {name: copies[name] for name in own if not _can_leave(kernel, insn, name)}
         if own:
-            realizer.move(insn, own.difference(kept), kept)
-    totals = realizer.accumulate(reduction, inside, apart, copies)
-    return apart.own(totals, {})
+            builder.move(insn, own.difference(kept), kept)
+    serial = accumulate_in_loop(builder, reduction, inside, apart, copies)
+    return Accumulated(apart.own(serial.values, {}), serial.writers)
 
 
 def _others_in(

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import AffineRow, replace_dims
 from kgen.analysis.prefixes import domain_inside
-from kgen.ir.assignee import assignee_name
 from kgen.ir.domain import rename_dims
 from kgen.ir.expr import Expr, Reduction, is_zero
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
+from kgen.transforms.reduction_builder import AccumulatorBuilder
+from kgen.transforms.reduction_site import Site, counted_from_zero
 from kgen.transforms.reduction_tree import Lanes, join_lanes, rows_of
-
-if TYPE_CHECKING:
-    from kgen.transforms.reduction_context import Context
-    from kgen.transforms.reduction_realizer import Realizer
 
 __all__ = ["Parts", "end_launch", "join_groups", "store_parts"]
 
 
 def join_groups(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
-    around: Context,
+    around: Site,
     groups: Mapping[str, GroupInameTag],
     lanes: Lanes | None,
     totals: Sequence[Expr],
@@ -48,20 +43,18 @@ def join_groups(
     """
     suffix = "_".join(reduction.inames)
     prefix = f"{around.insn.id}_{suffix}"
-    dtypes = [realizer.types[assignee_name(total)] for total in totals]
-    parts = store_parts(realizer, reduction, around, groups, lanes, totals, waits)
-    after = dataclasses.replace(around, depends_on=around.depends_on | {parts.barrier})
-    results = tuple(realizer.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
+    dtypes = builder.accumulator_types(totals)
+    parts = store_parts(builder, reduction, around, groups, lanes, totals, waits)
+    after = around.after([parts.barrier])
+    results = tuple(builder.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
     neutral = reduction.operation.neutral(dtypes)
-    starts = realizer.assign(after, results, neutral, (), f"{prefix}_init")
-    inames, own = _second_loops(realizer, around, groups, lanes)
-    adding = dataclasses.replace(
-        after, within=after.within.union(inames), depends_on=after.depends_on.union(starts)
-    )
+    starts = builder.assign(after, results, neutral, (), f"{prefix}_init")
+    inames, own = _second_loops(builder, around, groups, lanes)
+    adding = after.inside(inames).after(starts)
     operands = parts.at(own)
-    done = realizer.combine(reduction, results, operands, dtypes, adding)
+    done = builder.combine(reduction, results, operands, dtypes, adding)
     if lanes is not None:
-        done = join_lanes(realizer, reduction, after, lanes, results, done)
+        done = join_lanes(builder, reduction, after, lanes, results, done)
     return results, done
 
 
@@ -84,23 +77,23 @@ class Parts:
 
 
 def store_parts(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
-    around: Context,
+    around: Site,
     groups: Mapping[str, GroupInameTag],
     lanes: Lanes | None,
     totals: Sequence[Expr],
     waits: Sequence[str],
 ) -> Parts:
     """Store the *totals* of each group, which all of its work-items have, and end the launch."""
-    kernel, loops = realizer.kernel, realizer.loops
+    kernel, loops = builder.kernel, builder.loops
     suffix = "_".join(reduction.inames)
     prefix = f"{around.insn.id}_{suffix}"
-    dtypes = [realizer.types[assignee_name(total)] for total in totals]
+    dtypes = builder.accumulator_types(totals)
     local = [] if lanes is None else [tag for tag, _ in lanes.axes]
     all_rows = [
-        rows_of(realizer, around, list(groups.values()), GroupInameTag),
-        rows_of(realizer, around, local, LocalInameTag),
+        rows_of(builder, around, list(groups.values()), GroupInameTag),
+        rows_of(builder, around, local, LocalInameTag),
     ]
     axes = {name: kernel.axes[loops.origin(name)] for name in groups}
     shape = (
@@ -108,27 +101,27 @@ def store_parts(
         *(axis.length for axis in axes.values()),
     )
     arrays = tuple(
-        realizer.temporary(f"part_{suffix}", dtype, shape, AddressSpace.GLOBAL) for dtype in dtypes
+        builder.temporary(f"part_{suffix}", dtype, shape, AddressSpace.GLOBAL) for dtype in dtypes
     )
     idle = tuple(loops.lane(tag, 1) for rows in all_rows for tag in rows.idle)
     alone = [loops.lane(tag, 1) for tag in local]
-    storing = dataclasses.replace(around, within=around.within.union(groups, alone, idle))
+    storing = around.inside([*groups, *alone, *idle])
     index = tuple(expr for rows in all_rows for expr in rows.index)
-    own = tuple(_shifted(p.Variable(name), axis.first) for name, axis in axes.items())
+    own = tuple(counted_from_zero(p.Variable(name), axis.first) for name, axis in axes.items())
     places = [p.Subscript(array, (*index, *own)) for array in arrays]
-    stores = realizer.assign(storing, places, totals, waits, f"{prefix}_part")
-    barrier = end_launch(realizer, reduction, around, stores)
+    stores = builder.assign(storing, places, totals, waits, f"{prefix}_part")
+    barrier = end_launch(builder, reduction, around, stores)
     return Parts(arrays, index, idle, barrier)
 
 
 def end_launch(
-    realizer: Realizer, reduction: Reduction, around: Context, waits: Sequence[str]
+    builder: AccumulatorBuilder, reduction: Reduction, around: Site, waits: Sequence[str]
 ) -> str:
     """Append a global barrier behind the instructions *waits*; return its id."""
-    kernel, loops = realizer.kernel, realizer.loops
-    barrier = realizer.new_id(f"{around.insn.id}_{'_'.join(reduction.inames)}_barrier")
+    kernel, loops = builder.kernel, builder.loops
+    barrier = builder.new_id(f"{around.insn.id}_{'_'.join(reduction.inames)}_barrier")
     hardware = {n for n in around.within if loops.origin(n) in kernel.axes}
-    around.out.append(
+    return builder.emit(
         BarrierInstruction(
             barrier,
             within_inames=around.within - hardware,
@@ -138,12 +131,11 @@ def end_launch(
             synchronization_kind="global",
         )
     )
-    return barrier
 
 
 def _second_loops(
-    realizer: Realizer,
-    around: Context,
+    builder: AccumulatorBuilder,
+    around: Site,
     groups: Mapping[str, GroupInameTag],
     lanes: Lanes | None,
 ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
@@ -151,7 +143,7 @@ def _second_loops(
 
     Work-items share the groups of the first axis, in strides.
     """
-    kernel, loops = realizer.kernel, realizer.loops
+    kernel, loops = builder.kernel, builder.loops
     origins = [loops.origin(name) for name in groups]
     domain = domain_inside(kernel, around.place.inames.difference(origins), origins)
     domain = rename_dims(domain, around.place.renamed)
@@ -177,9 +169,4 @@ def _second_loops(
         values[origins[0]] = p.Sum(tuple(terms))
         positive.append({counters[0]: 1})
     loops.add_domain(replace_dims(domain, values, inames, positive=positive))
-    realizer.types.update((name, kernel.index_dtype) for name in inames)
-    return tuple(inames), tuple(_shifted(values[name], firsts[name]) for name in origins)
-
-
-def _shifted(expr: Expr, first: Expr) -> Expr:
-    return expr if is_zero(first) else p.Sum((expr, p.Product((-1, first))))
+    return tuple(inames), tuple(counted_from_zero(values[name], firsts[name]) for name in origins)

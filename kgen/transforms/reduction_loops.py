@@ -22,6 +22,7 @@ from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.types import NumpyType
 from kgen.transforms.rules import expand_expression
 from kgen.transforms.select import require_iname, taken_names
 
@@ -65,6 +66,8 @@ class ReductionLoops:
         self._ranges: dict[str, Iname] = {}
         self._lanes: dict[tuple[AxisTag, int], str] = {}
         self.copies: dict[str, str] = {}
+        #: the types of the new loop variables
+        self.types: dict[str, NumpyType] = {}
 
     def loops_for(
         self, reduction: Reduction, place: Place, sharers: Hashable, insn_id: str
@@ -96,17 +99,20 @@ class ReductionLoops:
         if is_free and not self._depends_on_copies(inames, place):
             self._owner.update(dict.fromkeys(inames, key))
             return {}
-        copies = {name: self._names(name) for name in inames}
-        self._copied[key] = copies
-        self.copies.update((new, old) for old, new in copies.items())
+        copies = self._copied[key] = self._new_copies(inames)
         self._copy_domains(copies, place)
         return copies
 
     def add(self, inames: tuple[str, ...], domain: BasicSet) -> dict[str, str]:
         """Make copies of *inames* that take the values of *domain*: ``old -> new``."""
+        copies = self._new_copies(inames)
+        self._domains.append(rename_dims(domain, copies))
+        return copies
+
+    def _new_copies(self, inames: tuple[str, ...]) -> dict[str, str]:
         copies = {name: self._names(name) for name in inames}
         self.copies.update((new, old) for old, new in copies.items())
-        self._domains.append(rename_dims(domain, copies))
+        self.types.update(dict.fromkeys(copies.values(), self.kernel.index_dtype))
         return copies
 
     def new_range(self, based_on: str, start: int, stop: int, *tags: Tag) -> str:
@@ -127,6 +133,7 @@ class ReductionLoops:
         """Make an iname whose domain is added by :meth:`add_domain`."""
         name = str(self._names(based_on))
         self._ranges[name] = Iname(name, frozenset(tags))
+        self.types[name] = self.kernel.index_dtype
         return name
 
     def add_domain(self, domain: BasicSet) -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import pymbolic.primitives as p
 
 from kgen.analysis.domains import bounds_of
 from kgen.errors import StaticValueFindingError, TransformError, message
-from kgen.ir.assignee import assignee_name
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.expr import Expr, Reduction, is_zero, to_text, variable_names
+from kgen.ir.expr import Expr, Reduction, to_text, variable_names
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -25,49 +21,16 @@ from kgen.ir.tags import (
     IlpBaseTag,
     LocalInameTag,
     LocalInameTagBase,
-    UnrollTag,
 )
 from kgen.ir.types import AddressSpace, auto
+from kgen.transforms.reduction_builder import Accumulated, AccumulatorBuilder
 from kgen.transforms.reduction_groups import join_groups
+from kgen.transforms.reduction_loop import Interleaved, accumulate_in_loop
 from kgen.transforms.reduction_loops import Place
+from kgen.transforms.reduction_site import Site
 from kgen.transforms.reduction_tree import Lanes, join_lanes
 
-if TYPE_CHECKING:
-    from kgen.transforms.reduction_context import Context
-    from kgen.transforms.reduction_realizer import Realizer
-
-__all__ = ["Interleaved", "Spread", "accumulate_in_parallel", "find_spread", "run_once"]
-
-
-@dataclass(frozen=True)
-class Interleaved:
-    """Loops whose instances have an accumulator each: ``ilp``, or a reduction's loop outside."""
-
-    inames: tuple[str, ...]
-    first: tuple[int, ...]
-    shape: tuple[int, ...]
-    is_unrolled: bool = True
-
-    def every(
-        self, realizer: Realizer, totals: Sequence[Expr]
-    ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
-        """Make loops over all entries; return their inames, and the entries in them."""
-        tags = (UnrollTag(),) if self.is_unrolled else ()
-        inames = tuple(
-            realizer.loops.new_range(f"{name}_each", 0, extent, *tags)
-            for name, extent in zip(self.inames, self.shape, strict=True)
-        )
-        realizer.types.update((name, realizer.kernel.index_dtype) for name in inames)
-        index = tuple(map(p.Variable, inames))
-        return inames, tuple(p.Subscript(total, index) for total in totals)
-
-    def own(self, totals: Sequence[Expr], copies: Mapping[str, str]) -> tuple[Expr, ...]:
-        """Return the entries that the instances of the loops update."""
-        index = tuple(
-            _shifted(p.Variable(copies.get(name, name)), first)
-            for name, first in zip(self.inames, self.first, strict=True)
-        )
-        return tuple(p.Subscript(total, index) for total in totals)
+__all__ = ["Spread", "accumulate_in_parallel", "find_spread", "run_once"]
 
 
 @dataclass(frozen=True)
@@ -85,9 +48,9 @@ class Spread:
     is_atomic: bool
 
 
-def find_spread(realizer: Realizer, reduction: Reduction, context: Context) -> Spread | None:
+def find_spread(builder: AccumulatorBuilder, reduction: Reduction, site: Site) -> Spread | None:
     """Find how *reduction* runs in parallel; ``None`` for one that is a loop."""
-    kernel = realizer.kernel
+    kernel = builder.kernel
     tags = {
         name: tag
         for name in reduction.inames
@@ -100,25 +63,25 @@ def find_spread(realizer: Realizer, reduction: Reduction, context: Context) -> S
         tags = {n: t for n, t in tags.items() if not isinstance(t, HardwareConcurrentTag)}
         if not tags:
             return None
-    _refuse_tags(kernel, reduction, tags, context)
+    _refuse_tags(kernel, reduction, tags, site)
     on_axes = {name: tag for name, tag in tags.items() if isinstance(tag, AxisTag)}
     local = {name: tag for name, tag in on_axes.items() if isinstance(tag, LocalInameTag)}
     group = {name: tag for name, tag in on_axes.items() if isinstance(tag, GroupInameTag)}
     ilp = tuple(name for name, tag in tags.items() if isinstance(tag, IlpBaseTag))
-    _refuse_order(kernel, reduction, tags, context)
-    left = _loops_left(realizer, reduction, on_axes, context)
-    lanes = _lanes(realizer, reduction, local, context) if local else None
-    interleaved = _interleaved(realizer, ilp, context) if ilp else None
-    is_atomic = bool(group) and _is_atomic(reduction, context)
+    _refuse_order(kernel, reduction, tags, site)
+    left = _loops_left(builder, reduction, on_axes, site)
+    lanes = _lanes(builder, reduction, local, site) if local else None
+    interleaved = _interleaved(builder, ilp, site) if ilp else None
+    is_atomic = bool(group) and _is_atomic(reduction, site)
     return Spread(lanes, group, interleaved, left, is_atomic)
 
 
 def accumulate_in_parallel(
-    realizer: Realizer, reduction: Reduction, spread: Spread, context: Context
-) -> tuple[Expr, ...]:
-    """Append the instructions that compute *reduction*; return what holds the results.
+    builder: AccumulatorBuilder, reduction: Reduction, spread: Spread, site: Site
+) -> Accumulated:
+    """Append the instructions that compute *reduction*.
 
-    That is the same in all work-items, of all groups.
+    The result is the same in all work-items, of all groups.
 
     ::
 
@@ -136,35 +99,32 @@ def accumulate_in_parallel(
         acc = red[2] + red[3]
         out = acc                    # lane = 0
     """
-    loops = realizer.loops
+    loops = builder.loops
     origins = {loops.origin(name) for name in spread.left}
-    place = Place(context.place.inames - origins, context.place.renamed)
-    around = dataclasses.replace(context, within=context.within - spread.left, place=place)
-    totals = realizer.accumulate(reduction, around, spread.interleaved)
-    waits = [realizer.update_of[assignee_name(total)] for total in totals]
+    place = Place(site.place.inames - origins, site.place.renamed)
+    around = dataclasses.replace(site, within=site.within - spread.left, place=place)
+    serial = accumulate_in_loop(builder, reduction, around, spread.interleaved)
+    totals, waits = serial.values, list(serial.writers)
     if spread.interleaved is not None:
         totals, waits = _join_instances(
-            realizer, reduction, around, spread.interleaved, totals, waits
+            builder, reduction, around, spread.interleaved, totals, waits
         )
     if spread.lanes is not None:
-        waits = join_lanes(realizer, reduction, around, spread.lanes, totals, waits)
-        context.axes.update((loops.lane(tag, 1), tag) for tag, _ in spread.lanes.axes)
+        waits = join_lanes(builder, reduction, around, spread.lanes, totals, waits)
+        builder.use_axes({loops.lane(tag, 1): tag for tag, _ in spread.lanes.axes})
     if spread.groups:
         shared = "simul_reduce" if reduction.allow_simultaneous else around.sharers
-        copies = loops.loops_for(reduction, around.place, shared, str(context.insn.id))
+        copies = loops.loops_for(reduction, around.place, shared, str(site.insn.id))
         groups = {copies.get(name, name): tag for name, tag in spread.groups.items()}
         if spread.is_atomic:
-            context.axes.update(groups)
+            builder.use_axes(groups)
         else:
             totals, waits = join_groups(
-                realizer, reduction, around, groups, spread.lanes, totals, waits
+                builder, reduction, around, groups, spread.lanes, totals, waits
             )
-            context.axes.update((loops.lane(tag, 1), tag) for tag in groups.values())
-    realizer.update_of.update(
-        (assignee_name(total), wait) for total, wait in zip(totals, waits, strict=True)
-    )
-    context.updates.extend(waits)
-    return totals
+            builder.use_axes({loops.lane(tag, 1): tag for tag in groups.values()})
+    builder.note_writers(totals, waits)
+    return Accumulated(totals, (*serial.writers, *waits))
 
 
 def run_once(
@@ -202,7 +162,7 @@ def _refuse_tags(
     kernel: LoopKernel,
     reduction: Reduction,
     tags: Mapping[str, ConcurrentTag],
-    context: Context,
+    site: Site,
 ) -> None:
     owner: dict[ConcurrentTag, str] = {}
     for name, tag in tags.items():
@@ -210,7 +170,7 @@ def _refuse_tags(
             kin = "'l.0'" if isinstance(tag, LocalInameTagBase) else "'ilp'"
             raise _refusal(
                 kernel,
-                context,
+                site,
                 f"the reduction over iname '{name}' cannot run as '{tag}'",
                 f"tag_inames(kernel, {{'{name}': {kin}}})",
             )
@@ -218,7 +178,7 @@ def _refuse_tags(
         if other != name and isinstance(tag, AxisTag):
             raise _refusal(
                 kernel,
-                context,
+                site,
                 f"the reduction '{to_text(reduction)}' has two loops on one hardware axis: "
                 f"'{other}' and '{name}' are both tagged '{tag}'",
                 "tag one of them with another axis, or leave it a loop",
@@ -229,7 +189,7 @@ def _refuse_order(
     kernel: LoopKernel,
     reduction: Reduction,
     tags: Mapping[str, ConcurrentTag],
-    context: Context,
+    site: Site,
 ) -> None:
     """Refuse to change the order of what does not commute: groups, then work-items, then loops."""
     if reduction.operation.is_commutative:
@@ -242,7 +202,7 @@ def _refuse_order(
     if ranks != sorted(ranks) or ilp:
         raise _refusal(
             kernel,
-            context,
+            site,
             f"the reduction '{to_text(reduction)}' keeps the order of its operands, and the "
             f"parallel loops {', '.join(map(repr, tags))} would change it",
             "name the parallel loops first: work-groups, work-items, then plain loops",
@@ -250,45 +210,45 @@ def _refuse_order(
 
 
 def _loops_left(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
     on_axes: Mapping[str, AxisTag],
-    context: Context,
+    site: Site,
 ) -> frozenset[str]:
     """Return the loops around on the same axes, of which the reduction may not depend."""
-    kernel, loops = realizer.kernel, realizer.loops
+    kernel, loops = builder.kernel, builder.loops
     taken = set(on_axes.values())
-    origins = {name: loops.origin(name) for name in sorted(context.within)}
+    origins = {name: loops.origin(name) for name in sorted(site.within)}
     left = {
         name: origin
         for name, origin in origins.items()
         if not taken.isdisjoint(kernel.inames[origin].tags)
     }
-    used = variable_names(*reduction.exprs, *context.predicates)
+    used = variable_names(*reduction.exprs, *site.predicates)
     bounds = kernel.with_outer_inames(frozenset(reduction.inames))
     for name, origin in left.items():
         if name in used or origin in bounds:
             (tag,) = kernel.iname_tags_of_type(origin, AxisTag)
             raise _refusal(
                 kernel,
-                context,
+                site,
                 f"the reduction '{to_text(reduction)}' runs on the hardware axis '{tag}', and "
                 f"depends on the loop '{origin}' around it, which is on the same axis",
                 f"tag '{origin}' or the loop of the reduction with another axis",
             )
-    _refuse_divergence(realizer, reduction, taken, left.values(), context)
+    _refuse_divergence(builder, reduction, taken, left.values(), site)
     return frozenset(left)
 
 
 def _refuse_divergence(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
     taken: set[AxisTag],
     left: object,
-    context: Context,
+    site: Site,
 ) -> None:
     """Refuse conditions, bounds and operands that each work-item has its own value of."""
-    kernel = realizer.kernel
+    kernel = builder.kernel
     private = {
         name: temporary
         for name, temporary in kernel.temporary_variables.items()
@@ -296,11 +256,11 @@ def _refuse_divergence(
     }
     params = {
         name
-        for iname in kernel.with_outer_inames(frozenset(map(realizer.loops.origin, context.within)))
+        for iname in kernel.with_outer_inames(frozenset(map(builder.loops.origin, site.within)))
         for name in kernel.domain_parameters(iname)
     }
-    control = {*variable_names(*context.predicates), *params}
-    shared = realizer.loops.loops_shared(reduction, str(context.insn.id))
+    control = {*variable_names(*site.predicates), *params}
+    shared = builder.loops.loops_shared(reduction, str(site.insn.id))
     for name in sorted(private.keys() & {*control, *variable_names(*reduction.exprs)}):
         for writer in kernel.writers.get(name, ()):
             within = kernel.id_to_insn[writer].within_inames
@@ -313,7 +273,7 @@ def _refuse_divergence(
                 what = f"the reduction '{to_text(reduction)}' reads a value of other work-items: "
             raise _refusal(
                 kernel,
-                context,
+                site,
                 f"{what}'{name}' differs between the work-items of '{on_axis[0]}', which "
                 "have to work together",
                 f"let '{name}' be computed outside of '{on_axis[0]}', or store it in an array "
@@ -322,13 +282,13 @@ def _refuse_divergence(
 
 
 def _lanes(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
     local: Mapping[str, LocalInameTag],
-    context: Context,
+    site: Site,
 ) -> Lanes:
     """Return the axes of work-items, the one whose neighbours are combined first in front."""
-    sizes = {name: axis_of(realizer, name, context).size for name in local}
+    sizes = {name: axis_of(builder, name, site).size for name in local}
     if reduction.operation.is_commutative:
         ordered = sorted(local, key=lambda name: local[name].axis)
     else:
@@ -336,17 +296,17 @@ def _lanes(
     return Lanes(tuple((local[name], sizes[name]) for name in ordered))
 
 
-def axis_of(realizer: Realizer, iname: str, context: Context) -> Axis:
+def axis_of(builder: AccumulatorBuilder, iname: str, site: Site) -> Axis:
     """Return the hardware axis of *iname*, or refuse: its size is not a constant."""
-    kernel = realizer.kernel
+    kernel = builder.kernel
     try:
-        return kernel.axes[realizer.loops.origin(iname)]
+        return kernel.axes[builder.loops.origin(iname)]
     except StaticValueFindingError as err:
-        raise StaticValueFindingError(f"{err}\n  where: instruction '{context.insn.id}'") from None
+        raise StaticValueFindingError(f"{err}\n  where: instruction '{site.insn.id}'") from None
 
 
-def _interleaved(realizer: Realizer, inames: tuple[str, ...], context: Context) -> Interleaved:
-    kernel = realizer.kernel
+def _interleaved(builder: AccumulatorBuilder, inames: tuple[str, ...], site: Site) -> Interleaved:
+    kernel = builder.kernel
     first, shape = [], []
     for name in inames:
         bounds = bounds_of(
@@ -355,7 +315,7 @@ def _interleaved(realizer: Realizer, inames: tuple[str, ...], context: Context) 
         if not (isinstance(bounds.lower, int) and isinstance(bounds.extent, int)):
             raise _refusal(
                 kernel,
-                context,
+                site,
                 f"the loop '{name}' of a reduction is tagged 'ilp' and runs "
                 f"{to_text(bounds.extent)} times, which is not a constant",
                 f"split_iname(kernel, '{name}', 4, inner_tag='ilp')",
@@ -365,9 +325,9 @@ def _interleaved(realizer: Realizer, inames: tuple[str, ...], context: Context) 
     return Interleaved(inames, tuple(first), tuple(shape))
 
 
-def _is_atomic(reduction: Reduction, context: Context) -> bool:
+def _is_atomic(reduction: Reduction, site: Site) -> bool:
     """Tell whether the groups may each update the result: ``x = x + sum(...)  {atomic}``."""
-    insn = context.insn
+    insn = site.insn
     if not isinstance(insn, Assignment) or not insn.atomicity:
         return False
     if any(isinstance(atomicity, AtomicInit) for atomicity in insn.atomicity):
@@ -382,33 +342,25 @@ def _is_atomic(reduction: Reduction, context: Context) -> bool:
 
 
 def _join_instances(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
-    around: Context,
+    around: Site,
     interleaved: Interleaved,
     entries: Sequence[Expr],
     waits: list[str],
 ) -> tuple[tuple[Expr, ...], list[str]]:
     """Combine the entries of interleaved instances; return the totals and what to wait for."""
     suffix = "_".join(reduction.inames)
-    dtypes = [realizer.types[assignee_name(entry)] for entry in entries]
-    totals = tuple(realizer.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
+    dtypes = builder.accumulator_types(entries)
+    totals = tuple(builder.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
     prefix = f"{around.insn.id}_{suffix}_init"
     neutral = reduction.operation.neutral(dtypes)
-    starts = realizer.assign(around, totals, neutral, (), prefix)
-    inames, each = interleaved.every(realizer, entries)
-    inner = dataclasses.replace(
-        around,
-        within=around.within.union(inames),
-        depends_on=around.depends_on.union(starts, waits),
-    )
-    return totals, realizer.combine(reduction, totals, each, dtypes, inner)
+    starts = builder.assign(around, totals, neutral, (), prefix)
+    inames, each = interleaved.every(builder, entries)
+    inner = around.inside(inames).after([*starts, *waits])
+    return totals, builder.combine(reduction, totals, each, dtypes, inner)
 
 
-def _shifted(expr: Expr, first: Expr) -> Expr:
-    return expr if is_zero(first) else p.Sum((expr, p.Product((-1, first))))
-
-
-def _refusal(kernel: LoopKernel, context: Context, what: str, hint: str) -> TransformError:
-    where = f"instruction '{context.insn.id}'"
+def _refusal(kernel: LoopKernel, site: Site, what: str, hint: str) -> TransformError:
+    where = f"instruction '{site.insn.id}'"
     return TransformError(message(what, kernel=kernel.name, where=where, hint=hint))

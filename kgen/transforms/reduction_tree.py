@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
-from kgen.ir.assignee import assignee_name
-from kgen.ir.expr import Expr, Reduction, is_zero, variable_names
+from kgen.ir.expr import Expr, Reduction, variable_names
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.tags import AutoFitLocalInameTag, AxisTag, LocalInameTag
-from kgen.ir.types import AddressSpace, KgenType
-
-if TYPE_CHECKING:
-    from kgen.transforms.reduction_context import Context
-    from kgen.transforms.reduction_realizer import Realizer
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.transforms.reduction_builder import AccumulatorBuilder
+from kgen.transforms.reduction_site import Site, counted_from_zero
 
 __all__ = ["Lanes", "Rows", "join_lanes", "rows_of"]
 
@@ -53,19 +49,16 @@ class Rows:
 
 
 def rows_of(
-    realizer: Realizer, around: Context, used: Collection[AxisTag], kind: type[AxisTag]
+    builder: AccumulatorBuilder, around: Site, used: Collection[AxisTag], kind: type[AxisTag]
 ) -> Rows:
     """Find the axes of *kind* around a reduction that runs on the axes *used* itself."""
-    kernel, loops = realizer.kernel, realizer.loops
+    kernel, loops = builder.kernel, builder.loops
     taken = set(used)
     index, shape = [], []
     for name in sorted(around.within, key=lambda n: kernel.iname_order[loops.origin(n)]):
         axis = kernel.axes.get(loops.origin(name))
         if axis is not None and isinstance(axis.tag, kind):
-            first = axis.first
-            minus = p.Product((-1, first))
-            own = p.Variable(name)
-            index.append(own if is_zero(first) else p.Sum((own, minus)))
+            index.append(counted_from_zero(p.Variable(name), axis.first))
             shape.append(axis.length)
             taken.add(axis.tag)
     idle = {axis.tag for axis in kernel.axes.values() if isinstance(axis.tag, kind)} - taken
@@ -73,9 +66,9 @@ def rows_of(
 
 
 def join_lanes(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
-    around: Context,
+    around: Site,
     lanes: Lanes,
     totals: Sequence[Expr],
     waits: list[str],
@@ -86,8 +79,8 @@ def join_lanes(
     of work-items, none more to hand the result to all. Each level has memory of its own, so
     that a loop around needs no further one. Return what writes the result.
     """
-    joined = _Joiner(realizer, reduction, around, lanes, totals)
-    width = exchange_width(realizer, reduction, around, lanes, joined.dtypes)
+    joined = _Joiner(builder, reduction, around, lanes, totals)
+    width = exchange_width(builder, reduction, around, lanes, joined.dtypes)
     if width > 1:
         return joined.exchange(width, waits)
     return joined.tree(waits)
@@ -98,26 +91,25 @@ class _Joiner:
 
     def __init__(
         self,
-        realizer: Realizer,
+        builder: AccumulatorBuilder,
         reduction: Reduction,
-        around: Context,
+        around: Site,
         lanes: Lanes,
         totals: Sequence[Expr],
     ) -> None:
-        self.realizer = realizer
+        self.builder = builder
         self.reduction = reduction
         self.around = around
         self.lanes = lanes
         self.totals = totals
         self.suffix = "_".join(reduction.inames)
         self.prefix = f"{around.insn.id}_{self.suffix}"
-        self.dtypes: list[KgenType] = [realizer.types[assignee_name(total)] for total in totals]
-        self.rows = rows_of(realizer, around, [tag for tag, _ in lanes.axes], LocalInameTag)
-        inames = [realizer.loops.lane(tag, size) for tag, size in lanes.axes]
-        idle = [realizer.loops.lane(tag, 1) for tag in self.rows.idle]
-        realizer.types.update((n, realizer.kernel.index_dtype) for n in (*inames, *idle))
-        self.everywhere = dataclasses.replace(around, within=around.within.union(inames))
-        self.once = dataclasses.replace(around, within=around.within.union(inames, idle))
+        self.dtypes: list[NumpyType] = builder.accumulator_types(totals)
+        self.rows = rows_of(builder, around, [tag for tag, _ in lanes.axes], LocalInameTag)
+        inames = [builder.loops.lane(tag, size) for tag, size in lanes.axes]
+        idle = [builder.loops.lane(tag, 1) for tag in self.rows.idle]
+        self.everywhere = around.inside(inames)
+        self.once = around.inside([*inames, *idle])
         self.lane = _counted(inames, [size for _, size in lanes.axes])
         self.step = 0
 
@@ -162,21 +154,18 @@ class _Joiner:
 
     def exchange(self, width: int, waits: list[str]) -> list[str]:
         """Combine the lanes of each warp, then one value of each warp through local memory."""
-        others = [self.realizer.temporary(f"other_{self.suffix}", dtype) for dtype in self.dtypes]
+        others = [self.builder.temporary(f"other_{self.suffix}", dtype) for dtype in self.dtypes]
         mask = _ALL_LANES if width == self._warp else 2**width - 1
         distance = width // 2
         while distance:
-            self.step += 1
             values = [
                 p.Call(p.Variable(EXCHANGE.name), (mask, total, distance)) for total in self.totals
             ]
-            waits = self._note(
-                self.realizer.assign(self.everywhere, others, values, waits, f"{self.prefix}_lanes")
-            )
+            waits = self._assign(self.everywhere, others, values, waits, "lanes")
             waits = self._join(self.everywhere, others, waits)
             distance //= 2
         count = self.lanes.count // width
-        sizes = group_sizes(self.realizer)
+        sizes = group_sizes(self.builder)
         is_whole = all(sizes[tag.axis] == size for tag, size in self.lanes.axes)
         if count == 1 and is_whole and not self.rows.idle:
             return waits
@@ -184,38 +173,31 @@ class _Joiner:
         leads = p.Comparison(p.Remainder(self.lane, width), "==", 0)
         one_each = self._under(self.once, [leads])
         slot = p.FloorDiv(self.lane, width)
-        self.step += 1
-        waits = self._note(
-            self.realizer.assign(
-                one_each, self._at(arrays, slot), self.totals, waits, f"{self.prefix}_store"
-            )
-        )
-        self.step += 1
+        waits = self._assign(one_each, self._at(arrays, slot), self.totals, waits, "store")
         waits = self._set(self.around, [self._at(arrays, 0)], waits)
         if count == 1:
             return waits
-        warp = self.realizer.loops.new_range("warp", 1, count)
-        self.realizer.types[warp] = self.realizer.kernel.index_dtype
-        inside = dataclasses.replace(self.around, within=self.around.within | {warp})
+        warp = self.builder.loops.new_range("warp", 1, count)
+        inside = self.around.inside([warp])
         return self._join(inside, self._at(arrays, p.Variable(warp)), waits)
 
     @property
     def _warp(self) -> int:
-        return self.realizer.kernel.target.exchange_width
+        return self.builder.kernel.target.exchange_width
 
     # -- steps ---------------------------------------------------------------------------------
 
     def _arrays(self, slots: int) -> list[p.Variable]:
         shape = (*self.rows.shape, slots)
         return [
-            self.realizer.temporary(f"red_{self.suffix}", dtype, shape, AddressSpace.LOCAL)
+            self.builder.temporary(f"red_{self.suffix}", dtype, shape, AddressSpace.LOCAL)
             for dtype in self.dtypes
         ]
 
     def _at(self, arrays: Sequence[p.Variable], slot: Expr) -> list[Expr]:
         return [p.Subscript(array, (*self.rows.index, slot)) for array in arrays]
 
-    def _between(self, first: int, stop: int) -> Context:
+    def _between(self, first: int, stop: int) -> Site:
         """Return the place of the work-items from *first* on, before *stop*."""
         conditions = []
         if first > 0:
@@ -224,8 +206,8 @@ class _Joiner:
             conditions.append(p.Comparison(self.lane, "<", stop))
         return self._under(self.once, conditions)
 
-    def _under(self, context: Context, conditions: Sequence[Expr]) -> Context:
-        return dataclasses.replace(context, predicates=context.predicates.union(conditions))
+    def _under(self, site: Site, conditions: Sequence[Expr]) -> Site:
+        return dataclasses.replace(site, predicates=site.predicates.union(conditions))
 
     def _store(
         self,
@@ -234,59 +216,52 @@ class _Joiner:
         lanes: tuple[int, int],
         waits: Sequence[str],
     ) -> list[str]:
-        self.step += 1
-        return self._note(
-            self.realizer.assign(
-                self._between(*lanes),
-                self._at(arrays, slot),
-                self.totals,
-                waits,
-                f"{self.prefix}_store",
-            )
+        return self._assign(
+            self._between(*lanes), self._at(arrays, slot), self.totals, waits, "store"
         )
 
-    def _join(self, context: Context, operands: Sequence[Expr], waits: Sequence[str]) -> list[str]:
+    def _join(self, site: Site, operands: Sequence[Expr], waits: Sequence[str]) -> list[str]:
         """Combine the totals with *operands*."""
         self.step += 1
-        before = len(context.out)
-        waiting = dataclasses.replace(context, depends_on=context.depends_on.union(waits))
-        ids = self.realizer.combine(self.reduction, self.totals, operands, self.dtypes, waiting)
-        self._note(str(insn.id) for insn in context.out[before:])
-        return ids
+        return self.builder.combine(
+            self.reduction, self.totals, operands, self.dtypes, site.after(waits), self.step
+        )
 
-    def _set(
-        self, context: Context, values: Sequence[Sequence[Expr]], waits: list[str]
-    ) -> list[str]:
+    def _set(self, site: Site, values: Sequence[Sequence[Expr]], waits: list[str]) -> list[str]:
         """Set the totals to one value, or to two combined."""
-        self.step += 1
         operation = self.reduction.operation
         if len(values) > 1 and operation.arg_count == 1:
             values = [operation.combine(values[0], values[1], self.dtypes)]
-        ids = self._note(
-            self.realizer.assign(context, self.totals, values[0], waits, f"{self.prefix}_update")
-        )
-        return ids if len(values) == 1 else self._join(context, values[1], ids)
+        ids = self._assign(site, self.totals, values[0], waits, "update")
+        return ids if len(values) == 1 else self._join(site, values[1], ids)
 
-    def _note(self, ids: Iterable[str]) -> list[str]:
-        """Remember that this step appended *ids*."""
-        ids = list(ids)
-        self.realizer.step_of.update(dict.fromkeys(ids, self.step))
-        return ids
+    def _assign(
+        self,
+        site: Site,
+        places: Sequence[Expr],
+        values: Sequence[Expr],
+        waits: Sequence[str],
+        suffix: str,
+    ) -> list[str]:
+        """Append the next step."""
+        self.step += 1
+        name = f"{self.prefix}_{suffix}"
+        return self.builder.assign(site, places, values, waits, name, self.step)
 
 
 def exchange_width(
-    realizer: Realizer,
+    builder: AccumulatorBuilder,
     reduction: Reduction,
-    around: Context,
+    around: Site,
     lanes: Lanes,
-    dtypes: Sequence[KgenType],
+    dtypes: Sequence[NumpyType],
 ) -> int:
     """Return how many neighbouring work-items may combine values without memory; 1 for none.
 
     All of them have to run the same steps, at consecutive positions in warps that hold no
     others: rows of whole warps, or a group that is one row.
     """
-    kernel = realizer.kernel
+    kernel = builder.kernel
     warp = kernel.target.exchange_width
     if warp == 1 or not reduction.operation.is_commutative:
         return 1
@@ -294,14 +269,14 @@ def exchange_width(
         return 1
     if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in kernel.inames):
         return 1
-    data = {*kernel.array_vars, *realizer.temporaries}
+    data = {*kernel.array_vars, *builder.temporaries}
     if not data.isdisjoint(variable_names(*around.predicates)):
         return 1
-    origins = map(realizer.loops.origin, around.within)
+    origins = map(builder.loops.origin, around.within)
     outer = kernel.with_outer_inames(frozenset(origins))
     if any(not data.isdisjoint(kernel.domain_parameters(name)) for name in outer):
         return 1
-    sizes = group_sizes(realizer)
+    sizes = group_sizes(builder)
     for k, (tag, size) in enumerate(lanes.axes):
         if tag.axis != k or (k < len(lanes.axes) - 1 and size != sizes[k]):
             return 1
@@ -313,10 +288,10 @@ def exchange_width(
     return lanes.count if is_only and row == lanes.count < warp and is_power else 1
 
 
-def group_sizes(realizer: Realizer) -> dict[int, int]:
+def group_sizes(builder: AccumulatorBuilder) -> dict[int, int]:
     """Return the number of work-items along each axis of the kernel."""
     sizes: dict[int, int] = {}
-    for axis in realizer.kernel.axes.values():
+    for axis in builder.kernel.axes.values():
         if isinstance(axis.tag, LocalInameTag):
             sizes[axis.tag.axis] = max(sizes.get(axis.tag.axis, 1), axis.size)
     return sizes

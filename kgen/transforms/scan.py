@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
@@ -23,10 +22,8 @@ from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_nam
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, ConcurrentTag, GroupInameTag, LocalInameTag
-
-if TYPE_CHECKING:
-    from kgen.transforms.reduction_context import Context
-    from kgen.transforms.reduction_realizer import Realizer
+from kgen.transforms.reduction_builder import AccumulatorBuilder
+from kgen.transforms.reduction_site import Site
 
 __all__ = ["Scan", "ScanWishes", "plan_scan"]
 
@@ -70,40 +67,43 @@ class Scan:
         return (*self.groups, *self.turns, *lane, *self.items)
 
 
-def plan_scan(realizer: Realizer, reduction: Reduction, context: Context) -> Scan | None:
+def plan_scan(
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanWishes
+) -> Scan | None:
     """Prove that *reduction* is a scan and return how it runs, or refuse.
 
     ``None`` for one that is to stay a reduction.
     """
-    wishes = realizer.wishes
-    if wishes.is_idle or context.place.inames != context.insn.within_inames:
+    if wishes.is_idle or site.place.inames != site.insn.within_inames:
         return None
-    if has_one_step(realizer.kernel, context.within, reduction.inames):
+    if has_one_step(builder.kernel, site.within, reduction.inames):
         return None
     try:
-        return _plan(realizer, reduction, context)
+        return _plan(builder, reduction, site, wishes)
     except TransformError:
         if wishes.forced:
             raise
         return None
 
 
-def _plan(realizer: Realizer, reduction: Reduction, context: Context) -> Scan:
-    kernel = realizer.kernel
-    _refuse_parallel_values(reduction, context, kernel)
-    sweep = _sweep(realizer, reduction, context)
-    _refuse_uses_of_sweep(realizer, reduction, context, sweep)
-    _refuse_changing_bounds(reduction, context, sweep, kernel)
-    _refuse_stores_inside(reduction, context, sweep, kernel)
-    lane = _lane(reduction, context, sweep, kernel)
-    rows = {} if lane is None else _rows(reduction, context, kernel)
+def _plan(
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanWishes
+) -> Scan:
+    kernel = builder.kernel
+    _refuse_parallel_values(reduction, site, kernel)
+    sweep = _sweep(kernel, reduction, site, wishes)
+    _refuse_uses_of_sweep(builder, reduction, site, sweep)
+    _refuse_changing_bounds(reduction, site, sweep, kernel)
+    _refuse_stores_inside(reduction, site, sweep, kernel)
+    lane = _lane(reduction, site, sweep, kernel)
+    rows = {} if lane is None else _rows(reduction, site, kernel)
     lanes = {lane: rows.pop(lane)} if lane is not None else {}
     for order in _orders(sweep, kernel):
-        growth = growth_of(kernel, context.within, order, reduction.inames, lanes)
+        growth = growth_of(kernel, site.within, order, reduction.inames, lanes)
         if growth.lost is None:
             break
     else:
-        raise _lost(growth, reduction, context, sweep, kernel)
+        raise _lost(growth, reduction, site, sweep, kernel)
     first = sum(_is_on(kernel, name, GroupInameTag) for name in order)
     at = len(order) if lane is None else order.index(lane)
     return Scan(
@@ -133,7 +133,7 @@ def _orders(sweep: tuple[str, ...], kernel: LoopKernel) -> tuple[tuple[str, ...]
 def _lost(
     growth: Growth,
     reduction: Reduction,
-    context: Context,
+    site: Site,
     sweep: tuple[str, ...],
     kernel: LoopKernel,
 ) -> ReductionIsNotTriangularError:
@@ -144,7 +144,7 @@ def _lost(
     here = ", ".join(f"{n} = {v}" for n, v in growth.lost.items() if n not in names)
     return _not_a_scan(
         reduction,
-        context,
+        site,
         kernel,
         f"{values} counts at {earlier}, but not at {here}",
         "bound the loop by what grows: 0 <= j <= i",
@@ -156,22 +156,21 @@ def _is_on(kernel: LoopKernel, name: str, kind: type[AxisTag]) -> bool:
     return kernel.target.has_hardware_axes and kernel.has_tag(name, kind)
 
 
-def _sweep(realizer: Realizer, reduction: Reduction, context: Context) -> tuple[str, ...]:
+def _sweep(
+    kernel: LoopKernel, reduction: Reduction, site: Site, wishes: ScanWishes
+) -> tuple[str, ...]:
     """Return the loops that the reduction grows with, from the outermost."""
-    kernel, wishes = realizer.kernel, realizer.wishes
     wanted = wishes.outer_iname
     if wanted is not None:
-        if wanted not in context.within:
-            raise _not_a_scan(
-                reduction, context, kernel, f"it is not inside of the loop '{wanted}'"
-            )
+        if wanted not in site.within:
+            raise _not_a_scan(reduction, site, kernel, f"it is not inside of the loop '{wanted}'")
         found: tuple[str, ...] = (wanted,)
     else:
-        found = bounding_loops(kernel, context.within, reduction.inames)
+        found = bounding_loops(kernel, site.within, reduction.inames)
     if not found:
         raise _not_a_scan(
             reduction,
-            context,
+            site,
             kernel,
             "no loop around it bounds it: it has the same value at every step",
             "choose instructions: realize_reduction(..., insn_id_filter='id')",
@@ -181,7 +180,7 @@ def _sweep(realizer: Realizer, reduction: Reduction, context: Context) -> tuple[
         for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
             if not isinstance(tag, on_axes):
                 raise _refusal(
-                    context,
+                    site,
                     kernel,
                     f"the scan '{to_text(reduction)}' cannot run along '{name}', tagged '{tag}'",
                     f"leave '{name}' a loop or tag it l.0, g.0; to compute what comes before in "
@@ -191,21 +190,21 @@ def _sweep(realizer: Realizer, reduction: Reduction, context: Context) -> tuple[
 
 
 def _lane(
-    reduction: Reduction, context: Context, sweep: tuple[str, ...], kernel: LoopKernel
+    reduction: Reduction, site: Site, sweep: tuple[str, ...], kernel: LoopKernel
 ) -> str | None:
     """Return the loop of *sweep* that is over work-items, if there is one."""
     lanes = [name for name in sweep if _is_on(kernel, name, LocalInameTag)]
     if len(lanes) > 1:
         raise _refusal(
-            context,
+            site,
             kernel,
             f"the scan '{to_text(reduction)}' runs along {len(lanes)} axes of work-items: "
             + ", ".join(f"'{name}'" for name in lanes),
             "join them: join_inames(...)",
         )
-    if context.predicates and any(_is_on(kernel, name, AxisTag) for name in sweep):
+    if site.predicates and any(_is_on(kernel, name, AxisTag) for name in sweep):
         raise _refusal(
-            context,
+            site,
             kernel,
             f"the scan '{to_text(reduction)}' over work-items stands under a condition",
             "assign it to a temporary without a condition first",
@@ -213,12 +212,12 @@ def _lane(
     return lanes[0] if lanes else None
 
 
-def _refuse_parallel_values(reduction: Reduction, context: Context, kernel: LoopKernel) -> None:
+def _refuse_parallel_values(reduction: Reduction, site: Site, kernel: LoopKernel) -> None:
     """Refuse a scan whose own loop is parallel: it takes what is new at a step in order."""
     for name in reduction.inames:
         for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
             raise _refusal(
-                context,
+                site,
                 kernel,
                 f"the loop '{name}' of the scan '{to_text(reduction)}' is tagged '{tag}'",
                 f"untag_inames(kernel, '{name}', ...), and tag the loop that it runs along",
@@ -226,24 +225,24 @@ def _refuse_parallel_values(reduction: Reduction, context: Context, kernel: Loop
 
 
 def _refuse_uses_of_sweep(
-    realizer: Realizer, reduction: Reduction, context: Context, sweep: tuple[str, ...]
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site, sweep: tuple[str, ...]
 ) -> None:
     """Refuse operands that differ from step to step, and conditions that do."""
-    kernel = realizer.kernel
+    kernel = builder.kernel
     used = set(variable_names(*reduction.exprs)).intersection(sweep)
     if used:
         raise _not_a_scan(
             reduction,
-            context,
+            site,
             kernel,
             f"what it combines depends on '{min(used)}', the loop that it runs along",
         )
-    changing = {*sweep, *kernel.get_written_variables(), *realizer.temporaries}
-    for condition in sorted(context.predicates, key=str):
+    changing = {*sweep, *kernel.get_written_variables(), *builder.temporaries}
+    for condition in sorted(site.predicates, key=str):
         named = changing.intersection(variable_names(condition))
         if named:
             raise _refusal(
-                context,
+                site,
                 kernel,
                 f"the scan '{to_text(reduction)}' stands under the condition "
                 f"'{to_text(condition)}', which may change along '{sweep[-1]}'",
@@ -252,7 +251,7 @@ def _refuse_uses_of_sweep(
 
 
 def _refuse_changing_bounds(
-    reduction: Reduction, context: Context, sweep: tuple[str, ...], kernel: LoopKernel
+    reduction: Reduction, site: Site, sweep: tuple[str, ...], kernel: LoopKernel
 ) -> None:
     """Refuse bounds that differ from step to step for other reasons than the loop itself."""
     inside = [node for node in walk(*reduction.exprs) if isinstance(node, Reduction)]
@@ -267,18 +266,18 @@ def _refuse_changing_bounds(
             if not kernel.id_to_insn[name].within_inames.isdisjoint(sweep):
                 raise _not_a_scan(
                     reduction,
-                    context,
+                    site,
                     kernel,
                     f"its bounds depend on '{param}', which instruction '{name}' sets in the "
                     f"loop '{sweep[-1]}', that it runs along",
                 )
     for node in inside:
-        around = context.within.union(inames.difference(node.inames))
+        around = site.within.union(inames.difference(node.inames))
         for name in bounding_loops(kernel, around, node.inames):
             if name in sweep:
                 raise _not_a_scan(
                     reduction,
-                    context,
+                    site,
                     kernel,
                     f"what it combines, '{to_text(node)}', has bounds that depend on '{name}', "
                     "the loop that it runs along",
@@ -286,10 +285,10 @@ def _refuse_changing_bounds(
 
 
 def _refuse_stores_inside(
-    reduction: Reduction, context: Context, sweep: tuple[str, ...], kernel: LoopKernel
+    reduction: Reduction, site: Site, sweep: tuple[str, ...], kernel: LoopKernel
 ) -> None:
     """Refuse operands that the same loops overwrite: each value is read once, at its step."""
-    before = ancestors(kernel, kernel.id_to_insn[str(context.insn.id)])
+    before = ancestors(kernel, kernel.id_to_insn[str(site.insn.id)])
     for array in dict.fromkeys(variable_names(*reduction.exprs)):
         for name in kernel.writers.get(array, ()):
             writer = kernel.id_to_insn[name]
@@ -299,7 +298,7 @@ def _refuse_stores_inside(
                 kernel, reduction, sweep, writer, array
             ):
                 raise _refusal(
-                    context,
+                    site,
                     kernel,
                     f"instruction '{name}' writes '{array}', which the scan "
                     f"'{to_text(reduction)}' reads, in the loop that it runs along",
@@ -341,16 +340,16 @@ def _is_element_of(node: Expr, array: str) -> bool:
     return isinstance(node, p.Subscript | LinearSubscript) and assignee_name(node) == array
 
 
-def _rows(reduction: Reduction, context: Context, kernel: LoopKernel) -> dict[str, tuple[int, int]]:
+def _rows(reduction: Reduction, site: Site, kernel: LoopKernel) -> dict[str, tuple[int, int]]:
     """Return the first and the last value of each loop over work-items."""
     sizes: dict[str, tuple[int, int]] = {}
-    for name in sorted(context.within, key=kernel.iname_order.__getitem__):
+    for name in sorted(site.within, key=kernel.iname_order.__getitem__):
         if not kernel.has_tag(name, LocalInameTag):
             continue
         bounds = lane_bounds(kernel, name)
         if bounds is None:
             raise _refusal(
-                context,
+                site,
                 kernel,
                 f"the number of work-items along '{name}' is not fixed, which the scan "
                 f"'{to_text(reduction)}' over work-items needs",
@@ -360,16 +359,14 @@ def _rows(reduction: Reduction, context: Context, kernel: LoopKernel) -> dict[st
     return sizes
 
 
-def _refusal(
-    context: Context, kernel: LoopKernel, what: str, hint: str | None = None
-) -> TransformError:
-    where = f"instruction '{context.insn.id}'"
+def _refusal(site: Site, kernel: LoopKernel, what: str, hint: str | None = None) -> TransformError:
+    where = f"instruction '{site.insn.id}'"
     return TransformError(message(what, kernel=kernel.name, where=where, hint=hint))
 
 
 def _not_a_scan(
     reduction: Reduction,
-    context: Context,
+    site: Site,
     kernel: LoopKernel,
     why: str,
     hint: str | None = None,
@@ -378,7 +375,7 @@ def _not_a_scan(
         message(
             f"the reduction '{to_text(reduction)}' is no scan",
             kernel=kernel.name,
-            where=f"instruction '{context.insn.id}'",
+            where=f"instruction '{site.insn.id}'",
             because=why,
             hint=hint,
         )

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import AffineRow, drop_dims, replace_dims
 from kgen.analysis.prefixes import domain_at, domain_inside, lane_domain
 from kgen.ir.domain import BasicSet, rename_dims
-from kgen.ir.expr import Expr, is_zero
+from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
-from kgen.transforms.reduction_context import Context
+from kgen.transforms.reduction_builder import GroupScan
 from kgen.transforms.reduction_groups import Parts, end_launch, store_parts
+from kgen.transforms.reduction_site import Site, counted_from_zero
 from kgen.transforms.reduction_tree import Lanes, join_lanes
 from kgen.transforms.scan_lanes import LaneScan
 from kgen.transforms.scan_pieces import Steps
 
-__all__ = ["GroupScan", "share_launches", "totals_before"]
-
-
-@dataclass(frozen=True)
-class GroupScan:
-    """A scan of an instruction across groups, and the barriers at which its launches end."""
-
-    insn_id: str
-    barriers: tuple[str, str]
+__all__ = ["share_launches", "totals_before"]
 
 
 def share_launches(
@@ -92,7 +84,7 @@ def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[s
     return found
 
 
-def totals_before(steps: Steps, context: Context) -> tuple[Context, tuple[Expr, ...]]:
+def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
     """Append the launches that find what all groups before each one add up to.
 
     Return the place behind them, and what holds those totals.
@@ -116,36 +108,36 @@ def totals_before(steps: Steps, context: Context) -> tuple[Context, tuple[Expr, 
     1990; D. Merrill, M. Garland: Single-pass parallel prefix scan with decoupled look-back,
     NVIDIA NVR-2016-002, which compares both.
     """
-    scan, realizer = steps.scan, steps.realizer
-    kernel = realizer.kernel
+    scan, builder = steps.scan, steps.builder
+    kernel = builder.kernel
     tags = {
         name: tag for name in scan.groups for tag in kernel.iname_tags_of_type(name, GroupInameTag)
     }
-    waiting = _waiting_for_outside(steps, context)
-    around = dataclasses.replace(waiting, within=waiting.within.difference(scan.sweep), updates=[])
-    inside = _within(around, scan.groups)
+    waiting = _waiting_for_outside(steps, site)
+    around = waiting.outside(scan.sweep)
+    inside = around.inside(scan.groups)
     totals, waits = _totals(steps, inside)
-    parts = store_parts(realizer, steps.reduction, around, tags, _lanes(steps), totals, waits)
-    second = dataclasses.replace(around, depends_on=around.depends_on | {parts.barrier})
-    alone = [realizer.loops.lane(tag, 1) for tag in tags.values()]
-    done = _scan_parts(steps, _within(second, [*alone, *parts.idle]), parts)
-    barrier = end_launch(realizer, steps.reduction, second, done)
-    realizer.scans.append(GroupScan(str(context.insn.id), (parts.barrier, barrier)))
-    behind = dataclasses.replace(context, depends_on=context.depends_on | {barrier})
+    parts = store_parts(builder, steps.reduction, around, tags, _lanes(steps), totals, waits)
+    second = around.after([parts.barrier])
+    alone = [builder.loops.lane(tag, 1) for tag in tags.values()]
+    done = _scan_parts(steps, second.inside([*alone, *parts.idle]), parts)
+    barrier = end_launch(builder, steps.reduction, second, done)
+    builder.scans.append(GroupScan(str(site.insn.id), (parts.barrier, barrier)))
+    behind = site.after([barrier])
     before = parts.at(_indices(steps, {}))
     return behind, tuple(before)
 
 
-def _waiting_for_outside(steps: Steps, context: Context) -> Context:
+def _waiting_for_outside(steps: Steps, site: Site) -> Site:
     """Let what runs a launch earlier wait for nothing in the plain loops of the scan.
 
     It waits for what that waits for outside of them: operands are not stored inside.
     """
-    kernel = steps.realizer.kernel
+    kernel = steps.builder.kernel
     loops = {*steps.scan.turns, *steps.scan.items}
     found: set[str] = set()
     seen: set[str] = set()
-    stack = list(context.depends_on)
+    stack = list(site.depends_on)
     while stack:
         name = stack.pop()
         insn = kernel.id_to_insn.get(name)
@@ -154,11 +146,11 @@ def _waiting_for_outside(steps: Steps, context: Context) -> Context:
         elif name not in seen:
             seen.add(name)
             stack.extend(insn.depends_on)
-    return dataclasses.replace(context, depends_on=frozenset(found))
+    return dataclasses.replace(site, depends_on=frozenset(found))
 
 
 def _lanes(steps: Steps) -> Lanes | None:
-    scan, kernel = steps.scan, steps.realizer.kernel
+    scan, kernel = steps.scan, steps.builder.kernel
     if scan.lane is None or scan.lanes is None:
         return None
     (tag,) = kernel.iname_tags_of_type(scan.lane, LocalInameTag)
@@ -166,44 +158,42 @@ def _lanes(steps: Steps) -> Lanes | None:
     return Lanes(((tag, last - first + 1),))
 
 
-def _totals(steps: Steps, context: Context) -> tuple[list[p.Variable], list[str]]:
+def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
     """Combine what is new at all steps of a group; all of its work-items have the result."""
-    scan, realizer, reduction = steps.scan, steps.realizer, steps.reduction
+    scan, builder, reduction = steps.scan, steps.builder, steps.reduction
     names = steps.copy_loops(scan.turns, {})
     turns = tuple(names.values())
     if scan.lane is not None and scan.lanes is not None:
-        names |= realizer.loops.add((scan.lane,), lane_domain(scan.lane, *scan.lanes))
-        realizer.types[names[scan.lane]] = realizer.kernel.index_dtype
-    each = _within(context, names.values())
+        names |= builder.loops.add((scan.lane,), lane_domain(scan.lane, *scan.lanes))
+    each = site.inside(names.values())
     items = steps.copy_loops(scan.items, names)
     names |= items
-    adding = _within(each, items.values())
+    adding = each.inside(items.values())
     lanes = _lanes(steps)
     if lanes is None or not turns or reduction.operation.is_commutative:
-        before = dataclasses.replace(each, within=each.within.difference(turns))
+        before = each.outside(turns)
         totals, waits = steps.accumulators(before, steps.neutral)
         waits = steps.add_new(adding, names, totals, waits)
         if lanes is not None:
-            waits = join_lanes(realizer, reduction, context, lanes, totals, waits)
+            waits = join_lanes(builder, reduction, site, lanes, totals, waits)
         return totals, waits
     # what does not commute is combined turn after turn
-    totals, starts = steps.accumulators(context, steps.neutral)
+    totals, starts = steps.accumulators(site, steps.neutral)
     values, waits = steps.accumulators(each, steps.neutral)
     waits = steps.add_new(adding, names, values, waits)
-    around = _within(context, turns)
-    waits = join_lanes(realizer, reduction, around, lanes, values, waits)
-    joining = dataclasses.replace(around, depends_on=around.depends_on.union(starts, waits))
-    return totals, realizer.combine(reduction, totals, values, steps.dtypes, joining)
+    around = site.inside(turns)
+    waits = join_lanes(builder, reduction, around, lanes, values, waits)
+    joining = around.after([*starts, *waits])
+    return totals, builder.combine(reduction, totals, values, steps.dtypes, joining)
 
 
-def _scan_parts(steps: Steps, once: Context, parts: Parts) -> list[str]:
+def _scan_parts(steps: Steps, once: Site, parts: Parts) -> list[str]:
     """Let each part be what all groups before have together; return what to wait for then."""
-    scan, loops = steps.scan, steps.realizer.loops
+    scan, loops = steps.scan, steps.builder.loops
     carry, starts = steps.accumulators(once, steps.neutral)
     names = {name: loops.new_iname(f"{name}_part") for name in scan.groups}
-    steps.realizer.types.update((new, steps.realizer.kernel.index_dtype) for new in names.values())
     loops.nest(tuple(names.values()))
-    inside = _within(once, names.values())
+    inside = once.inside(names.values())
     lanes = _lanes(steps)
     if lanes is not None:
         return _in_lanes(steps, inside, parts, names, lanes, carry, starts)
@@ -216,7 +206,7 @@ def _scan_parts(steps: Steps, once: Context, parts: Parts) -> list[str]:
 
 def _in_lanes(
     steps: Steps,
-    context: Context,
+    site: Site,
     parts: Parts,
     names: dict[str, str],
     lanes: Lanes,
@@ -224,27 +214,25 @@ def _in_lanes(
     starts: list[str],
 ) -> list[str]:
     """Scan the parts in the work-items of one group, which take turns along the last axis."""
-    scan, realizer = steps.scan, steps.realizer
-    loops, kernel = realizer.loops, realizer.kernel
+    scan, builder = steps.scan, steps.builder
+    loops, kernel = builder.loops, builder.kernel
     last, turn = scan.groups[-1], names[scan.groups[-1]]
     (tag, count), *_ = lanes.axes
     lane = loops.lane(tag, count)
-    realizer.types[lane] = kernel.index_dtype
     own = p.Sum((p.Product((count, p.Variable(turn))), p.Variable(lane), kernel.axes[last].first))
     fits: list[AffineRow] = [{lane: 1}, {lane: -1, 1: count - 1}, {turn: 1}]
     turns = replace_dims(_domain(steps, scan.groups), {last: own}, (turn, lane), positive=fits)
     loops.add_domain(rename_dims(drop_dims(turns, [lane]), names))
     steps_of_lane = _domain(steps, (last,), scan.groups[:-1])
 
-    def part() -> tuple[Context, list[Expr]]:
+    def part() -> tuple[Site, list[Expr]]:
         """Return the place of the work-items that have a part, and that."""
         element = loops.new_iname(f"{last}_part")
-        realizer.types[element] = kernel.index_dtype
         renamed = {**names, last: element}
         loops.add_domain(domain_at(rename_dims(steps_of_lane, renamed), element, own))
-        return _within(inside, [element]), parts.at(_indices(steps, renamed))
+        return inside.inside([element]), parts.at(_indices(steps, renamed))
 
-    inside = _within(context, [lane])
+    inside = site.inside([lane])
     values, waits = _set_new(steps, inside, "part", steps.neutral, ())
     where, places = part()
     waits = steps.assign(where, values, places, waits, f"{steps.suffix}_part")
@@ -258,40 +246,35 @@ def _in_lanes(
 
 def _carry_on(
     steps: Steps,
-    context: Context,
+    site: Site,
     carry: list[p.Variable],
     more: Sequence[Expr],
     waits: list[str],
 ) -> list[str]:
     """Combine the carry with *more*, after *waits*; return all ids."""
-    new, done = _set_new(steps, context, "total", steps.combine(carry, more), waits)
-    return [*waits, *steps.assign(context, carry, new, done, f"{steps.suffix}_carry")]
+    new, done = _set_new(steps, site, "total", steps.combine(carry, more), waits)
+    return [*waits, *steps.assign(site, carry, new, done, f"{steps.suffix}_carry")]
 
 
 def _set_new(
-    steps: Steps, context: Context, name: str, values: Sequence[Expr], waits: Sequence[str]
+    steps: Steps, site: Site, name: str, values: Sequence[Expr], waits: Sequence[str]
 ) -> tuple[list[p.Variable], list[str]]:
     """Set new private variables; return them and the ids that do it."""
-    realizer = steps.realizer
-    new = [realizer.temporary(f"{name}_{steps.suffix}", dtype) for dtype in steps.dtypes]
-    return new, steps.assign(context, new, values, waits, f"{steps.suffix}_{name}")
+    builder = steps.builder
+    new = [builder.temporary(f"{name}_{steps.suffix}", dtype) for dtype in steps.dtypes]
+    return new, steps.assign(site, new, values, waits, f"{steps.suffix}_{name}")
 
 
 def _domain(steps: Steps, inames: tuple[str, ...], outer: tuple[str, ...] = ()) -> BasicSet:
     """Return the domain of loops over work-groups, inside of those *outer* and of other loops."""
-    around = steps.context.insn.within_inames.difference(steps.scan.sweep)
-    return domain_inside(steps.realizer.kernel, around.union(outer), inames)
-
-
-def _within(context: Context, inames: Iterable[str]) -> Context:
-    return dataclasses.replace(context, within=context.within.union(inames))
+    around = steps.site.insn.within_inames.difference(steps.scan.sweep)
+    return domain_inside(steps.builder.kernel, around.union(outer), inames)
 
 
 def _indices(steps: Steps, names: Mapping[str, str]) -> list[Expr]:
     """Return the subscripts of groups in their parts, their loops called *names*."""
-    axes = steps.realizer.kernel.axes
-    found: list[Expr] = []
-    for name in steps.scan.groups:
-        own, first = p.Variable(names.get(name, name)), axes[name].first
-        found.append(own if is_zero(first) else p.Sum((own, p.Product((-1, first)))))
-    return found
+    axes = steps.builder.kernel.axes
+    return [
+        counted_from_zero(p.Variable(names.get(name, name)), axes[name].first)
+        for name in steps.scan.groups
+    ]

@@ -8,7 +8,7 @@ import pymbolic.primitives as p
 
 from kgen.ir.expr import Expr
 from kgen.ir.types import AddressSpace
-from kgen.transforms.reduction_context import Context
+from kgen.transforms.reduction_site import Site
 from kgen.transforms.scan_pieces import Steps
 
 __all__ = ["LaneScan"]
@@ -34,7 +34,7 @@ class LaneScan:
     def _allocate(self) -> list[p.Variable]:
         steps, local = self.steps, AddressSpace.LOCAL
         name = f"{steps.suffix}_scan"
-        return [steps.realizer.temporary(name, d, self._shape, local) for d in steps.dtypes]
+        return [steps.builder.temporary(name, d, self._shape, local) for d in steps.dtypes]
 
     def at(self, lane: Expr, distance: int = 0) -> list[Expr]:
         """Return the values of a lane, or of one that is a *distance* before it."""
@@ -54,36 +54,30 @@ class LaneScan:
         joined = others if is_neutral else self.steps.combine(start, others)
         return [p.If(has_other, both, one) for both, one in zip(joined, start, strict=True)]
 
-    def across(
-        self, context: Context, lane: str, values: Sequence[Expr], waits: list[str]
-    ) -> list[str]:
+    def across(self, site: Site, lane: str, values: Sequence[Expr], waits: list[str]) -> list[str]:
         """Combine the values of all work-items up to each one; return what the results wait for."""
         place = p.Variable(lane)
-        waits = self._store(context, place, values, waits)
+        waits = self._store(site, place, values, waits)
         distance = 1
         while distance < self.count:
             own, other = self.at(place), self.at(place, distance)
             joined = self.steps.combine(other, own)
             has_other = p.Comparison(place, ">=", self.first + distance)
             new = [p.If(has_other, both, mine) for both, mine in zip(joined, own, strict=True)]
-            waits = self._step(context, place, new, waits)
+            waits = self._step(site, place, new, waits)
             distance *= 2
         return waits
 
-    def _step(
-        self, context: Context, lane: Expr, values: Sequence[Expr], waits: list[str]
-    ) -> list[str]:
+    def _step(self, site: Site, lane: Expr, values: Sequence[Expr], waits: list[str]) -> list[str]:
         """Store new values into the other set, which counts from now on."""
         if len(self._sets) == 1:
             self._sets.append(self._allocate())
         self._sets.reverse()
-        return self._store(context, lane, values, waits)
+        return self._store(site, lane, values, waits)
 
-    def _store(
-        self, context: Context, lane: Expr, values: Sequence[Expr], waits: list[str]
-    ) -> list[str]:
+    def _store(self, site: Site, lane: Expr, values: Sequence[Expr], waits: list[str]) -> list[str]:
         suffix = f"{self.steps.suffix}_scan"
-        return self.steps.assign(context, self.at(lane), values, waits, suffix)
+        return self.steps.assign(site, self.at(lane), values, waits, suffix)
 
 
 def _shifted(expr: Expr, by: int) -> Expr:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
 from kgen.analysis.prefixes import domain_inside
 from kgen.ir.domain import BasicSet, rename_dims
-from kgen.ir.expr import Expr, Reduction, substitute, variable_names
-from kgen.ir.types import KgenType
-
-if TYPE_CHECKING:
-    from kgen.transforms.reduction_context import Context
-    from kgen.transforms.reduction_realizer import Realizer
-    from kgen.transforms.scan import Scan
+from kgen.ir.expr import Expr, Reduction, substitute
+from kgen.transforms.reduction_builder import AccumulatorBuilder
+from kgen.transforms.reduction_site import Site
+from kgen.transforms.scan import Scan
 
 __all__ = ["Steps"]
 
@@ -26,17 +22,16 @@ class Steps:
 
     def __init__(
         self,
-        realizer: Realizer,
+        builder: AccumulatorBuilder,
         reduction: Reduction,
         scan: Scan,
-        context: Context,
+        site: Site,
     ) -> None:
-        found = realizer.typer(reduction)
-        self.dtypes: tuple[KgenType, ...] = found if isinstance(found, tuple) else (found,)
-        self.realizer = realizer
+        self.dtypes = builder.types_of(reduction)
+        self.builder = builder
         self.reduction = reduction
         self.scan = scan
-        self.context = context
+        self.site = site
         self.suffix = "_".join(reduction.inames)
 
     def combine(self, before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -50,10 +45,10 @@ class Steps:
 
     # -- places -------------------------------------------------------------------------------
 
-    def before_loops(self, context: Context, loops: tuple[str, ...]) -> Context:
+    def before_loops(self, site: Site, loops: tuple[str, ...]) -> Site:
         """Return the place before *loops*, which waits for what is outside of them."""
-        outside = context.without(self.realizer.inside(frozenset(loops), context.depends_on))
-        return dataclasses.replace(outside, within=context.within.difference(loops))
+        inside = self.builder.inside(frozenset(loops), site.depends_on)
+        return site.without(inside).outside(loops)
 
     def copy_loops(self, loops: tuple[str, ...], names: Mapping[str, str]) -> dict[str, str]:
         """Make loops like some of the scan, whose loops around them are called *names*.
@@ -62,70 +57,63 @@ class Steps:
         """
         if not loops:
             return {}
-        realizer, sweep = self.realizer, self.scan.sweep
-        others = self.context.insn.within_inames.difference(sweep)
+        builder, sweep = self.builder, self.scan.sweep
+        others = self.site.insn.within_inames.difference(sweep)
         around = others.union(sweep[: sweep.index(loops[0])])
-        domain = domain_inside(realizer.kernel, around, loops)
-        copies = realizer.loops.add(loops, rename_dims(domain, names))
-        realizer.loops.nest(tuple(copies.values()))
-        realizer.types.update((new, realizer.kernel.index_dtype) for new in copies.values())
+        domain = domain_inside(builder.kernel, around, loops)
+        copies = builder.loops.add(loops, rename_dims(domain, names))
+        builder.loops.nest(tuple(copies.values()))
         return copies
 
     # -- instructions -------------------------------------------------------------------------
 
     def accumulators(
-        self, context: Context, values: Sequence[Expr], waits: Sequence[str] = ()
+        self, site: Site, values: Sequence[Expr], waits: Sequence[str] = ()
     ) -> tuple[list[p.Variable], list[str]]:
         """Set new accumulators to *values*; return them and the ids that do it."""
-        names = [self.realizer.temporary(f"acc_{self.suffix}", dtype) for dtype in self.dtypes]
-        return names, self.assign(context, names, values, waits, f"{self.suffix}_init")
+        names = [self.builder.temporary(f"acc_{self.suffix}", dtype) for dtype in self.dtypes]
+        return names, self.assign(site, names, values, waits, f"{self.suffix}_init")
 
     def assign(
         self,
-        context: Context,
+        site: Site,
         places: Sequence[Expr],
         values: Sequence[Expr],
         waits: Sequence[str],
         suffix: str,
     ) -> list[str]:
         """Append one assignment per place, all after *waits*; return their ids."""
-        ids = []
-        for place, value in zip(places, values, strict=True):
-            ids.append(self.realizer.new_id(f"{context.insn.id}_{suffix}"))
-            context.out.append(context.assign(ids[-1], place, value, *waits))
-            self.realizer.update_of[variable_names(place)[0]] = ids[-1]
+        ids = self.builder.assign(site, places, values, waits, f"{site.insn.id}_{suffix}")
+        self.builder.note_writers(places, ids)
         return ids
 
     def add_new(
         self,
-        context: Context,
+        site: Site,
         names: Mapping[str, str],
         accumulators: Sequence[p.Variable],
         waits: list[str],
     ) -> list[str]:
         """Combine accumulators with what is new at a step, its loops called *names*."""
         for piece in self.scan.pieces:
-            waits = self._add_piece(context, rename_dims(piece, names), accumulators, waits)
+            waits = self._add_piece(site, rename_dims(piece, names), accumulators, waits)
         return waits
 
     def _add_piece(
         self,
-        context: Context,
+        site: Site,
         piece: BasicSet,
         accumulators: Sequence[p.Variable],
         waits: list[str],
     ) -> list[str]:
-        reduction, realizer = self.reduction, self.realizer
-        copies = realizer.loops.add(reduction.inames, piece)
-        realizer.types.update((new, realizer.kernel.index_dtype) for new in copies.values())
+        reduction, builder = self.reduction, self.builder
+        copies = builder.loops.add(reduction.inames, piece)
         renamed = {old: p.Variable(new) for old, new in copies.items()}
         operands = tuple(substitute(part, renamed) for part in reduction.exprs)
         inner = dataclasses.replace(
-            context,
-            within=context.within.union(copies.values()),
-            place=context.place.inside(reduction.inames, copies),
+            site,
+            within=site.within.union(copies.values()),
+            place=site.place.inside(reduction.inames, copies),
             sharers=tuple(copies.values()),
-            out=[],
-            updates=[],
         )
-        return realizer.add_up(reduction, accumulators, operands, inner, context, waits)
+        return builder.add_up(reduction, accumulators, operands, inner, waits)

@@ -1,26 +1,27 @@
-"""Where the reductions of an instruction stand: loops, conditions, what they wait for."""
+"""Where a reduction stands: the loops, the conditions, and what it waits for."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass
 
-from kgen.ir.expr import Expr, variable_names
+import pymbolic.primitives as p
+
+from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
-from kgen.ir.tags import AxisTag
 from kgen.transforms.reduction_loops import Place
 
-__all__ = ["Context"]
+__all__ = ["Site", "counted_from_zero"]
 
 
 @dataclass(frozen=True)
-class Context:
-    """What holds where an expression stands; ``out`` and ``updates`` are filled from inside.
+class Site:
+    """The place of an expression in an instruction, and that of the instructions it becomes.
 
-    ``out`` are the new instructions, ``updates`` the ids of those which the expression
-    waits for, and ``axes`` the inames on hardware axes over which a parallel reduction ran:
-    where the instruction itself writes to shared memory, it runs there only.
+    ``within`` are the loops around it, ``predicates`` the conditions under which its value
+    matters, ``depends_on`` the ids of the instructions that run before. Reductions over the same
+    loop variables share their loops where their ``sharers`` are equal.
     """
 
     insn: InstructionBase
@@ -29,9 +30,6 @@ class Context:
     depends_on: frozenset[str]
     place: Place
     sharers: Hashable
-    out: list[InstructionBase] = field(default_factory=list)
-    updates: list[str] = field(default_factory=list)
-    axes: dict[str, AxisTag] = field(default_factory=dict)
 
     def assign(self, insn_id: str, target: Expr, value: Expr, *wait_for: str) -> Assignment:
         """Make an instruction that runs here, and after those with the ids *wait_for*."""
@@ -53,16 +51,28 @@ class Context:
             span=insn.span,
         )
 
-    def without(self, insn_ids: frozenset[str]) -> Context:
+    def inside(self, inames: Iterable[str]) -> Site:
+        """Return the same place inside of more loops."""
+        return dataclasses.replace(self, within=self.within.union(inames))
+
+    def outside(self, inames: Iterable[str]) -> Site:
+        """Return the same place outside of some loops."""
+        return dataclasses.replace(self, within=self.within.difference(inames))
+
+    def after(self, insn_ids: Iterable[str]) -> Site:
+        """Return the same place for what waits for more instructions."""
+        return dataclasses.replace(self, depends_on=self.depends_on.union(insn_ids))
+
+    def without(self, insn_ids: frozenset[str]) -> Site:
         """Return the same place for what does not wait for some instructions."""
         return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
 
-    def outside_of(self, loops: frozenset[str]) -> Context:
+    def hoisted(self, loops: frozenset[str]) -> Site:
         """Return the place outside of some loops, without the conditions that depend on them."""
         kept = {c for c in self.predicates if loops.isdisjoint(variable_names(c))}
         return dataclasses.replace(self, within=self.within - loops, predicates=frozenset(kept))
 
-    def guarded(self, condition: Expr, wait_for: Collection[str]) -> Context:
+    def guarded(self, condition: Expr, wait_for: Collection[str]) -> Site:
         """Return the same place for what matters under a condition only."""
         return dataclasses.replace(
             self,
@@ -70,3 +80,8 @@ class Context:
             depends_on=self.depends_on.union(wait_for),
             sharers=(self.sharers, condition),
         )
+
+
+def counted_from_zero(index: Expr, first: Expr) -> Expr:
+    """Return an index counted from 0, where its first value is *first*."""
+    return index if is_zero(first) else p.Sum((index, p.Product((-1, first))))
