@@ -38,7 +38,7 @@ from kgen.ir.promotion import (
     plain,
     settle,
 )
-from kgen.ir.types import BOOL8, FLOAT64, INT32, NumpyType, to_kgen_type
+from kgen.ir.types import BOOL8, FLOAT64, INT32, UINT64, NumpyType, to_kgen_type
 
 __all__ = ["ExpressionTyper", "UnknownType"]
 
@@ -244,7 +244,7 @@ class ExpressionTyper:
         return self._combined(arithmetic, expr, (expr.base, expr.exponent))
 
     def _shift(self, expr: p.LeftShift | p.RightShift) -> _Result:
-        return self._integers(expr, (expr.shiftee, expr.shift))
+        return self._integers(expr, (expr.shiftee, expr.shift), widest=0)
 
     def _bitwise(self, expr: p.BitwiseAnd) -> _Result:
         if all(self.operand(child) == BOOL8 for child in expr.children):
@@ -254,7 +254,13 @@ class ExpressionTyper:
     def _bitwise_not(self, expr: p.BitwiseNot) -> _Result:
         return self._integers(expr, (expr.child,))
 
-    def _integers(self, expr: Expr, operands: tuple[Expr, ...]) -> _Result:
+    def _integers(
+        self, expr: Expr, operands: tuple[Expr, ...], widest: int | None = None
+    ) -> _Result:
+        """Return the type of bits: numpy's where that is an integer, else the unsigned one's.
+
+        *widest* is the operand that decides instead where numpy has no integer type.
+        """
         for operand in operands:
             dtype = self.operand(operand)
             if not _is_integer(dtype):
@@ -266,7 +272,10 @@ class ExpressionTyper:
                     f"is {settle(dtype).dtype}",
                     hint,
                 )
-        return self._combined(arithmetic, expr, operands)
+        result = self._combined(arithmetic, expr, operands)
+        if _is_integer(result):
+            return result
+        return UINT64 if widest is None else self.operand(operands[widest])
 
     def _truth(self, expr: Expr) -> _Result:
         return BOOL8

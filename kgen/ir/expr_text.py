@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         TypedLiteral,
     )
 
+_FRACTIONS: Final = (p.Quotient, p.FloorDiv, p.Remainder)
+_MULTIPLICATIVE: Final = (p.Product, *_FRACTIONS)
 _SUFFIXES: Final = {"float32": "f", "float64": "d", "uint32": "u", "int64": "l", "uint64": "ul"}
 
 
@@ -64,19 +66,25 @@ class StringifyMapper(_StringifyMapper[[]]):
         for k, term in enumerate(expr.children):
             opposite = _opposite(term) if k else None
             sign = "" if not k else " + " if opposite is None else " - "
-            shown, prec = (term, PREC_SUM) if opposite is None else (opposite, PREC_PRODUCT)
-            text += sign + str(self.rec(shown, prec))
+            shown = term if opposite is None else opposite
+            text += sign + str(self.rec(shown, PREC_PRODUCT if k else PREC_SUM))
         return self.parenthesize_if_needed(text, enclosing_prec, PREC_SUM)
 
     def map_product(self, expr: p.Product, enclosing_prec: int) -> str:
         first, *rest = expr.children
-        if not rest or not _is_negative(first):
-            return str(super().map_product(expr, enclosing_prec))
-        if first == -1 and len(rest) == 1:
+        is_negative = bool(rest) and _is_negative(first)
+        if is_negative and first == -1 and len(rest) == 1:
             text = "-" + str(self.rec(rest[0], PREC_UNARY))
         else:
-            text = f"{first}*{super().map_product(p.Product(tuple(rest)), PREC_PRODUCT)}"
-        return self.parenthesize_if_needed(text, enclosing_prec, PREC_SUM)
+            head = f"{first}" if is_negative else self._factor(first, _FRACTIONS)
+            text = "*".join([head, *(self._factor(factor, _MULTIPLICATIVE) for factor in rest)])
+        return self.parenthesize_if_needed(
+            text, enclosing_prec, PREC_SUM if is_negative else PREC_PRODUCT
+        )
+
+    def _factor(self, expr: Any, in_parentheses: tuple[type[Any], ...]) -> str:
+        text = str(self.rec(expr, PREC_PRODUCT))
+        return f"({text})" if isinstance(expr, in_parentheses) else text
 
     def map_trunc_quotient(self, expr: TruncQuotient, enclosing_prec: int) -> str:
         return str(self.rec(p.FloorDiv(expr.numerator, expr.denominator), enclosing_prec))

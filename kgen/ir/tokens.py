@@ -9,7 +9,7 @@ import numpy as np
 
 from kgen.errors import KgenSyntaxError
 from kgen.ir.expr import Expr, TypedLiteral
-from kgen.ir.types import to_kgen_type
+from kgen.ir.types import NumpyType, to_kgen_type
 
 __all__ = ["NotParsable", "Token", "parse_number", "syntax_error", "tokenize"]
 
@@ -56,7 +56,7 @@ _TOKEN = re.compile(
     r"""
     (?P<skip> (?: [ \t\r\n] | \\[ \t]*\r?\n | \#[^\n]* )+ )
   | (?P<name> [A-Za-z_]\w* (?: \$\w+ )* )
-  | (?P<number> 0[xX][0-9a-fA-F]+
+  | (?P<number> 0[xX][0-9a-fA-F]+ [uUlL]*
       | (?: \d+\.\d* | \.\d+ ) (?: [eE][+-]?\d+ )? [A-Za-z]*
       | \d+ [eE][+-]?\d+ [A-Za-z]*
       | \d+ [A-Za-z]* )
@@ -93,6 +93,12 @@ _SUFFIXES: Final = {
 }
 
 
+def _typed_integer(token: Token, value: int, dtype: NumpyType) -> TypedLiteral:
+    if value > np.iinfo(dtype.dtype).max:
+        raise NotParsable(f"'{token.text}' is too large for {dtype.dtype}", token.at)
+    return TypedLiteral(value, dtype)
+
+
 def parse_number(token: Token) -> Expr:
     """Return the value of a number: typed when it has a suffix, else a Python number."""
     match = _LITERAL.fullmatch(token.text)
@@ -112,6 +118,7 @@ def parse_number(token: Token) -> Expr:
             "literals may end in f, d, j, jf or jd, and integers in u, l or ul",
         )
     if "int" in name:
-        return TypedLiteral(int(digits), to_kgen_type(name))
+        number = int(digits, 16 if is_hexadecimal else 10)
+        return _typed_integer(token, number, to_kgen_type(name))
     value = complex(0, float(digits)) if "j" in suffix else float(digits)
     return TypedLiteral(np.dtype(name).type(value).item(), to_kgen_type(name))

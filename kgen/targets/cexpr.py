@@ -57,7 +57,7 @@ from kgen.targets.chains import ChainWriter
 from kgen.targets.cindex import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.complex import cast_complex, stem
 from kgen.targets.conversions import is_narrow, real_part
-from kgen.targets.literals import literal
+from kgen.targets.literals import digits_type, literal, typed_integer
 from kgen.targets.preamble import Preamble
 
 if TYPE_CHECKING:
@@ -173,6 +173,22 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def converted(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
         """Write *expr* with a cast to *wanted* unless that is its type."""
         return self.cast(expr, self.own_type(expr, wanted), wanted, prec)
+
+    def text_type(self, expr: Expr, own: NumpyType) -> NumpyType:
+        """Return the type that the language gives to the text of *expr*, which is of type *own*.
+
+        The digits of an integer are an int where they fit, whatever type the number has.
+        """
+        value = _integer_constant(expr) if own.is_integral() else None
+        return own if value is None else digits_type(value, own)
+
+    def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
+        """Write *expr* as an operand that is a *wanted* to the compiler, too."""
+        value = _integer_constant(expr) if wanted.is_integral() else None
+        if value is None or is_narrow(wanted) or digits_type(value, wanted) == wanted:
+            return self.converted(expr, wanted, prec)
+        self.type_name(wanted)
+        return parenthesized(*typed_integer(self.target, value, wanted), prec)
 
     def cast(self, expr: Expr, own: NumpyType, wanted: NumpyType, prec: int) -> str:
         """Write *expr*, which is of type *own*, converted to the type *wanted*."""
@@ -342,6 +358,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         ((is_negative, positive),) = signed_terms((expr,))
         first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
+        if len(rest) == 1 and isinstance(first, float) and first == 1:
+            parts, rest = [("", rest[0])], []
         only = None if rest else result  # 1.0*i is a real number, though i is none
         return self.chains.text(parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
 
@@ -400,6 +418,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             is_cheap = abs(exponent) == 1 or _count_operands(expr.base) <= _OPERANDS_OF_BASE
             if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
                 factors = (expr.base,) * abs(exponent)
+                if exponent == 1:
+                    return self.exact(expr.base, result, enclosing_prec)
                 product: Expr = p.Product(factors) if len(factors) > 1 else expr.base
                 whole = product if exponent > 0 else p.Quotient(1, product)
                 return self.rec(whole, enclosing_prec, result)
@@ -425,7 +445,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         number = self._number(expr, result)
         if number is not None:
             return self._literal(number, result, prec)
-        bits = self.converted(expr.shiftee, result, PREC_UNARY)
+        bits = self.exact(expr.shiftee, result, PREC_UNARY)
         text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
         return self.chains.truncated(text, result, _LOOSE, prec)
 
@@ -453,7 +473,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         number = self._number(expr, result)
         if number is not None:
             return self._literal(number, result, enclosing_prec)
-        text = "~" + self.converted(expr.child, result, PREC_UNARY)
+        text = "~" + self.exact(expr.child, result, PREC_UNARY)
         return self.chains.truncated(text, result, PREC_UNARY, enclosing_prec)
 
     # -- conditions -----------------------------------------------------------------------
@@ -470,14 +490,17 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         joined = settle(common(*(self.typer.operand(side) for side in sides)))
         if joined.is_complex():
             return self._complex_comparison(expr, joined, enclosing_prec)
+        write = [self.converted, self.converted]
         types = [self.own_type(side, joined) for side in sides]
-        if not self.target.conversions.fit(types[0], types[1], joined):
-            types[0 if types[0] != joined else 1] = joined
+        seen = [self.text_type(side, dtype) for side, dtype in zip(sides, types, strict=True)]
+        if not self.target.conversions.fit(seen[0], seen[1], joined):
+            at = 0 if seen[0] != joined else 1
+            types[at], write[at] = joined, self.exact
         left, right = (
             self.integers.text(substitute(side, self.values), PREC_BITWISE_OR, wide=True)
             if dtype == INT32 and self._may_overflow(side)
-            else self.converted(side, dtype, PREC_BITWISE_OR)
-            for side, dtype in zip(sides, types, strict=True)
+            else write_side(side, dtype, PREC_BITWISE_OR)
+            for side, dtype, write_side in zip(sides, types, write, strict=True)
         )
         return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
 
@@ -585,10 +608,12 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         condition = self.truth(expr.condition, PREC_LOGICAL_OR)
         branches = (expr.then, expr.else_)
         types = [self.own_type(branch, result) for branch in branches]
-        if result.is_complex() or self.target.conversions.joined(*types) != result:
-            types = [result, result]
-        then = self.converted(expr.then, types[0], PREC_LOGICAL_OR)
-        other = self.converted(expr.else_, types[1], PREC_IF)
+        seen = map(self.text_type, branches, types)
+        write = self.converted
+        if result.is_complex() or self.target.conversions.joined(*seen) != result:
+            types, write = [result, result], self.exact
+        then = write(expr.then, types[0], PREC_LOGICAL_OR)
+        other = write(expr.else_, types[1], PREC_IF)
         return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, enclosing_prec)
 
     # -- calls ----------------------------------------------------------------------------
@@ -625,6 +650,19 @@ _CHAINS = (p.Sum, p.Product)
 _REAL = (int, float)
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 _WHOLE = (int, *_AXES)
+
+
+def _integer_constant(expr: Expr) -> int | None:
+    """Return the value of an integer, with or without a type; ``None`` for other expressions."""
+    match expr:
+        case TypedLiteral() | TypeCast():
+            value = expr.value if isinstance(expr, TypedLiteral) else expr.child
+            return _integer_constant(value) if expr.type.is_integral() else None
+        case bool() | np.bool_():
+            return None
+        case int() | np.integer():
+            return int(expr)
+    return None
 
 
 def _evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import (
     PREC_CALL,
     PREC_NONE,
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ChainWriter"]
 
-#: The precedence that operands behind an operator need; others bind tightest.
-_INNER_PRECEDENCE: Final = {"+": PREC_SUM, "-": PREC_PRODUCT}
+#: The precedence that operands behind an operator need; others bind tightest. A sum that is a
+#: term keeps its parentheses: the order of evaluation is the one that was written.
+_INNER_PRECEDENCE: Final = {"+": PREC_PRODUCT, "-": PREC_PRODUCT}
 
 
 class Operand(NamedTuple):
@@ -76,28 +78,32 @@ class ChainWriter:
     def _real(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
         parts = [self._first(chain[0], own_prec)]
         done = chain[0].wanted
+        text_type = done if chain[0].sign else self.writer.text_type(chain[0].expr, done)
         for operand in chain[1:]:
-            step, fits = self._step(done, operand.wanted, result)
+            step = _step(done, operand.wanted, result)
+            wanted = self.writer.text_type(operand.expr, operand.wanted)
             inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
-            if inner == PREC_SUM and operand.own.is_integral() and not done.is_integral():
-                inner = PREC_PRODUCT  # whole numbers are added first
+            if operand.sign == "+" and _is_index(operand, done):
+                inner = PREC_SUM
             parts.append(f" {operand.sign} ")
-            parts.append(self._operand(operand, operand.wanted if fits else step, inner))
-            done = step
+            if self._fits(text_type, wanted, step):
+                parts.append(self._operand(operand, operand.wanted, inner))
+            else:
+                parts.append(self.writer.exact(operand.expr, step, inner))
+            done = text_type = step
         return self.truncated("".join(parts), result, own_prec, prec)
 
-    def _step(
-        self, done: NumpyType, wanted: NumpyType, result: NumpyType
-    ) -> tuple[NumpyType, bool]:
-        """Return the type of a step, and whether the language computes in that."""
-        if done is wanted is result and result.dtype.kind != "b":
-            return result, True
-        step = _step(done, wanted, result)
-        return step, self.writer.target.conversions.fit(done, wanted, step)
+    def _fits(self, done: NumpyType, wanted: NumpyType, step: NumpyType) -> bool:
+        """Tell whether the language computes in the type *step* what it reads in two others."""
+        if done is wanted is step and step.dtype.kind != "b":
+            return True
+        return self.writer.target.conversions.fit(done, wanted, step)
 
     def _first(self, first: Operand, own_prec: int) -> str:
         if not first.sign:
             return self._operand(first, first.wanted, own_prec)
+        if first.wanted.dtype.kind == "u":  # -(a / b) is not (-a) / b
+            return negated(self.writer.exact(first.expr, first.wanted, PREC_UNARY))
         return negated(self._operand(first, first.wanted, PREC_PRODUCT))
 
     def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
@@ -141,12 +147,23 @@ class ChainWriter:
         return f"{left} {operand.sign} {self._operand(operand, types[1], inner)}"
 
 
+def _is_index(operand: Operand, done: NumpyType) -> bool:
+    """Tell whether an operand is a variable, such as that of a loop, added to integers."""
+    is_variable = isinstance(operand.expr, p.Variable)
+    return is_variable and operand.own.is_integral() and done.is_integral()
+
+
 def _step(done: NumpyType, wanted: NumpyType, result: NumpyType) -> NumpyType:
     """Return the type of what has been *done*, joined with an operand, on the way to *result*.
 
-    A whole number does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64.
+    A whole number does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64. Bits
+    stay integers: ``u8 & i8`` is uint64.
     """
+    if done is wanted is result and result.dtype.kind != "b":
+        return result
     step = settle(arithmetic(done, wanted))
+    if result.is_integral() and not step.is_integral():
+        return result
     is_wider = step.is_complex() and result.is_complex() and step.itemsize > result.itemsize
     return result if is_wider else step
 

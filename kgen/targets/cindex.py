@@ -53,7 +53,7 @@ def negated(text: str) -> str:
 
 
 _INTEGERS = (int, np.integer)
-_SIGNED = (int, float, np.integer)
+_NUMBERS = (int, float)
 
 #: Subscripts that nothing is computed for: they are as wide as they are.
 _VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
@@ -65,7 +65,7 @@ def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
     for child in children:
         if isinstance(child, p.Product):
             terms.append(_signed_product(child))
-        elif isinstance(child, _SIGNED) and child < 0:
+        elif isinstance(child, _NUMBERS) and child < 0:
             terms.append((True, -child))
         else:
             terms.append((False, child))
@@ -73,12 +73,12 @@ def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
 
 
 def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
-    """Split off the sign of a product, and a factor 1."""
+    """Split off the sign of a product, and a factor 1 that has no type of its own."""
     first, *rest = expr.children
-    if not isinstance(first, _SIGNED) or not (first < 0 or first == 1):
+    if not isinstance(first, _NUMBERS) or not (first < 0 or (first == 1 and rest)):
         return False, expr
-    if abs(first) != 1:
-        return True, p.Product((-first, *rest))
+    if type(first) is not int or abs(first) != 1 or not rest:
+        return (True, p.Product((-first, *rest))) if first < 0 else (False, expr)
     if len(rest) > 1:
         rest = [p.Product(tuple(rest))]
     ((is_negative, factor),) = signed_terms((rest[0],))

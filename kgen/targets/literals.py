@@ -9,10 +9,10 @@ import numpy as np
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_SUM, PREC_UNARY
 
 from kgen.errors import CodegenError
-from kgen.ir.types import NumpyType
+from kgen.ir.types import INT32, INT64, UINT32, NumpyType
 from kgen.targets.base import CFamilyTarget
 
-__all__ = ["integer_text", "literal"]
+__all__ = ["digits_type", "integer_text", "literal", "typed_integer"]
 
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
@@ -53,6 +53,8 @@ def _integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[str, 
         return f"{integer_text(target, value + 1)} - 1", PREC_SUM
     if value > np.iinfo(np.int64).max:
         return f"{value}u{target.long_suffix}", PREC_CALL
+    if dtype == UINT32 and value > np.iinfo(np.int32).max:
+        return f"{value}u", PREC_CALL
     return integer_text(target, value), PREC_CALL if value >= 0 else PREC_UNARY
 
 
@@ -65,6 +67,34 @@ def integer_text(target: CFamilyTarget, value: int) -> str:
     """
     is_long = not -(2**31) <= value < 2**31
     return f"{value}{target.long_suffix}" if is_long else str(value)
+
+
+def digits_type(value: int, dtype: NumpyType) -> NumpyType:
+    """Return the type that C gives to the digits of a constant of type *dtype*.
+
+    >>> from kgen.ir.types import INT64
+    >>> digits_type(3, INT64), digits_type(2**40, INT64)
+    (np:dtype('int32'), np:dtype('int64'))
+    """
+    if -(2**31) <= value < 2**31:
+        return INT32
+    if dtype == UINT32 or value >= 2**63:
+        return dtype
+    return INT64
+
+
+def typed_integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[str, int]:
+    """Write an integer that has the type *dtype* where nothing converts it.
+
+    >>> from kgen.targets.c import CTarget
+    >>> from kgen.ir.types import INT64
+    >>> typed_integer(CTarget(), 3, INT64)[0]
+    '(int64_t) 3'
+    """
+    if dtype == UINT32:
+        return f"{value}u", PREC_CALL
+    text = f"({target.type_name(dtype)}) {integer_text(target, value)}"
+    return text, PREC_UNARY
 
 
 def _real(target: CFamilyTarget, value: float, dtype: NumpyType) -> tuple[str, int]:

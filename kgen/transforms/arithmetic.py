@@ -35,22 +35,25 @@ __all__ = ["collect_common_factors_on_increment", "fold_constants"]
 
 
 @transform
-def fold_constants(kernel: LoopKernel) -> LoopKernel:
+def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     """Compute what consists of numbers only, in instructions and substitution rules.
 
-    The numbers of a sum are added up, those of a product multiplied, wherever they stand in
-    it; of floating-point numbers, that may round otherwise. Numbers with a type are left.
+    The numbers that a sum or product begins with are combined, and those in its parentheses.
+    With *fast_math* all of its numbers are, wherever they stand, which rounds otherwise; in
+    subscripts they always are. Numbers with a type are left.
 
     ::
 
-        a[i] = 2*b[i]*3 + (1 + 2)   =>   a[i] = 6*b[i] + 3
+        a[i] = 2*3*b[i + 2 - 1] + (1 + 2)   =>   a[i] = 6*b[i + 1] + 3
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*b[i]*3 + (1 + 2)")
     >>> print(fold_constants(knl).default_entrypoint.instructions[0])
+    a[i] = 2*b[i]*3 + 3  {id=insn}
+    >>> print(fold_constants(knl, fast_math=True).default_entrypoint.instructions[0])
     a[i] = 6*b[i] + 3  {id=insn}
     """
-    mapper = _ConstantFolder()
+    mapper = _ConstantFolder(fast_math)
     return kernel.copy(
         instructions=tuple(
             insn.with_transformed_expressions(mapper) for insn in kernel.instructions
@@ -63,10 +66,23 @@ def fold_constants(kernel: LoopKernel) -> LoopKernel:
 
 
 class _ConstantFolder(IdentityMapper):
-    """Computes the constant parts of expressions."""
+    """Computes the constant parts of expressions; reorders those if *is_free*."""
+
+    def __init__(self, is_free: bool) -> None:
+        super().__init__()
+        self.is_free = is_free
+
+    def map_subscript(self, expr: p.Subscript) -> Expr:
+        around, self.is_free = self.is_free, True
+        result = super().map_subscript(expr)
+        self.is_free = around
+        return result
 
     def map_sum(self, expr: p.Sum) -> Expr:
-        parts = flatten_sum(p.Sum(tuple(map(self.rec, expr.children))))
+        children = tuple(map(self.rec, expr.children))
+        if not self.is_free:
+            return _with_first_numbers(p.Sum, children, operator.add)
+        parts = flatten_sum(p.Sum(children))
         numbers = [part for part in parts if is_constant(part)]
         others = [part for part in parts if not is_constant(part)]
         total: Any = sum(numbers)
@@ -77,7 +93,10 @@ class _ConstantFolder(IdentityMapper):
         return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(parts))
 
     def map_product(self, expr: p.Product) -> Expr:
-        parts = flatten_product(p.Product(tuple(map(self.rec, expr.children))))
+        children = tuple(map(self.rec, expr.children))
+        if not self.is_free:
+            return _with_first_numbers(p.Product, children, operator.mul)
+        parts = flatten_product(p.Product(children))
         numbers = [part for part in parts if is_constant(part)]
         others = [part for part in parts if not is_constant(part)]
         if not others:
@@ -104,6 +123,18 @@ class _ConstantFolder(IdentityMapper):
         if isinstance(base, int | float) and isinstance(exponent, int) and 0 <= exponent < 64:
             return base**exponent
         return p.Power(base, exponent)
+
+
+def _with_first_numbers(
+    kind: type[Any], children: tuple[Expr, ...], combine: Callable[[Any, Any], Any]
+) -> Expr:
+    """Combine the numbers that a sum or product begins with; drop integers 0 from a sum."""
+    if kind is p.Sum:
+        children = tuple(child for child in children if type(child) is not int or child) or (0,)
+    total, *rest = children
+    while rest and is_constant(total) and is_constant(rest[0]):
+        total = combine(total, rest.pop(0))
+    return kind((total, *rest)) if rest else total
 
 
 def _sum(terms: Sequence[Expr]) -> Expr:

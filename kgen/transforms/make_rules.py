@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pymbolic.primitives as p
@@ -301,7 +301,39 @@ def extract_subst(
 
 
 class _Unifier(UnidirectionalUnifier):
-    """Finds what the parameters of a template stand for; kgen's own nodes must be equal."""
+    """Finds what the parameters of a template stand for; kgen's own nodes must be equal.
+
+    Outside of subscripts, terms and factors are in the order of evaluation, in which the first
+    two may change places: ``x + y`` is ``(a + b) + c`` or ``c + (a + b)``, not ``a + (b + c)``.
+    """
+
+    is_subscript = False
+
+    def map_subscript(self, expr: p.Subscript, other: Expr, urecs: Any) -> Any:
+        around, self.is_subscript = self.is_subscript, True
+        found = super().map_subscript(expr, other, urecs)
+        self.is_subscript = around
+        return found
+
+    def map_sum(self, expr: Any, other: Expr, urecs: Any) -> Any:
+        if self.is_subscript:
+            found: Any = super().map_sum(expr, other, urecs)  # type: ignore[no-untyped-call]
+            return found
+        surplus = len(other.children) - len(expr.children) if type(other) is type(expr) else -1
+        if surplus < 0:
+            return []
+        first, *rest = other.children[surplus:]
+        if surplus:
+            first = type(expr)(other.children[: surplus + 1])
+        orders = [(first, *rest), (rest[0], first, *rest[1:])] if rest else [(first,)]
+        return [found for order in orders for found in self._in_order(expr.children, order, urecs)]
+
+    map_product = map_sum
+
+    def _in_order(self, children: Sequence[Expr], others: Sequence[Expr], urecs: Any) -> Any:
+        for child, other in zip(children, others, strict=True):
+            urecs = self.rec(child, other, urecs) if urecs else []
+        return urecs
 
     def handle_unsupported_expression(self, expr: Expr, other: Expr, urecs: Any) -> Any:
         return urecs if expr == other else []

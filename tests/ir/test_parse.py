@@ -68,6 +68,7 @@ def element(*index: Any) -> p.Subscript:
         ("()", ()),
         ("True", True),
         ("0x1F", 31),
+        ("0xFFul", TypedLiteral(255, to_kgen_type("uint64"))),
     ],
 )
 def test_meaning(text: str, meaning: object) -> None:

@@ -68,6 +68,27 @@ CASES = [
     case("a[i] - b[i] - (c[i] - a[i])", lambda i, a, b, c: a - b - (c - a), a=f8, b=f8, c=f8),
     case("-a[i] - (-b[i])*2", lambda i, a, b: -a + 2 * b, a=f4, b=f4),
     case("cast(float32, a[i]) / 3", lambda i, a: a.astype(f4) / f4(3), a=i4),
+    # integers with a type, and such that would overflow an int
+    case("3l*i*1000000000 - i*3l*1000000000 + 7l*i", lambda i: 7 * i.astype(i8)),
+    case("3l*i*1000000000", lambda i: 3 * i.astype(i8) * 10**9),
+    case("cast(int64, 3)*i*1000000000", lambda i: 3 * i.astype(i8) * 10**9),
+    case("1ul << (5*i)", lambda i: u8(1) << (5 * i).astype(u8)),
+    case("cast(uint64, 1) << (a[i] & 63)", lambda i, a: u8(1) << (a & 63).astype(u8), a=i4),
+    case("(1l << (5*i)) // 2 + (1u << i)", lambda i: (1 << (5 * i).astype(i8)) // 2 + (1 << i)),
+    case("2000000000*a[i]*3 - 5", lambda i, a: 2000000000 * a * 3 - 5, a=i8),
+    case("2*2000000000*a[i]", lambda i, a: 4000000000 * a, a=i8),
+    case(
+        "(a[i] if i < 3 else 5l)*1000000000", lambda i, a: np.where(i < 3, a, i8(5)) * 10**9, a=i8
+    ),
+    case("(4l if i < 3 else 5l)*1000000000", lambda i: np.where(i < 3, i8(4), i8(5)) * 10**9),
+    case("a[i] < -1l", lambda i, a: a.astype(i8) < -1, a=u4),
+    case("(7u - 8u) // 2", lambda i: np.full(N, 2147483647, u4)),
+    case("-(a[i] // 3) + (-(a[i] * 2)) % 5", lambda i, a: (-(a // 3)) + (-(a * 2)) % u4(5), a=u4),
+    case("(~0u) // 2 + a[i]", lambda i, a: a + u4(2**31 - 1), a=u4),
+    case("3000000000*a[i] - a[i]", lambda i, a: u4(3000000000) * a - a, a=u4),
+    case("a[i] & 0xFFul | b[i]", lambda i, a, b: (a & u8(255)) | b.astype(u8), a=u8, b=i4),
+    case("1.0*i*i*1000000", lambda i: i.astype(f8) * i * 1000000),
+    case("a[i] - 1.0*i*i*1000000", lambda i, a: a - 1.0 * i * i * 1000000, a=f8),
     # division
     case("a[i] / b[i]", lambda i, a, b: a / b, a=i4, b=i4),
     case("a[i] / 4", lambda i, a: a / 4, a=i8),

@@ -98,6 +98,15 @@ i2, i4, i8, u1, u4 = np.int16, np.int32, np.int64, np.uint8, np.uint32
         ("(a[i]/b[i])**5", {"a": f8, "b": f8}, "pow(a[i] / b[i], 5.0)"),
         ("abs(a[i])**1", {"a": f8}, "fabs(a[i])"),
         ("a[i]**b[i]", {"a": i4, "b": i4}, "kgen_pow_int32(a[i], b[i])"),
+        # parentheses, and types of integers
+        ("a[i] + (b[i] + c[i])", dict.fromkeys("abc", f4), "a[i] + (b[i] + c[i])"),
+        ("(a[i] - b[i]) + (b[i] - c[i])", dict.fromkeys("abc", f8), "a[i] - b[i] + (b[i] - c[i])"),
+        ("a[i]*(b[i]*c[i])", dict.fromkeys("abc", c8), "a[i] * (b[i] * c[i])"),
+        ("a[i] + (b[i] + c[i])", dict.fromkeys("abc", c8), "a[i] + (b[i] + c[i])"),
+        ("3l*i*1000000000", {}, "3 * (int64_t) i * 1000000000"),
+        ("a[i]*3l", {"a": i8}, "a[i] * 3"),
+        ("cast(uint64, 1) << i", {}, "(uint64_t) 1 << i"),
+        ("1u << i", {}, "(int64_t) 1 << i"),
     ],
 )
 def test_text(expression: str, dtypes: dict[str, Any], expected: str) -> None:

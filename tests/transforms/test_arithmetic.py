@@ -35,6 +35,24 @@ from tests.transforms.helpers import assert_same_results, instructions
 def test_what_consists_of_numbers_is_computed(text: str, after: str) -> None:
     domain = "{ [i, k]: 0<=i,k<4 }"
     knl = lp.make_kernel(domain, f"out[i] = {text}")
+    insn = lp.fold_constants(knl, fast_math=True).default_entrypoint.instructions[0]
+    assert str(insn).partition(" = ")[2].partition("  {")[0] == after
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("2*a[i]*3", "2*a[i]*3"),
+        ("2*3*a[i]*3", "6*a[i]*3"),
+        ("2*(3*a[i])", "2*(3*a[i])"),
+        ("1 + a[i] + 2 + (1 + 2)", "1 + a[i] + 2 + 3"),
+        ("1 + 2 + a[1 + i + 2]", "3 + a[i + 3]"),
+        ("a[i] + 1 - 1", "a[i] + 1 - 1"),
+        ("a[i] + 0*3 - 7 // 2", "a[i] - 3"),
+    ],
+)
+def test_real_numbers_are_added_in_the_order_that_was_written(text: str, after: str) -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", f"out[i] = {text}")
     insn = lp.fold_constants(knl).default_entrypoint.instructions[0]
     assert str(insn).partition(" = ")[2].partition("  {")[0] == after
 

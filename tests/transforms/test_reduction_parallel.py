@@ -313,7 +313,7 @@ def test_one_warp_needs_no_memory_and_no_barrier() -> None:
     text = code(rows(32), lp.CudaTarget(), a=np.float32)
     assert "__shared__" not in text
     assert "__syncthreads" not in text
-    assert [int(d) for d in re.findall(r"__shfl_xor_sync\(4294967295, \w+, (\d+)\)", text)] == [
+    assert [int(d) for d in re.findall(r"__shfl_xor_sync\(4294967295u, \w+, (\d+)\)", text)] == [
         16,
         8,
         4,
