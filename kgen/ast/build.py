@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from kgen.ast.bounds import guard_bounds_by_data
 from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node, children_of
@@ -46,6 +47,7 @@ def _device_function(
     ids = insn_ids(launch.body)
     grid = kernel.grid_of_launch(ids)
     tree = nest_code(kernel, grid, launch.body, [], parse_assumptions(None), memo)
+    tree = guard_bounds_by_data(kernel, tree)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
     tree = count_trips(expand_unrolled(tree, kernel, facts), kernel, facts)

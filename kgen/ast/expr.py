@@ -66,10 +66,10 @@ class ExprReader:
         if op in (OP.and_, OP.and_then):
             return conjunction([self.condition(arg) for arg in args])
         if op in (OP.or_, OP.or_else):
-            return _disjunction([self.condition(arg) for arg in args])
+            return disjunction([self.condition(arg) for arg in args])
         if op in (OP.cond, OP.select):
             test, then, other = (self.condition(arg) for arg in args)
-            return _disjunction([conjunction([test, then]), conjunction([negation(test), other])])
+            return disjunction([conjunction([test, then]), conjunction([negation(test), other])])
         raise AssertionError(f"isl gave a condition of type {op}")
 
     def _raw(self, expr: isl.AstExpr) -> Expr:
@@ -98,7 +98,7 @@ def conjuncts(condition: Expr) -> tuple[Expr, ...]:
     return condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
 
 
-def _disjunction(parts: list[Expr]) -> Expr:
+def disjunction(parts: list[Expr]) -> Expr:
     """Make ``a or b or ...``; ``a < b or b < a`` is ``a != b``."""
     either = _combine(parts, p.LogicalOr, neutral=False)
     if isinstance(either, p.LogicalOr) and len(either.children) == 2:
@@ -149,7 +149,7 @@ def negation(condition: Expr) -> Expr:
         case p.LogicalNot():
             return condition.child
         case p.LogicalAnd():
-            return _disjunction([negation(child) for child in condition.children])
+            return disjunction([negation(child) for child in condition.children])
         case p.LogicalOr():
             return conjunction([negation(child) for child in condition.children])
     return p.LogicalNot(condition)

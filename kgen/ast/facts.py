@@ -15,7 +15,7 @@ from kgen.ir.expr import Expr, IdentityMapper, variable_names
 from kgen.ir.quasi_affine import set_from_condition
 from kgen.schedule.to_isl import axis_name
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "params_where"]
 
 _PARAM = isl.dim_type.param
 
@@ -59,6 +59,10 @@ class Facts:
         self._proved.add(condition)
         return True
 
+    def decides(self, condition: Expr) -> bool:
+        """Tell whether *condition* is affine, so that it can follow from what is known."""
+        return self._where(condition) is not None
+
     def are_contradictory(self) -> bool:
         """Tell whether the point is never reached."""
         return not self._points() and not self._has_point(self._set())
@@ -96,7 +100,7 @@ class Facts:
 
     def _where(self, condition: Expr) -> Set | None:
         if condition not in self._sets:
-            self._sets[condition] = _params_where(condition)
+            self._sets[condition] = params_where(condition)
         return self._sets[condition]
 
     def _set(self) -> Set:
@@ -111,7 +115,7 @@ class Facts:
         return self._known
 
 
-def _params_where(condition: Expr) -> Set | None:
+def params_where(condition: Expr) -> Set | None:
     """Return where *condition* holds; ``None`` if it is not affine."""
     named = _AxisNamer()(condition)
     names = variable_names(named)

@@ -16,6 +16,7 @@ from functools import cached_property
 import islpy as isl
 from pymbolic.primitives import Variable
 
+from kgen.ast.bounds import guard_bounds
 from kgen.ast.complete import build_ast, is_simple
 from kgen.ast.hoist import hoist_guards
 from kgen.ast.nodes import Block, For, If, Let, Node, Run, map_children, map_runs
@@ -60,9 +61,11 @@ _INSIDE = ScheduleRun(())
 
 def code_of(kernel: LoopKernel, nest: Nest, memo: dict[Hashable, Node]) -> Node:
     """Return the code of a nest; *memo* has the code of shapes of nests, in canonical names."""
-    general = memo.get(nest.key)
+    key = (code_of, nest.key)  # the code of a part of a nest has its guards below those around it
+    general = memo.get(key)
     if general is None:
-        general = memo[nest.key] = hoist_guards(_Levels(kernel, memo).general(nest))
+        general = guard_bounds(kernel, nest, _Levels(kernel, memo).general(nest))
+        general = memo[key] = hoist_guards(general)
     return instantiate(general, nest, kernel)
 
 

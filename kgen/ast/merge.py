@@ -59,6 +59,7 @@ def _flat(node: Node) -> Node:
 class _Merger:
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
+        self.changing = frozenset(kernel.writers)
 
     def node(self, node: Node) -> Node:
         match node:
@@ -175,9 +176,8 @@ class _Merger:
 
     def _keeps(self, guard: If) -> bool:
         """Tell whether a condition is the same after what it guards."""
-        if not guard.reads_data:
-            return True
-        return self._written(guard).isdisjoint(variable_names(guard.condition))
+        names = self.changing.intersection(variable_names(guard.condition))
+        return not names or self._written(guard).isdisjoint(names)
 
     def _written(self, node: Node) -> set[str]:
         if isinstance(node, Run):

@@ -37,7 +37,12 @@ def translate(nest: Nest, ast: isl.AstNode) -> Node:
 
 def translate_guard(statement: str, condition: isl.AstExpr) -> Node:
     """Translate a statement under a condition of isl's."""
-    return _under(_reader({}).condition(condition), Run(statement, {}), None)
+    return _under(read_condition(condition), Run(statement, {}), None)
+
+
+def read_condition(condition: isl.AstExpr) -> Expr:
+    """Translate a condition of isl's on parameters."""
+    return _reader({}).condition(condition)
 
 
 class _Translator:

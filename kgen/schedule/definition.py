@@ -56,8 +56,10 @@ class Undefined:
 
 def refuse_reads_before_writes(
     kernel: LoopKernel, schedule: Schedule, *, has_axes: bool = True
-) -> None:
+) -> frozenset[tuple[str, str]]:
     """Refuse a read of a temporary's element that no write can have reached before.
+
+    Return the instructions and temporaries for which that is not proved.
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
     a condition or a subscript on data decides is taken to be right, but for reads of elements that
@@ -68,7 +70,9 @@ def refuse_reads_before_writes(
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
+    unproved = set()
     for found in find_undefined(kernel, schedule, has_axes=has_axes):
+        unproved.add((found.read.insn_id, found.read.array))
         if found.point is None or not found.always:
             continue
         if found.elsewhere or found.read.array not in kernel.writers:
@@ -76,6 +80,7 @@ def refuse_reads_before_writes(
         silencer = f"read_undefined({found.read.array})"
         text = str(undefined_error(kernel, found))
         warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+    return frozenset(unproved)
 
 
 def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionError:

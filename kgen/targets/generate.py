@@ -14,6 +14,7 @@ from kgen.analysis.infer import infer_types
 from kgen.analysis.ordering import refuse_unordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
+from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
@@ -147,8 +148,10 @@ def lower(
     host = build_host(kernel, schedule)
     whole, kernel = kernel, on_device(kernel, schedule.host_inames)
     refuse_undefined(kernel, schedule)
-    refuse_reads_before_writes(whole, schedule, has_axes=target.has_hardware_axes)
+    has_axes = target.has_hardware_axes
+    unproved = refuse_reads_before_writes(whole, schedule, has_axes=has_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
+    functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
     refuse_excesses(kernel, functions, target.limits())
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))

@@ -164,3 +164,23 @@ def test_statements_under_one_condition_are_merged_at_once(monkeypatch: pytest.M
         return len(asked)
 
     assert 0 < merged(40) < 2.3 * merged(20)
+
+
+def test_guards_are_not_joined_across_a_change_of_what_they_read() -> None:
+    knl = lp.make_kernel(
+        ["{[b]: 0<=b<n}", "{[k]: 0<=k<e and k<2}", "{[l]: 0<=l<e and l<1}"],
+        """
+        for b
+            <> e = cnt[b]
+            out[b] = out[b] + k + 1
+            e = e - 1  {if=e > 0}
+            out[b] = out[b] + 10*(l + 1)
+        end
+        """,
+        [lp.GlobalArg("cnt,out", np.int32, shape="n"), ...],
+        seq_dependencies=True,
+        target=lp.ExecutableCTarget(),
+    )
+    count, out = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    lp.tag_inames(knl, "k:unr, l:unr")(cnt=count, out=out)
+    assert out.tolist() == [0, 1, 13, 13]

@@ -1,0 +1,202 @@
+"""Loops whose bounds the kernel computes, under the conditions of the statements inside.
+
+Where none of these statements has an instance, nothing may have computed the bounds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.ast.expr import conjunction, conjuncts, disjunction
+from kgen.ast.facts import Facts, params_where
+from kgen.ast.nodes import For, If, Let, Node, Run, children_of, map_children
+from kgen.ast.translate import read_condition
+from kgen.ir.domain import Set, dim_names, param_names, project_out_named, to_named
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.schedule.to_isl import Nest, Statement
+from kgen.schedule.tree import Barrier
+
+__all__ = ["guard_bounds", "guard_bounds_by_data"]
+
+
+def guard_bounds(kernel: LoopKernel, nest: Nest, code: Node) -> Node:
+    """Put loops with computed bounds, and such values, under conditions for what is inside.
+
+    ::
+
+        for (i = s; i < e; ++i)              if (64*gid(0) + lid(0) < n)
+          if (64*gid(0) + lid(0) < n)   =>     for (i = s; i < e; ++i)
+            S(i);                                S(i);
+
+    *code* is the code of *nest*, in its canonical names.
+    """
+    names = {name for statement in nest.statements for name in param_names(statement.domain)}
+    data = frozenset(names & kernel.temporary_variables.keys())
+    return _Guards(nest, data).node(code, Facts(nest.context), frozenset()) if data else code
+
+
+class _Guards:
+    def __init__(self, nest: Nest, data: frozenset[str]) -> None:
+        self.nest = nest
+        self.data = data
+
+    def node(self, node: Node, facts: Facts, around: frozenset[str]) -> Node:
+        """Guard what is at *node* and below; *around* are the loop variables around it."""
+        match node:
+            case For() | Let():
+                return self._loop(node, facts, around)
+            case If(orelse=None):
+                needed = _needed(node.condition, facts)
+                body = self.node(node.body, facts.with_(*needed), around)
+                return _under(needed, body)
+        return map_children(node, lambda child: self.node(child, facts.with_(), around))
+
+    def _loop(self, node: For | Let, facts: Facts, around: frozenset[str]) -> Node:
+        needed: list[Expr] = []
+        if not self.data.isdisjoint(variable_names(*_bounds(node))):
+            where = self._where_any_runs(node, around)
+            needed = [] if where is None else _needed(self._condition(where), facts)
+        inside = facts.with_(*needed, *_known_inside(node))
+        body = self.node(node.body, inside, around | {_name(node)})
+        return _under(needed, dataclasses.replace(node, body=body))
+
+    def _where_any_runs(self, node: Node, around: frozenset[str]) -> Set | None:
+        """Return where a statement below *node* has an instance, whatever the data are."""
+        union: Set | None = None
+        inner = frozenset(_names_below(node))
+        for run in _runs(node):
+            statement = self.nest.statements[int(run.insn_id[1:])]
+            if isinstance(statement.node, Barrier):  # happens when another statement does
+                continue
+            part = project_out_named(_instances(statement, run, around, inner), sorted(self.data))
+            union = part if union is None else union.union(part)
+        return None if union is None else union.coalesce()
+
+    def _condition(self, where: Set) -> Expr:
+        context = self.nest.context.align_params(where.get_space())
+        where = where.align_params(context.get_space())
+        build = isl.AstBuild.from_context(context)
+        return read_condition(build.expr_from_set(where.gist(context)))
+
+
+def _instances(
+    statement: Statement, run: Run, around: frozenset[str], inner: frozenset[str]
+) -> Set:
+    """Return the instances of a statement in terms of the variables *around*.
+
+    Of other dimensions the values in *run* say what they are, unless *inner* variables do.
+    """
+    named = to_named(statement.domain.reset_tuple_id()).params()
+    for name in dim_names(statement.domain):
+        value = run.values.get(name)
+        if value is not None and inner.isdisjoint(variable_names(value)):
+            equal = params_where(p.Comparison(p.Variable(name), "==", value))
+            named = named if equal is None else named.intersect(equal)
+            named = project_out_named(named, [name])
+        elif name not in around:
+            named = project_out_named(named, [name])
+    return named
+
+
+def _needed(condition: Expr, facts: Facts) -> list[Expr]:
+    """Return the parts of a condition that do not follow from *facts*."""
+    return [part for part in conjuncts(condition) if part is not True and not facts.imply(part)]
+
+
+def _under(needed: list[Expr], body: Node) -> Node:
+    return If(conjunction(needed), body) if needed else body
+
+
+def _bounds(node: For | Let) -> tuple[Expr, ...]:
+    return (node.first, node.stop) if isinstance(node, For) else (node.value,)
+
+
+def _name(node: For | Let) -> str:
+    return node.iname if isinstance(node, For) else node.name
+
+
+def _known_inside(node: For | Let) -> tuple[Expr, ...]:
+    variable = p.Variable(_name(node))
+    if isinstance(node, Let):
+        return (p.Comparison(variable, "==", node.value),)
+    above = p.Comparison(variable, ">=", node.first)
+    return above, p.Comparison(variable, "<", node.stop)
+
+
+def _runs(node: Node) -> Iterator[Run]:
+    if isinstance(node, Run):
+        yield node
+    for child in children_of(node):
+        yield from _runs(child)
+
+
+def _names_below(node: Node) -> Iterator[str]:
+    if isinstance(node, For | Let):
+        yield _name(node)
+    for child in children_of(node):
+        yield from _names_below(child)
+
+
+# -- conditions on data ----------------------------------------------------------------------
+
+
+def guard_bounds_by_data(kernel: LoopKernel, node: Node) -> Node:
+    """Put loops whose bounds are computed under conditions on data below these conditions.
+
+    ``for (i = s; i < e; ++i) if (flag[b]) S(i);`` becomes
+    ``if (flag[b]) for (i = s; i < e; ++i) S(i);`` where ``s`` is set only if ``flag[b]``.
+    """
+    conditional = frozenset(
+        name
+        for name in kernel.temporary_variables
+        if any(kernel.id_to_insn[w].predicates for w in kernel.writers.get(name, ()))
+    )
+    return _guard_by_data(kernel, conditional, node) if conditional else node
+
+
+def _guard_by_data(kernel: LoopKernel, conditional: frozenset[str], node: Node) -> Node:
+    node = map_children(node, lambda child: _guard_by_data(kernel, conditional, child))
+    if not isinstance(node, For | Let) or conditional.isdisjoint(variable_names(*_bounds(node))):
+        return node
+    inner = frozenset((_name(node), *_names_below(node)))
+    ways = tuple(dict.fromkeys(_conditions_of_runs(node, inner, ())))
+    guard = disjunction([conjunction(list(way)) for way in ways])
+    if isinstance(guard, bool):
+        return node
+    changing = _names_written(kernel, node)
+    always = {c for c in ways[0] if all(c in way for way in ways)}
+    kept = {c for c in always if changing.isdisjoint(variable_names(c))}
+    reads_data = not kernel.array_vars.keys().isdisjoint(variable_names(guard))
+    return If(guard, _without_conditions(node, kept), reads_data=reads_data)
+
+
+def _conditions_of_runs(
+    node: Node, inner: frozenset[str], around: tuple[Expr, ...]
+) -> Iterator[tuple[Expr, ...]]:
+    """Give the conditions of each instruction below *node* that no *inner* variable changes."""
+    if isinstance(node, Run):
+        yield around
+    for child in children_of(node):
+        conditions = around
+        if isinstance(node, If) and child is node.body:
+            own = conjuncts(node.condition)
+            conditions = (*around, *(c for c in own if inner.isdisjoint(variable_names(c))))
+        yield from _conditions_of_runs(child, inner, conditions)
+
+
+def _names_written(kernel: LoopKernel, node: Node) -> frozenset[str]:
+    found = (kernel.id_to_insn[run.insn_id].assignee_var_names() for run in _runs(node))
+    return frozenset(name for names in found for name in names)
+
+
+def _without_conditions(node: Node, known: set[Expr]) -> Node:
+    node = map_children(node, lambda child: _without_conditions(child, known))
+    if not isinstance(node, If) or node.orelse is not None:
+        return node
+    rest = [part for part in conjuncts(node.condition) if part not in known]
+    return If(conjunction(rest), node.body, None, node.reads_data) if rest else node.body

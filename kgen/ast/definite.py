@@ -1,0 +1,260 @@
+"""Definite assignment: no value is read in the code where the code has not set it.
+
+The schedule says which instances of instructions run, and that each reads what others wrote.
+The code evaluates more than their right-hand sides: bounds of loops, conditions, subscripts. A
+guard that stands too far inside lets it read values that nothing has set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import TypeAlias
+
+import pymbolic.primitives as p
+
+from kgen.ast.expr import conjunction, conjuncts, disjunction, negation
+from kgen.ast.facts import Facts
+from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run, children_of
+from kgen.ast.verify import differs_in_group
+from kgen.errors import CodegenError, message
+from kgen.ir import domain as domains
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    to_text,
+    variable_names,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from kgen.schedule.to_isl import axis_context
+
+__all__ = ["check_definite_assignment"]
+
+#: Conditions that hold together.
+_Way: TypeAlias = frozenset[Expr]
+
+
+def check_definite_assignment(
+    kernel: LoopKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
+) -> DeviceFunction:
+    """Return *function* if it reads no value where it has not set it.
+
+    That is asked of private and local temporaries, of arrays as a whole. *unproved* are
+    instructions and what they read although nothing proves that it has been written, which a user
+    vouches for, as for what conditions on data decide; but not for the bounds of loops around.
+    """
+    tracked = _tracked(kernel)
+    if tracked:
+        facts = Facts(_known_at_root(kernel, function))
+        _Checker(kernel, function, tracked, unproved).visit(function.body, facts, frozenset())
+    return function
+
+
+def _known_at_root(kernel: LoopKernel, function: DeviceFunction) -> domains.Set:
+    grid = kernel.grid_of_launch(function.insn_ids)
+    axes: list[Expr] = [GroupHardwareAxisIndex(k) for k in range(len(function.groups))]
+    axes += [LocalHardwareAxisIndex(k) for k in range(len(function.locals))]
+    return kernel.assumptions.intersect(axis_context(grid, axes)).params()
+
+
+def _tracked(kernel: LoopKernel) -> frozenset[str]:
+    return frozenset(
+        name
+        for name, temporary in kernel.temporary_variables.items()
+        if temporary.initializer is None
+        and temporary.base_storage is None
+        and temporary.address_space != AddressSpace.GLOBAL
+    )
+
+
+class _Checker:
+    """Walks in the order of execution.
+
+    ``ways`` has the conditions under which each name has been set so far, in terms of
+    the loop variables around the place that is looked at. Conditions on variables of loops that
+    have ended are dropped, and so is the condition that they ran at all.
+    """
+
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        function: DeviceFunction,
+        tracked: frozenset[str],
+        unproved: Set[tuple[str, str]],
+    ) -> None:
+        self.kernel = kernel
+        self.function = function
+        self.tracked = tracked
+        self.unproved = unproved
+        self.ways: dict[str, set[_Way]] = {}
+        self.added: list[tuple[str, _Way]] = []
+        self.uses: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
+
+    def visit(self, node: Node, facts: Facts, path: _Way) -> None:
+        """Check what is at *node* and below, where *path* holds."""
+        match node:
+            case For():
+                self._read(node, (node.first, node.stop), facts, path)
+                index = p.Variable(node.iname)
+                above = p.Comparison(index, ">=", node.first)
+                below = p.Comparison(index, "<", node.stop)
+                first = len(self.added)
+                for name, way in self._set_below(node):  # by the iteration before
+                    self._add(name, path | way)
+                self.visit(node.body, facts.with_(above, below), path | {above, below})
+                self._leave(node.iname, first)
+            case Let():
+                self._read(node, (node.value,), facts, path)
+                equal = p.Comparison(p.Variable(node.name), "==", node.value)
+                first = len(self.added)
+                self.visit(node.body, facts.with_(equal), path | {equal})
+                self._leave(node.name, first)
+            case If():
+                self._visit_if(node, facts, path)
+            case Run():
+                self._visit_run(node, facts, path)
+            case _:
+                for child in children_of(node):
+                    self.visit(child, facts, path)
+
+    def _visit_if(self, node: If, facts: Facts, path: _Way) -> None:
+        inside, known = facts, path
+        for part in conjuncts(node.condition):
+            self._read(node, (part,), inside, known)
+            inside, known = inside.with_(part), known | {part}
+        self.visit(node.body, inside, known)
+        if node.orelse is not None:
+            opposite = negation(node.condition)
+            self.visit(node.orelse, facts.with_(opposite), path | {*conjuncts(opposite)})
+
+    def _visit_run(self, run: Run, facts: Facts, path: _Way) -> None:
+        reads, writes = self._uses(run.insn_id)
+        self._read(run, run.values.values(), facts, path)
+        for name in reads:
+            self._check(run, name, facts, path)
+        for name in writes:
+            self._add(name, path)
+
+    def _uses(self, insn_id: str) -> tuple[frozenset[str], tuple[str, ...]]:
+        """Return the tracked names that an instruction reads, and those that it writes."""
+        if insn_id not in self.uses:
+            insn = self.kernel.id_to_insn[insn_id]
+            writes = tuple(n for n in insn.assignee_var_names() if n in self.tracked)
+            self.uses[insn_id] = self.tracked & insn.read_dependency_names(), writes
+        return self.uses[insn_id]
+
+    def _add(self, name: str, way: _Way) -> None:
+        temporary = self.kernel.temporary_variables[name]
+        if temporary.address_space == AddressSpace.LOCAL:  # other work-items may have set it
+            way = frozenset(c for c in way if not differs_in_group(c))
+        ways = self.ways.setdefault(name, set())
+        if way not in ways:
+            ways.add(way)
+            self.added.append((name, way))
+
+    def _leave(self, variable: str, first: int) -> None:
+        """Forget what the variable of a loop that ends says of what it has set."""
+        inside, self.added = self.added[first:], self.added[:first]
+        for name, way in inside:
+            self.ways[name].discard(way)
+            self._add(name, _without({variable}, way))
+
+    def _set_below(self, loop: For) -> Iterator[tuple[str, _Way]]:
+        """Give what the body of a loop sets, under which conditions from outside."""
+        found = dict.fromkeys(self._set_in(loop.body, frozenset()))
+        inner = {loop.iname, *_names_below(loop.body)}
+        yield from ((name, _without(inner, way)) for name, way in found)
+
+    def _set_in(self, node: Node, way: _Way) -> Iterator[tuple[str, _Way]]:
+        if isinstance(node, Run):
+            yield from ((name, way) for name in self._uses(node.insn_id)[1])
+        for child in children_of(node):
+            inside = way
+            if isinstance(node, If) and child is node.body:
+                inside = way | {*conjuncts(node.condition)}
+            yield from self._set_in(child, inside)
+
+    # -- reads ------------------------------------------------------------------------------
+
+    def _read(self, node: Node, exprs: Iterable[Expr], facts: Facts, path: _Way) -> None:
+        for name in self.tracked.intersection(variable_names(*exprs)):
+            self._check(node, name, facts, path)
+
+    def _check(self, node: Node, name: str, facts: Facts, path: _Way) -> None:
+        ways = self.ways.get(name, set())
+        if any(way <= path for way in ways):
+            return
+        if any((insn_id, name) in self.unproved for insn_id in _run_ids(node)):
+            return
+        is_vouched_for = isinstance(node, Run) or _stands_as_asked(node, path)
+        some = [
+            conjunction([c for c in way - path if facts.decides(c)])
+            for way in ways
+            if is_vouched_for or all(facts.decides(c) for c in way - path)
+        ]
+        where = disjunction(some) if some else False
+        if where is True or (where is not False and facts.imply(where)):
+            return
+        raise self._error(node, name)
+
+    def _error(self, node: Node, name: str) -> CodegenError:
+        insn_id = next(iter(_run_ids(node)))
+        return CodegenError(
+            message(
+                f"the code reads '{name}' in '{_text(node)}' where it has not been set",
+                kernel=self.kernel.name,
+                where=f"instruction '{self.kernel.id_to_insn[insn_id]}'",
+                because="a condition on what sets it does not surround the place that reads it",
+                hint=f"let '{', '.join(self.kernel.writers.get(name, ('nothing',)))}' run in every "
+                f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
+                "a fault of kgen: please report it",
+            )
+        )
+
+
+def _text(node: Node) -> str:
+    match node:
+        case For():
+            return f"for {node.iname} = {to_text(node.first)} .. {to_text(node.stop)}"
+        case Let():
+            return f"{node.name} = {to_text(node.value)}"
+        case If():
+            return f"if {to_text(node.condition)}"
+        case Run():
+            return node.insn_id
+    raise AssertionError(node)
+
+
+def _without(names: Set[str], way: _Way) -> _Way:
+    return frozenset(c for c in way if names.isdisjoint(variable_names(c)))
+
+
+def _run_ids(node: Node) -> Iterator[str]:
+    if isinstance(node, Run):
+        yield node.insn_id
+    for child in children_of(node):
+        yield from _run_ids(child)
+
+
+def _names_below(node: Node) -> Iterator[str]:
+    if isinstance(node, For | Let):
+        yield node.iname if isinstance(node, For) else node.name
+    for child in children_of(node):
+        yield from _names_below(child)
+
+
+def _stands_as_asked(node: Node, path: _Way) -> bool:
+    """Tell whether *path* has all conditions of what is inside that could stand around *node*."""
+    inner = {*_names_below(node)}
+
+    def is_bare(below: Node) -> bool:
+        if isinstance(below, Run):
+            return True
+        if isinstance(below, If) and below is not node:
+            own = conjuncts(below.condition)
+            if any(inner.isdisjoint(variable_names(c)) and c not in path for c in own):
+                return False
+        return any(map(is_bare, children_of(below)))
+
+    return is_bare(node)

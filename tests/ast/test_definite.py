@@ -1,0 +1,116 @@
+"""Values that the code reads have been set: guards around loops with computed bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.ast.definite import check_definite_assignment
+from kgen.ast.nodes import Block, For, If, Node, children_of, map_children
+from kgen.ir.expr import variable_names
+from kgen.targets.generate import Lowered, generate_module, lower
+
+ROWS = """
+for b
+    <> f = flag[b] {id=f}
+    <> s = starts[b] {id=s, IF}
+    <> e = starts[b + 1] {id=e, IF}
+    for i
+        <> x[d] = a[d, i] {id=x, IF}
+        acc[b] = acc[b] + x[0]*x[1] {id=acc, IF}
+    end
+end
+"""
+
+
+def rows(condition: str = "") -> Any:
+    """Return a kernel for rows of a sparse matrix, in work-groups that may reach beyond the end."""
+    knl = lp.make_kernel(
+        ["{[b]: 0<=b<n}", "{[i]: s<=i<e}", "{[d]: 0<=d<2}"],
+        ROWS.replace(", IF", f", if={condition}" if condition else ""),
+        [
+            lp.GlobalArg("starts,flag", np.int32, shape=None),
+            lp.GlobalArg("a", np.float32, shape="2, m"),
+            lp.GlobalArg("acc", np.float32, shape="n"),
+            ...,
+        ],
+        seq_dependencies=True,
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(knl, "b", 64, outer_tag="g.0", inner_tag="l.0")
+    return lp.tag_inames(knl, "d:unr")
+
+
+def test_a_guard_stands_around_a_loop_with_computed_bounds() -> None:
+    code = generate_module(rows()).device_source
+    guard, loop = code.index("if (64 * gid(0) + lid(0) < n)"), code.index("for (int i = s; i < e")
+    assert guard < loop
+    assert code.count("if (") == 1
+
+
+def test_a_condition_on_data_stands_around_a_loop_with_computed_bounds() -> None:
+    code = generate_module(rows("f > 0")).device_source
+    assert code.index("if (f > 0)") < code.index("for (int i = s; i < e")
+    assert code.count("if (f > 0)") == 1
+
+
+def guards_moved_inwards(node: Node) -> Iterator[Node]:
+    """Give the tree with each guard of a loop with computed bounds put into the loop."""
+    if isinstance(node, If) and any(_is_computed(c) for c in _below(node.body)):
+        yield _into_loops(node.body, node)
+    for child in children_of(node):
+        for changed in guards_moved_inwards(child):
+            yield _with_child(node, child, changed)
+
+
+def _with_child(node: Node, old: Node, new: Node) -> Node:
+    return map_children(node, lambda child: new if child is old else child)
+
+
+def _below(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children_of(node):
+        yield from _below(child)
+
+
+def _is_computed(node: Node) -> bool:
+    return isinstance(node, For) and "e" in variable_names(node.stop)
+
+
+def _into_loops(node: Node, guard: If) -> Node:
+    if isinstance(node, For):
+        return replace(node, body=replace(guard, body=node.body))
+    if isinstance(node, Block | If):
+        return map_children(node, lambda child: _into_loops(child, guard))
+    return replace(guard, body=node)
+
+
+@pytest.mark.parametrize(("condition", "count"), [("", 1), ("f > 0", 2)])
+def test_a_guard_that_is_missing_around_such_a_loop_is_found(condition: str, count: int) -> None:
+    lowered: Lowered = lower(rows(condition).default_entrypoint)
+    (function,) = lowered.functions
+    assert check_definite_assignment(lowered.kernel, function, frozenset()) is function
+    changed = list(guards_moved_inwards(function.body))
+    assert len(changed) == count
+    for body in changed:
+        moved = replace(function, body=body)
+        with pytest.raises(lp.CodegenError, match="has not been set"):
+            check_definite_assignment(lowered.kernel, moved, frozenset())
+
+
+def test_what_conditions_on_data_decide_is_up_to_the_user() -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        """
+        <> t = a[i] {id=t, if=a[i] > 1}
+        b[i] = t {dep=t, if=a[i] > 2}
+        """,
+        [lp.GlobalArg("a,b", np.float32, shape="n"), ...],
+        target=lp.CTarget(),
+    )
+    assert "t = a[i]" in generate_module(knl).device_source
