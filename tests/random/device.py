@@ -136,10 +136,15 @@ class _Item:
         return self._evaluator(names)(expr)
 
     def _evaluator(self, names: Mapping[str, int]) -> _Evaluator:
-        evaluator = _Evaluator(names, lambda name, index: self._home(name)[index], None)
+        evaluator = _Evaluator(names, self._load, None)
         evaluator.gid, evaluator.lid = self.gid, self.lid
         evaluator.exchange = lambda distance, expr: self._lane(distance).value(expr, names)
         return evaluator
+
+    def _load(self, name: str, index: Point) -> Any:
+        home = self._home(name)
+        assert index in home, f"reads {name}{index}, not there"
+        return home[index]
 
     def _lane(self, distance: int) -> _Item:
         return self.group[self.number ^ distance]

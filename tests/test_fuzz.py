@@ -1,0 +1,100 @@
+"""The campaign of random programs: processes that die, records that go on, verdicts that count."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.fuzz.record import Record
+from tools.fuzz.trial import Outcome, Task, try_program
+from tools.fuzz.workers import Pool
+
+_RIGHT = Outcome("programs:1:0", "programs", "c", "", "proved", "right")
+
+
+def _attempt(task: Task) -> Iterator[Outcome | str]:
+    """Die for the first program, hang for the second one."""
+    outcome = replace(_RIGHT, task=str(task))
+    yield replace(outcome, run="died")
+    if task.number == 0:
+        os._exit(7)
+    if task.number == 1:
+        time.sleep(60)
+    yield outcome
+
+
+def test_a_process_that_dies_or_hangs_costs_its_program_only() -> None:
+    pool = Pool(1, _attempt, limit=2.0)
+    tasks = [Task("programs", 1, number) for number in range(4)]
+    try:
+        found = list(pool.run(tasks, time.monotonic() + 60))
+    finally:
+        pool.stop()
+    outcomes = [message for _, message in found if isinstance(message, Outcome)]
+    assert [outcome.run for outcome in outcomes] == ["crashed", "crashed", "right", "right"]
+    assert [outcome.detail for outcome in outcomes[:2]] == [
+        "the process ended with 7",
+        "no end in sight",
+    ]
+    assert [task for task, message in found if message is None] == tasks
+
+
+@pytest.mark.parametrize(
+    ("verify", "run", "mutation", "is_failure"),
+    [
+        ("proved", "right", "", False),
+        ("proved", "wrong", "", True),
+        ("violated", "right", "", True),
+        ("proved", "crashed", "", True),
+        ("violated", "refused", "", False),
+        ("proved", "wrong", "dependency", True),
+        ("violated", "wrong", "dependency", False),
+        ("violated", "right", "dependency", False),
+    ],
+)
+def test_a_failure_is_what_verdict_and_run_disagree_on(
+    verify: str, run: str, mutation: str, is_failure: bool
+) -> None:
+    outcome = replace(_RIGHT, verify=verify, run=run, mutation=mutation)
+    assert outcome.is_failure == is_failure
+
+
+def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
+    record, path = Record(), tmp_path / "record.json"
+    record.add(_RIGHT)
+    record.add(replace(_RIGHT, run="wrong", text="knl"))
+    for number in (0, 1, 2, 5):
+        record.finish(Task("programs", 1, number))
+    record.save(path)
+    loaded = Record.load(path)
+    assert loaded == record
+    assert loaded.is_done(Task("programs", 1, 5))
+    assert not loaded.is_done(Task("programs", 1, 3))
+    loaded.merge(record)
+    assert "| proved | 2 | 2 |" in loaded.tables()
+
+
+def test_programs_are_tried_and_their_mutants() -> None:
+    tried = [o for n in range(4) for o in try_program(Task("programs", 3, n), ("c", "tree"))]
+    outcomes = [outcome for outcome in tried if outcome.run != "died"]
+    assert {outcome.run for outcome in outcomes if not outcome.mutation} == {"right"}
+    assert any(o.mutation and "violated" in (o.verify, o.run) for o in outcomes)
+
+
+def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "fuzz.json"
+    command = [sys.executable, "-m", "tools.fuzz", "--kinds", "programs", "--targets", "c"]
+    command += ["--jobs", "1", "--mutants", "0", "--out", str(path)]
+    for count in (1, 2):
+        run = subprocess.run(
+            [*command, "--count", str(count)], capture_output=True, text=True, check=True
+        )
+        assert f"| programs | c | {count} | 0 | 0 | 0 | 0 |" in run.stdout
+    assert Record.load(path).done == {("programs", 1): {0, 1}}

@@ -1,0 +1,1 @@
+"""A campaign of random programs on many processes: ``python -m tools.fuzz --help``."""
