@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError
 from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef
 from kgen.ir.expr_text import to_text
 
-__all__ = ["assignee_name", "index_of"]
+__all__ = ["assignee_name", "index_of", "with_subscripts"]
 
 
 def assignee_name(lhs: Expr) -> str:
@@ -40,3 +42,17 @@ def index_of(lhs: Expr) -> tuple[Expr, ...]:
         case p.Lookup():
             return index_of(lhs.aggregate)
     return ()
+
+
+def with_subscripts(lhs: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Return *lhs* with *f* applied to its subscripts, but not to the variable that it writes."""
+    match lhs:
+        case p.Subscript():
+            return p.Subscript(lhs.aggregate, tuple(f(part) for part in lhs.index_tuple))
+        case LinearSubscript():
+            return LinearSubscript(lhs.aggregate, f(lhs.index))
+        case SubArrayRef():
+            return SubArrayRef(lhs.swept_inames, with_subscripts(lhs.subscript, f))
+        case p.Lookup():
+            return p.Lookup(with_subscripts(lhs.aggregate, f), lhs.name)
+    return lhs

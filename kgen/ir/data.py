@@ -14,7 +14,16 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import KernelError
-from kgen.ir.expr import Expr, is_constant, is_zero, substitute, to_text, variable_names
+from kgen.ir.expr import (
+    Expr,
+    LinearSubscript,
+    is_constant,
+    is_zero,
+    substitute,
+    to_text,
+    variable_names,
+    walk,
+)
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
@@ -440,6 +449,16 @@ class SubstitutionRule(Declaration):
         self._set(arguments=_split_names(self.arguments or ()))
         if isinstance(self.expression, str):
             self._set(expression=parse(self.expression))
+        for node in walk(self.expression) if self.arguments else ():
+            if isinstance(node, p.Subscript | LinearSubscript):
+                self._refuse_array(getattr(node.aggregate, "name", ""))
+
+    def _refuse_array(self, name: str) -> None:
+        if name in self.arguments:
+            raise KernelError(
+                f"substitution rule '{self}' subscripts its argument '{name}'\n"
+                "  hint: arguments are values: name the array in the rule, or pass an element of it"
+            )
 
     def __str__(self) -> str:
         arguments = f"({', '.join(self.arguments)})" if self.arguments else ""

@@ -45,6 +45,7 @@ __all__ = [
     "is_zero",
     "names_in",
     "same_objects",
+    "subscript",
     "substitute",
     "to_text",
     "variable_names",
@@ -502,6 +503,13 @@ def variable_names(*exprs: Expr) -> tuple[str, ...]:
 def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     """Replace the variables named in *replacements*."""
     return SubstitutionMapper(replacements)(expr) if replacements else expr
+
+
+def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:
+    """Return an element of *array*; *array* itself where there are no subscripts."""
+    if not index:
+        return array
+    return p.Subscript(array, index if len(index) > 1 else index[0])
 
 
 def contains_reduction(expr: Expr) -> bool:

@@ -352,8 +352,13 @@ class Assignment(MultiAssignmentBase):
 
     def with_transformed_expressions(self, f: Callable[[Expr], Expr], **changes: Any) -> Assignment:
         """Apply *f* to assignee, expression and predicates."""
+        assignee = f(self.assignee)
         return super().with_transformed_expressions(
-            f, assignee=f(self.assignee), expression=f(self.expression), **changes
+            f,
+            assignee=assignee,
+            expression=f(self.expression),
+            atomicity=_with_names_of(self.atomicity, self.assignees, (assignee,)),
+            **changes,
         )
 
     def get_str_options(self) -> list[str]:
@@ -413,6 +418,7 @@ class CallInstruction(MultiAssignmentBase):
             f,
             assignees=self.assignees if same_objects(assignees, self.assignees) else assignees,
             expression=f(self.expression),
+            atomicity=_with_names_of(self.atomicity, self.assignees, assignees),
             **changes,
         )
 
@@ -581,6 +587,19 @@ def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
 
 def _fields_of(insn: InstructionBase) -> dict[str, Any]:
     return {field.name: getattr(insn, field.name) for field in dataclasses.fields(insn)}
+
+
+def _with_names_of(
+    atomicity: tuple[VarAtomicity, ...], old: tuple[Expr, ...], new: tuple[Expr, ...]
+) -> tuple[VarAtomicity, ...]:
+    """Let atomic accesses to variables that are written be to those written instead."""
+    if not atomicity or same_objects(old, new):
+        return atomicity
+    names = dict(zip(map(assignee_name, old), map(assignee_name, new), strict=True))
+    return tuple(
+        dataclasses.replace(item, var_name=names.get(item.var_name, item.var_name))
+        for item in atomicity
+    )
 
 
 def _temp_type(value: Any) -> Optional:

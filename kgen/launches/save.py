@@ -14,7 +14,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.domain import BasicSet, PwAff, Set
-from kgen.ir.expr import Expr, substitute, variable_names
+from kgen.ir.expr import Expr, subscript, substitute, variable_names
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -26,7 +26,6 @@ from kgen.schedule.host import on_device
 from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axes
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.targets.generate import prepare, schedule_prepared
-from kgen.transforms.privatize import subscript
 from kgen.transforms.select import NoSuchNameError, transform
 
 __all__ = ["save_and_reload_temporaries"]

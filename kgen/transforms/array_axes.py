@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pymbolic.primitives as p
@@ -12,15 +12,19 @@ from kgen.analysis.signs import Signs
 from kgen.errors import TransformError, message
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.data import ArrayArg, ArrayBase
-from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, to_text
+from kgen.ir.expr import Expr, subscript
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import auto
+from kgen.transforms.array_accesses import (
+    ArrayAccessMapper,
+    Index,
+    renamed,
+    rewrite_accesses,
+)
 from kgen.transforms.select import require_array, require_new_name, split_names, transform
 
 __all__ = ["concatenate_arrays", "split_array_axis"]
-
-_Index = tuple[Expr, ...]
 
 
 @transform
@@ -62,12 +66,13 @@ def split_array_axis(
 
     signs = Signs(kernel)
 
-    def split(index: _Index) -> _Index:
+    def split(variable: p.Variable, index: Index) -> Expr:
         group, entry = _divided(signs, index[axis_nr], count)
         both = (group, entry) if order == "C" else (entry, group)
-        return (*index[:axis_nr], *both, *index[axis_nr + 1 :])
+        return subscript(variable, (*index[:axis_nr], *both, *index[axis_nr + 1 :]))
 
-    return _with_subscripts(kernel, dict.fromkeys(names, split), changed)
+    mapper = ArrayAccessMapper(kernel, dict.fromkeys(names, split), keep_linear=True)
+    return rewrite_accesses(kernel, mapper, changed)
 
 
 def _with_split_axis(
@@ -179,17 +184,18 @@ def concatenate_arrays(
             is_input=any(arg.is_input for arg in args), is_output=any(a.is_output for a in args)
         )
 
-    def shift_of(name: str) -> Callable[[_Index], _Index]:
-        def shift(index: _Index) -> _Index:
-            moved = simplify(p.Sum((index[axis_nr], shifts[name])))
-            return (*index[:axis_nr], moved, *index[axis_nr + 1 :])
+    def shift(variable: p.Variable, index: Index) -> Expr:
+        moved = simplify(p.Sum((index[axis_nr], shifts[variable.name])))
+        index = (*index[:axis_nr], moved, *index[axis_nr + 1 :])
+        return subscript(renamed(variable, new_name), index)
 
-        return shift
-
-    changed: dict[str, ArrayBase | None] = dict.fromkeys(names)
-    changed[names[0]] = whole
-    return _with_subscripts(
-        kernel, {name: shift_of(name) for name in names}, changed, dict.fromkeys(names, new_name)
+    mapper = ArrayAccessMapper(kernel, dict.fromkeys(names, shift))
+    changed = rewrite_accesses(kernel, mapper, {names[0]: whole})
+    gone = set(names) - {names[0]}
+    temporaries = changed.temporary_variables.items()
+    return changed.copy(
+        args=tuple(arg for arg in changed.args if arg.name not in gone),
+        temporary_variables={var.name: var for name, var in temporaries if name not in gone},
     )
 
 
@@ -240,78 +246,5 @@ def _require_axis(kernel: LoopKernel, array: ArrayBase, axis: int) -> None:
         raise TransformError(
             message(
                 f"array '{array.name}' has {naxes} axes, and no axis {axis}", kernel=kernel.name
-            )
-        )
-
-
-def _with_subscripts(
-    kernel: LoopKernel,
-    change: Mapping[str, Callable[[_Index], _Index]],
-    declarations: Mapping[str, ArrayBase | None],
-    new_names: Mapping[str, str] | None = None,
-) -> LoopKernel:
-    """Change the subscripts of some arrays, their names and declarations; ``None`` drops one."""
-    mapper = _SubscriptChanger(kernel, change, new_names or {})
-
-    def changed(array: Any) -> list[Any]:
-        new = declarations.get(array.name, array)
-        return [] if new is None else [new]
-
-    temporaries = [new for old in kernel.temporary_variables.values() for new in changed(old)]
-    return kernel.copy(
-        args=tuple(new for arg in kernel.args for new in changed(arg)),
-        temporary_variables={new.name: new for new in temporaries},
-        instructions=tuple(
-            insn.with_transformed_expressions(mapper)
-            if not change.keys().isdisjoint(insn.dependency_names())
-            else insn
-            for insn in kernel.instructions
-        ),
-        substitutions={
-            name: rule.copy(expression=mapper(rule.expression))
-            for name, rule in kernel.substitutions.items()
-        },
-    )
-
-
-class _SubscriptChanger(IdentityMapper):
-    def __init__(
-        self,
-        kernel: LoopKernel,
-        change: Mapping[str, Callable[[_Index], _Index]],
-        new_names: Mapping[str, str],
-    ) -> None:
-        super().__init__()
-        self.kernel = kernel
-        self.change = change
-        self.new_names = new_names
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        index = tuple(self.rec(part, *args) for part in expr.index_tuple)
-        array = expr.aggregate
-        if isinstance(array, p.Variable) and array.name in self.change:
-            index = self.change[array.name](index)
-            array = p.Variable(self.new_names.get(array.name, array.name))
-        return p.Subscript(array, index if len(index) > 1 else index[0])
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        if expr.name in self.change:
-            raise self._refused(expr, "it is used as a whole")
-        return expr
-
-    map_tagged_variable = map_variable
-
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Expr:
-        if isinstance(expr.aggregate, p.Variable) and expr.aggregate.name in self.new_names:
-            raise self._refused(expr, "that is an element by number")
-        return expr.__class__(expr.aggregate, self.rec(expr.index, *args))
-
-    def _refused(self, expr: Expr, why: str) -> TransformError:
-        return TransformError(
-            message(
-                f"'{to_text(expr)}' has no subscript that could be changed",
-                kernel=self.kernel.name,
-                because=why,
-                hint="write it with one subscript for each axis",
             )
         )

@@ -11,13 +11,12 @@ from pytools import UniqueNameGenerator
 from kgen.errors import TransformError, message, near_names
 from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.domain import BasicSet, as_basic_set
-from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, to_text, variable_names
-from kgen.ir.instruction import CInstruction
+from kgen.ir.expr import Expr, subscript, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.tags import ForceSequentialTag
 from kgen.ir.types import INT32, AddressSpace
-from kgen.transforms.privatize import subscript
+from kgen.transforms.array_accesses import ArrayAccessMapper, Index
 from kgen.transforms.select import split_names, taken_names, transform
 
 __all__ = ["to_batched"]
@@ -74,7 +73,11 @@ def to_batched(
     iname = UniqueNameGenerator(set(taken_names(kernel)))(batch_iname_prefix)
     _check_varying(kernel, varying)
     count: Expr = p.Variable(nbatches) if isinstance(nbatches, str) else int(nbatches)
-    mapper = _BatchMapper(frozenset(varying), p.Variable(iname))
+
+    def prepend(variable: p.Variable, index: Index) -> Expr:
+        return subscript(variable, (p.Variable(iname), *index))
+
+    mapper = ArrayAccessMapper(kernel, dict.fromkeys(varying, prepend))
     arguments = [
         _batched(kernel, arg, count) if arg.name in varying else arg for arg in kernel.args
     ]
@@ -87,12 +90,11 @@ def to_batched(
             **kernel.inames,
         },
         instructions=tuple(
-            insn.with_transformed_expressions(mapper, within_inames=insn.within_inames | {iname})
+            mapper.change(insn, within_inames=insn.within_inames | {iname})
             for insn in kernel.instructions
         ),
         substitutions={
-            name: rule.copy(expression=mapper(rule.expression))
-            for name, rule in kernel.substitutions.items()
+            name: mapper.change_rule(rule) for name, rule in kernel.substitutions.items()
         },
         args=tuple(arguments),
         temporary_variables={
@@ -124,17 +126,6 @@ def _check_varying(kernel: LoopKernel, varying: Collection[str]) -> None:
                     kernel=kernel.name,
                 )
             )
-    for insn in kernel.instructions:
-        if isinstance(insn, CInstruction):
-            named = insn.read_variables.union(insn.assignee_var_names())
-            for name in sorted(named.intersection(varying)):
-                raise TransformError(
-                    message(
-                        f"'{name}' is used in the C code of instruction '{insn.id}'",
-                        kernel=kernel.name,
-                        because="it would get an axis for the batch",
-                    )
-                )
 
 
 def _batches(iname: str, nbatches: int | str) -> BasicSet:
@@ -181,31 +172,3 @@ def _extent_in_storage(array: ArrayBase) -> Expr:
     """Return how many elements lie between the first and the last of *array*, and these."""
     strides = zip(array.fixed_strides, array.shape, strict=True)
     return p.Sum((1, *(p.Product((stride, p.Sum((extent, -1)))) for stride, extent in strides)))
-
-
-class _BatchMapper(IdentityMapper):
-    """Gives arrays and numbers of the batch a first subscript."""
-
-    def __init__(self, names: frozenset[str], batch: p.Variable) -> None:
-        super().__init__()
-        self.names, self.batch = names, batch
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        return subscript(expr, (self.batch,)) if expr.name in self.names else expr
-
-    map_tagged_variable = map_variable
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        index = tuple(self.rec(part) for part in expr.index_tuple)
-        array = expr.aggregate
-        if isinstance(array, p.Variable) and array.name in self.names:
-            index = (self.batch, *index)
-        return subscript(array, index)
-
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Expr:
-        if isinstance(expr.aggregate, p.Variable) and expr.aggregate.name in self.names:
-            raise TransformError(
-                f"'{to_text(expr)}' is an element by number of an array that gets another axis\n"
-                "  hint: write it with one subscript per axis"
-            )
-        return expr.__class__(expr.aggregate, self.rec(expr.index))

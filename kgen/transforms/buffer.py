@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable, read_address_space
 from kgen.ir.dependencies import ancestors
-from kgen.ir.expr import Expr, IdentityMapper, substitute, variable_names
+from kgen.ir.expr import Expr, subscript, substitute, variable_names
 from kgen.ir.instruction import (
     Assignment,
     BarrierInstruction,
@@ -29,7 +28,12 @@ from kgen.ir.mentions import mentions_of
 from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto
-from kgen.transforms.privatize import subscript
+from kgen.transforms.array_accesses import (
+    ArrayAccessMapper,
+    Index,
+    refuse_bounds,
+    renamed,
+)
 from kgen.transforms.reduction_loops import loops_around
 from kgen.transforms.rules import expand_subst
 from kgen.transforms.select import (
@@ -98,6 +102,7 @@ def buffer_array(
     b[i] = b[i] + b_buf  {id=store_b}
     """
     require_array(kernel, var_name)
+    refuse_bounds(kernel, (var_name,))
     rules = kernel.substitutions.values()
     if any(var_name in mentions_of(rule.expression).variables for rule in rules):
         kernel = expand_subst(kernel)
@@ -305,16 +310,17 @@ class _Buffer:
         written = [access for access in self.accesses if access.is_write]
         stored = self._region(written, "store", names) if written and store is not None else None
 
-        def at(element: tuple[Expr, ...]) -> Expr:
+        def at(variable: p.Variable, element: Index) -> Expr:
             index = tuple(
                 simplify(p.Sum((element[k], p.Product((-1, filled.box.lower[k])))))
                 for k in filled.kept
             )
-            return subscript(p.Variable(buffer), index)
+            return subscript(renamed(variable, buffer), index)
 
         def move(region: _Region, insn_id: str, value: Expr, waits: frozenset[str]) -> Assignment:
-            base = subscript(p.Variable(self.array), region.element())
-            entry = at(region.element())
+            array = p.Variable(self.array)
+            base = subscript(array, region.element())
+            entry = at(array, region.element())
             is_store = region is stored
             return Assignment(
                 base if is_store else entry,
@@ -342,8 +348,9 @@ class _Buffer:
             address_space=self.space,
         )
         inames = [name for region in regions for name in region.inames]
+        redirect = ArrayAccessMapper(kernel, {self.array: at})
         result = kernel.copy(
-            instructions=self._instructions(_Redirector(self.array, at), buffer, new, last),
+            instructions=self._instructions(redirect, new, last),
             temporary_variables={**kernel.temporary_variables, buffer: temporary},
             domains=(
                 *kernel.domains,
@@ -355,8 +362,7 @@ class _Buffer:
 
     def _instructions(
         self,
-        redirect: _Redirector,
-        buffer: str,
+        redirect: ArrayAccessMapper,
         new: Mapping[str, Assignment],
         last: frozenset[str],
     ) -> list[InstructionBase]:
@@ -369,35 +375,10 @@ class _Buffer:
                 if left == len(self.users):
                     result.append(new[init_id])
                 left -= 1
-                changes: dict[str, Any] = {"depends_on": insn.depends_on | {init_id}}
-                atomicity = getattr(insn, "atomicity", ())
-                if atomicity:
-                    changes["atomicity"] = tuple(
-                        dataclasses.replace(a, var_name=buffer) if a.var_name == self.array else a
-                        for a in atomicity
-                    )
-                result.append(insn.with_transformed_expressions(redirect, **changes))
+                result.append(redirect.change(insn, depends_on=insn.depends_on | {init_id}))
                 result += [new[name] for name in stores if not left]
             elif insn.id in last:
                 result.append(insn.copy(depends_on=insn.depends_on.union(stores)))
             else:
                 result.append(insn)
         return result
-
-
-class _Redirector(IdentityMapper):
-    """Lets accesses to an array go to its buffer."""
-
-    def __init__(self, array: str, at: Callable[[tuple[Expr, ...]], Expr]) -> None:
-        super().__init__()
-        self.array = array
-        self.at = at
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        return self.at(()) if expr.name == self.array else expr
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        index = tuple(self.rec(part) for part in expr.index_tuple)
-        if isinstance(expr.aggregate, p.Variable) and expr.aggregate.name == self.array:
-            return self.at(index)
-        return subscript(self.rec(expr.aggregate), index)

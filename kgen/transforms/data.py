@@ -14,6 +14,7 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
 from kgen.ir.types import AddressSpace, to_kgen_type
+from kgen.transforms.array_accesses import refuse_elements_by_number
 from kgen.transforms.select import (
     NoSuchNameError,
     Program,
@@ -322,6 +323,7 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
                     because=str(err).splitlines()[0],
                 )
             ) from None
+        refuse_elements_by_number(kernel, array, changed[name])
     return with_declarations(kernel, changed)
 
 

@@ -13,12 +13,11 @@ from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayArg, ArrayBase, GlobalArg, Iname, TemporaryVariable
 from kgen.ir.domain import as_basic_set
-from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.expr import Expr, subscript, to_text, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.derivative import Differentiator, reads_of
-from kgen.transforms.privatize import subscript
 from kgen.transforms.rules import expand_subst
 from kgen.transforms.select import check_well_formed, require_argument, split_names, taken_names
 

@@ -11,14 +11,15 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
-from kgen.ir.assignee import index_of
+from kgen.ir.assignee import index_of, with_subscripts
 from kgen.ir.data import ArrayArg, SubstitutionRule
 from kgen.ir.dependencies import ancestors
-from kgen.ir.expr import Expr, IdentityMapper, NameMapper, TaggedVariable, to_text
+from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, TaggedVariable, subscript, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
 from kgen.ir.parse import parse
+from kgen.transforms.array_accesses import ArrayAccessMapper, Index, renamed
 from kgen.transforms.select import (
     NoSuchNameError,
     NothingSelectedError,
@@ -87,15 +88,17 @@ def assignment_to_subst(
             rules[str(writer.id)] = rule
         _check_use(kernel, writer, insn, rule)
         depends_on = insn.depends_on | (writer.depends_on - {insn_id})
-        changed[insn_id] = use_rule(insn, lhs_name, rule).copy(depends_on=depends_on)
+        changed[insn_id] = use_rule(kernel, insn, lhs_name, rule).copy(depends_on=depends_on)
     result = kernel.copy(
         instructions=tuple(changed.get(str(i.id), i) for i in kernel.instructions),
         substitutions={**kernel.substitutions, **{rule.name: rule for rule in rules.values()}},
     )
-    is_read = lhs_name in result.readers or any(
-        lhs_name in rule.free_names for rule in result.substitutions.values()
+    is_needed = (
+        lhs_name in result.readers
+        or any(lhs_name in rule.free_names for rule in result.substitutions.values())
+        or any(len(result.id_to_insn[i].assignees) > 1 for i in result.writers[lhs_name])
     )
-    if is_read:
+    if is_needed:
         return result
     return _drop(result, lhs_name, keep=force_retain_argument)
 
@@ -131,6 +134,8 @@ def _rule_of(
     reason: str | None = None
     if writer.predicates:
         reason = "it is conditional"
+    elif isinstance(writer.assignee, LinearSubscript):
+        reason = f"'{to_text(writer.assignee)}' is an element by its number in storage"
     elif not kernel.inames.keys() >= set(subscripts) or len(set(subscripts)) < len(index):
         reason = f"the subscripts of '{to_text(writer.assignee)}' are not distinct loop variables"
     elif not set(writer.assignee_var_names()).isdisjoint(writer.read_dependency_names()):
@@ -138,7 +143,8 @@ def _rule_of(
     if reason is not None:
         raise TransformError(
             message(
-                f"instruction '{writer.id}' cannot become a rule",
+                f"instruction '{writer.id}', which writes '{writer.assignee_name}', cannot become "
+                "a rule",
                 kernel=kernel.name,
                 where=str(writer),
                 because=reason,
@@ -179,56 +185,31 @@ def _check_use(
                 )
 
 
-class _RuleUser(NameMapper):
-    """Replaces the elements of an array by uses of a rule."""
-
-    def __init__(self, array: str, rule: SubstitutionRule, tags: frozenset[Tag]) -> None:
-        super().__init__(array)
-        self.array = array
-        self.rule = rule
-        self.tags = tags
-
-    def _is_meant(self, expr: Expr) -> bool:
-        if not isinstance(expr, p.Variable) or expr.name != self.array:
-            return False
-        return self.tags <= (expr.tags if isinstance(expr, TaggedVariable) else frozenset())
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        return self._use(expr, ()) if self._is_meant(expr) else expr
-
-    map_tagged_variable = map_variable
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        if self._is_meant(expr.aggregate):
-            return self._use(expr.aggregate, tuple(self.rec(part) for part in expr.index_tuple))
-        return super().map_subscript(expr, *args)
-
-    def _use(self, read: Expr, index: tuple[Expr, ...]) -> Expr:
-        """Return a use of the rule, with the tags of what is read."""
-        name = p.Variable(self.rule.name)
-        if isinstance(read, TaggedVariable):
-            name = TaggedVariable(self.rule.name, read.tags)
-        operands = (*index, *map(p.Variable, self.rule.arguments[len(index) :]))
-        return p.Call(name, operands) if operands else name
-
-    def write(self, lhs: Expr) -> Expr:
-        """Use the rule in the subscripts of a place that is written."""
-        if isinstance(lhs, p.Subscript):
-            return p.Subscript(lhs.aggregate, tuple(self.rec(part) for part in lhs.index_tuple))
-        return lhs
-
-
 def use_rule(
+    kernel: LoopKernel,
     insn: InstructionBase,
     name: str,
     rule: SubstitutionRule,
     tags: frozenset[Tag] = frozenset(),
 ) -> InstructionBase:
-    """Read the array *name* through a rule of its subscripts, where it has all of *tags*."""
-    user = _RuleUser(name, rule, tags)
+    """Read the array *name* through a rule of its subscripts, where it has all of *tags*.
+
+    Elements that are read by their number in storage are still read from the array.
+    """
+
+    def use(variable: p.Variable, index: Index) -> Expr:
+        found = variable.tags if isinstance(variable, TaggedVariable) else frozenset()
+        if not tags <= found:
+            return subscript(variable, index)
+        operands = (*index, *map(p.Variable, rule.arguments[len(index) :]))
+        function = renamed(variable, rule.name)
+        return p.Call(function, operands) if operands else function
+
+    mapper = ArrayAccessMapper(kernel, {name: use}, keep_linear=True)
+    mapper.where = f"instruction '{insn.id}'"
     places = {id(lhs) for lhs in insn.assignees}
     return insn.with_transformed_expressions(
-        lambda expr: user.write(expr) if id(expr) in places else user.rec(expr)
+        lambda expr: with_subscripts(expr, mapper) if id(expr) in places else mapper(expr)
     )
 
 

@@ -12,6 +12,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
+from kgen.transforms.array_accesses import refuse_elements_by_number
 from kgen.transforms.data import with_declarations
 from kgen.transforms.select import require_array, transform
 
@@ -60,7 +61,9 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
         if not (_is_int(strides[outer]) and _is_int(needed) and strides[outer] >= needed):
             tags[outer] = _with_stride(tags[outer], needed)
         inner = outer
-    return with_declarations(kernel, {variable: array.copy(dim_tags=tuple(tags))})
+    changed = array.copy(dim_tags=tuple(tags))
+    refuse_elements_by_number(kernel, array, changed)
+    return with_declarations(kernel, {variable: changed})
 
 
 def find_padding_multiple(

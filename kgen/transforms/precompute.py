@@ -13,17 +13,16 @@ from kgen.analysis.swept import Axis, box_of, swept_footprint, valid_elements
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname
-from kgen.ir.expr import Expr, TaggedVariable, substitute, to_text
+from kgen.ir.expr import Expr, TaggedVariable, subscript, substitute, to_text
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike
-from kgen.transforms.privatize import subscript
 from kgen.transforms.rules import expand_callers, expand_expression
 from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
 from kgen.transforms.stored_names import Names, check_covered, new_domains, tag_of
 from kgen.transforms.stored_order import Order, mentioned_inames, outer_inames
-from kgen.transforms.stored_uses import StoredReader, given_access, leave_uncovered, mark_uses
+from kgen.transforms.stored_uses import given_access, leave_uncovered, mark_uses, stored_reader
 from kgen.transforms.storing import Storage, Uses, check_left_out, free_names, ordered_axes
 from kgen.transforms.tag import give_tags
 from kgen.transforms.uses import rules_of
@@ -199,10 +198,10 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
         depends_on=order.before,
         depends_on_is_final=True,
     )
-    reader = StoredReader(marked.name, names.temporary, [(k, box.lower[k]) for k in kept])
+    reader = stored_reader(marked, names.temporary, [(k, box.lower[k]) for k in kept])
     users = {user.id for user in marked.users}
     instructions = [
-        insn.with_transformed_expressions(reader.rec, depends_on=insn.depends_on | {names.insn_id})
+        reader.change(insn, depends_on=insn.depends_on | {names.insn_id})
         if insn.id in users
         else insn
         for insn in marked.kernel.instructions

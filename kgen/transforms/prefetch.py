@@ -12,14 +12,13 @@ from pytools.tag import Tag
 from kgen.analysis.footprints import Footprints
 from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayBase, SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, to_text
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, subscript, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike
 from kgen.ir.types import auto
 from kgen.transforms.make_rules import use_rule
 from kgen.transforms.precompute import store_rule
-from kgen.transforms.privatize import subscript
 from kgen.transforms.rewrite import in_present_inames
 from kgen.transforms.rules import expand_callers
 from kgen.transforms.select import (
@@ -198,7 +197,7 @@ def _with_rule(
     rules = {**kernel.substitutions, rule.name: rule}
     read = set(kernel.readers.get(name, ()))
     instructions = tuple(
-        use_rule(insn, name, rule, tags) if insn.id in read and test(insn) else insn
+        use_rule(kernel, insn, name, rule, tags) if insn.id in read and test(insn) else insn
         for insn in kernel.instructions
     )
     if not any(rule.name in insn.mentioned for insn in instructions):

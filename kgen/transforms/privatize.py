@@ -12,12 +12,17 @@ from kgen.analysis.domains import InameBounds, bounds_of
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, is_zero, to_text
-from kgen.ir.instruction import CInstruction, InstructionBase
+from kgen.ir.expr import Expr, is_zero, subscript
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
 from kgen.ir.tags import IlpBaseTag, InameImplementationTag, VectorizeTag
+from kgen.transforms.array_accesses import (
+    ArrayAccessMapper,
+    Index,
+    rewrite_accesses,
+)
 from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
 from kgen.transforms.uses import rules_of
 
@@ -112,17 +117,20 @@ def _privatize(
         return kernel
     wanted = dict.fromkeys(iname for names in axes.values() for iname in names)
     bounds = {iname: _bounds(kernel, iname) for iname in wanted}
-    mapper = _AxisAdder(
-        {
-            name: tuple(_offset(iname, bounds[iname]) for iname in names)
-            for name, names in axes.items()
-        }
-    )
+    added = {
+        name: tuple(_offset(iname, bounds[iname]) for iname in names)
+        for name, names in axes.items()
+    }
+
+    def append(variable: p.Variable, index: Index) -> Expr:
+        return subscript(variable, (*index, *added[variable.name]))
+
     changed = {
         name: _with_axes(temporaries[name], [bounds[i].extent for i in names], names)
         for name, names in axes.items()
     }
-    return map_uses(kernel, mapper, users, changed)
+    mapper = ArrayAccessMapper(kernel, dict.fromkeys(axes, append))
+    return rewrite_accesses(kernel, mapper, changed)
 
 
 def users_of(
@@ -153,15 +161,6 @@ def _missing_axes(
     for insn in users if missing else ():
         if not missing <= insn.within_inames:
             raise _used_outside(kernel, name, insn, min(missing - insn.within_inames))
-        if isinstance(insn, CInstruction):
-            raise TransformError(
-                message(
-                    f"temporary '{name}' is used in the C code of instruction '{insn.id}'",
-                    kernel=kernel.name,
-                    because=f"it would get an axis for iname '{min(missing)}'",
-                    hint=f"subscript it by '{min(missing)}' where it is declared and used",
-                )
-            )
     return missing
 
 
@@ -236,62 +235,3 @@ def _scaled(tag: Any, extent: Expr) -> Any:
     if isinstance(tag, ComputedStrideArrayDimTag):
         return dataclasses.replace(tag, layout_nesting_level=tag.layout_nesting_level + 1)
     return tag
-
-
-class _AxisAdder(IdentityMapper):
-    """Appends subscripts to every use of some arrays."""
-
-    def __init__(self, added: Mapping[str, tuple[Expr, ...]]) -> None:
-        super().__init__()
-        self.added = added
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        added = self.added.get(expr.name)
-        return expr if added is None else subscript(expr, added)
-
-    map_tagged_variable = map_variable
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        index = tuple(self.rec(part) for part in expr.index_tuple)
-        array = expr.aggregate
-        if isinstance(array, p.Variable):
-            return subscript(array, (*index, *self.added.get(array.name, ())))
-        return subscript(self.rec(array), index)
-
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> Expr:
-        if isinstance(expr.aggregate, p.Variable) and expr.aggregate.name in self.added:
-            raise TransformError(
-                f"'{to_text(expr)}' is an element by number of a temporary that gets more axes\n"
-                "  hint: write it with one subscript per axis"
-            )
-        return expr.__class__(expr.aggregate, self.rec(expr.index))
-
-
-def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:
-    if not index:
-        return array
-    return p.Subscript(array, index if len(index) > 1 else index[0])
-
-
-def map_uses(
-    kernel: LoopKernel,
-    mapper: IdentityMapper,
-    users: Mapping[str, tuple[InstructionBase, ...]],
-    changed: Mapping[str, TemporaryVariable],
-) -> LoopKernel:
-    """Apply *mapper* to the users of the changed temporaries, and put these in."""
-    touched = {str(insn.id) for name in changed for insn in users[name]}
-    rules = {
-        name: rule.copy(expression=mapper(rule.expression))
-        if not mentions_of(rule.expression).variables.keys().isdisjoint(changed)
-        else rule
-        for name, rule in kernel.substitutions.items()
-    }
-    return kernel.copy(
-        instructions=tuple(
-            insn.with_transformed_expressions(mapper) if insn.id in touched else insn
-            for insn in kernel.instructions
-        ),
-        temporary_variables={**kernel.temporary_variables, **changed},
-        substitutions=rules,
-    )

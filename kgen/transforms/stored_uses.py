@@ -15,16 +15,11 @@ from kgen.analysis.swept import Axis, first_outside, swept_footprint
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
-from kgen.ir.expr import (
-    Expr,
-    NameMapper,
-    TaggedVariable,
-    variable_names,
-)
+from kgen.ir.expr import Expr, NameMapper, TaggedVariable, subscript, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.match import ConcreteMatchable, parse_stack_match
-from kgen.transforms.privatize import subscript
+from kgen.transforms.array_accesses import ArrayAccessMapper, Index
 from kgen.transforms.rules import expand_expression
 from kgen.transforms.select import (
     NothingSelectedError,
@@ -35,7 +30,7 @@ from kgen.transforms.uses import rules_of
 
 __all__ = [
     "Marked",
-    "StoredReader",
+    "stored_reader",
     "given_access",
     "leave_uncovered",
     "mark_uses",
@@ -210,23 +205,12 @@ def given_access(
     return Access("", rule.name, index, False, Place(tuple(inames)))
 
 
-class StoredReader(NameMapper):
-    """Replaces the elements of the marking array by those of the storage."""
+def stored_reader(
+    marked: Marked, target: str, kept: Sequence[tuple[int, Expr]]
+) -> ArrayAccessMapper:
+    """Return what replaces the elements of the marking array by those of the storage."""
 
-    def __init__(self, marked: str, target: str, kept: Sequence[tuple[int, Expr]]) -> None:
-        super().__init__(marked)
-        self.marked = marked
-        self.target = p.Variable(target)
-        self.kept = kept
+    def read(variable: p.Variable, index: Index) -> Expr:
+        return subscript(p.Variable(target), tuple(simplify(index[k] - low) for k, low in kept))
 
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        return self.target if expr.name == self.marked else expr
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        if expr.aggregate != p.Variable(self.marked):
-            return super().map_subscript(expr, *args)
-        index = expr.index_tuple
-        return subscript(
-            self.target,
-            tuple(simplify(index[k] - low) for k, low in self.kept),
-        )
+    return ArrayAccessMapper(marked.kernel, {marked.name: read})

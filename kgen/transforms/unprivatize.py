@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pymbolic.primitives as p
 
+from kgen.analysis.access import collect_accesses_to
 from kgen.errors import TransformError, message
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import Expr, IdentityMapper, WalkMapper
+from kgen.ir.expr import Expr, subscript
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
-from kgen.transforms.privatize import chosen_temporaries, map_uses, subscript, users_of
+from kgen.transforms.array_accesses import (
+    ArrayAccessMapper,
+    Index,
+    rewrite_accesses,
+)
+from kgen.transforms.privatize import chosen_temporaries, users_of
 from kgen.transforms.select import require_iname, split_names, transform
-from kgen.transforms.uses import rules_of
 
 __all__ = ["unprivatize_temporaries_with_inames"]
 
@@ -66,41 +71,23 @@ def unprivatize_temporaries_with_inames(
     if not removed:
         return kernel
     changed = {name: _without_axes(temporaries[name], axes) for name, axes in removed.items()}
-    return map_uses(kernel, _AxisRemover(removed), users, changed)
 
+    def drop(variable: p.Variable, index: Index) -> Expr:
+        axes = removed[variable.name]
+        return subscript(variable, tuple(part for k, part in enumerate(index) if k not in axes))
 
-class _SubscriptCollector(WalkMapper):
-    """Collects the subscripts with which an array is used; ``None`` for any other use."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.found: list[tuple[Expr, ...] | None] = []
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> None:
-        if expr.name == self.name:
-            self.found.append(None)
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
-        for part in expr.index_tuple:
-            self.rec(part)
-        if isinstance(expr.aggregate, p.Variable):
-            if expr.aggregate.name == self.name:
-                self.found.append(expr.index_tuple)
-        else:
-            self.rec(expr.aggregate)
+    mapper = ArrayAccessMapper(kernel, dict.fromkeys(removed, drop))
+    return rewrite_accesses(kernel, mapper, changed)
 
 
 def _axes_of(
     kernel: LoopKernel, name: str, users: tuple[InstructionBase, ...], inames: tuple[str, ...]
 ) -> tuple[int, ...]:
     """Return the axes of *name* that are the same function of a loop of *inames* everywhere."""
-    collector = _SubscriptCollector(name)
-    for expr in _expressions(kernel, users):
-        collector(expr)
-    if not collector.found or None in collector.found:
+    accesses = collect_accesses_to(kernel, name)
+    subscripts = [access.index for access in accesses if access.index is not None]
+    if not subscripts or len(subscripts) < len(accesses):
         return ()
-    subscripts = [index for index in collector.found if index is not None]
     shared = [iname for iname in inames if all(iname in insn.within_inames for insn in users)]
     axes = []
     for axis, first in enumerate(subscripts[0]):
@@ -110,34 +97,12 @@ def _axes_of(
     return tuple(axes)
 
 
-def _expressions(kernel: LoopKernel, users: Iterable[InstructionBase]) -> Iterator[Expr]:
-    rules = kernel.substitutions
-    for insn in users:
-        yield from insn.expressions()
-        for rule in rules_of(rules, (insn,)):
-            yield rules[rule].expression
-
-
 def _is_shifted(expr: Expr, inames: Iterable[str]) -> bool:
     """Tell whether *expr* is a loop variable plus something that is none."""
     terms = expr.children if isinstance(expr, p.Sum) else (expr,)
     loops = [term for term in terms if isinstance(term, p.Variable) and term.name in inames]
     others = mentions_of(*(term for term in terms if term not in loops)).variables
     return len(loops) == 1 and others.keys().isdisjoint(inames)
-
-
-class _AxisRemover(IdentityMapper):
-    def __init__(self, removed: Mapping[str, tuple[int, ...]]) -> None:
-        super().__init__()
-        self.removed = removed
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
-        index = tuple(self.rec(part) for part in expr.index_tuple)
-        array = expr.aggregate
-        if not isinstance(array, p.Variable):
-            return subscript(self.rec(array), index)
-        axes = self.removed.get(array.name, ())
-        return subscript(array, tuple(part for k, part in enumerate(index) if k not in axes))
 
 
 def _without_axes(variable: TemporaryVariable, axes: Collection[int]) -> TemporaryVariable:
