@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -14,9 +15,15 @@ import numpy as np
 from constantdict import constantdict
 
 from kgen.errors import KgenError
-from kgen.ir.domain import BasicSet, Set
-from kgen.ir.reductions import KnownOperation, ReductionOperation, parse_reduction_op
-from kgen.ir.vector_values import numbers_of, vector_type
+from kgen.ir.domain import BasicSet, ConstraintRows, Set, is_read_back
+from kgen.ir.fields import stored_fields
+from kgen.ir.reductions import (
+    KnownOperation,
+    ReductionOperation,
+    find_reduction_op,
+    parse_reduction_op,
+)
+from kgen.ir.vector_values import layout_of, numbers_of, vector_type
 
 __all__ = ["CodecError", "decode", "encode"]
 
@@ -31,7 +38,8 @@ class CodecError(KgenError):
 def encode(value: Any) -> str:
     """Write *value* as JSON: dataclasses, expressions, isl sets, containers, numpy data.
 
-    Equal values give equal texts, in every process. Raises :class:`CodecError` for others.
+    Values with the same content give equal texts, in every process. Raises :class:`CodecError`
+    for others.
     """
     try:
         return json.dumps(_pack(value), separators=(",", ":"), allow_nan=False)
@@ -54,14 +62,20 @@ def decode(text: str) -> Any:
 
 
 def _pack(value: Any) -> Any:
-    if value is None or isinstance(value, bool | str):
+    if value is None or type(value) in (bool, str):
         return value
     for kind, pack in _PACKERS:
         if isinstance(value, kind):
             return pack(value)
-    if dataclasses.is_dataclass(value):
-        fields = [field for field in dataclasses.fields(value) if field.init and field.compare]
-        packed = {field.name: _pack(getattr(value, field.name)) for field in fields}
+    pack_exactly = _PACKERS_OF_EXACTLY.get(type(value))
+    if pack_exactly is not None:
+        return pack_exactly(value)
+    if isinstance(value, tuple | constantdict) and _base_of(type(value)) is not None:
+        return _pack_like_built_in(value)
+    if isinstance(value, tuple(_PACKERS_OF_EXACTLY)):
+        raise CodecError(f"a {type(value).__name__} may be more than its items")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        packed = {name: _pack(getattr(value, name)) for name in stored_fields(type(value))}
         return {_KIND: "object", "class": _name_of(type(value)), "fields": packed}
     if callable(value):
         return {_KIND: "name", "value": _name_of(value)}
@@ -72,9 +86,23 @@ def _pack_dtype(value: np.dtype[Any]) -> Any:
     numbers = numbers_of(value)
     if numbers is not None:
         return {_KIND: "vector", "number": numbers[0].str, "count": numbers[1]}
-    if value.fields is not None or value.hasobject:
+    if value.hasobject:
         raise CodecError(f"the type {value} has no JSON form")
+    if value.subdtype is not None:
+        base, shape = value.subdtype
+        return {_KIND: "subarray", "base": _pack_dtype(base), "shape": list(shape)}
+    if value.fields is not None:
+        layout = layout_of(value)
+        return {
+            _KIND: "structure",
+            **layout,
+            "formats": [_pack_dtype(f) for f in layout["formats"]],
+        }
     return {_KIND: "dtype", "value": value.str}
+
+
+def _pack_number(value: np.generic) -> Any:
+    return {_KIND: "number", "type": _pack_dtype(value.dtype), "value": _bytes(value.tobytes())}
 
 
 def _pack_array(value: np.ndarray[Any, Any]) -> Any:
@@ -83,10 +111,8 @@ def _pack_array(value: np.ndarray[Any, Any]) -> Any:
     return {_KIND: "array", "type": _pack_dtype(value.dtype), "shape": shape, "value": content}
 
 
-def _pack_map(value: Mapping[Any, Any]) -> Any:
-    items = [[_pack(key), _pack(item)] for key, item in value.items()]
-    kind = "constantdict" if isinstance(value, constantdict) else "dict"
-    return {_KIND: kind, "items": sorted(items, key=json.dumps)}
+def _pairs(value: Mapping[Any, Any]) -> list[Any]:
+    return [[_pack(key), _pack(item)] for key, item in value.items()]
 
 
 def _pack_set(value: Iterable[Any]) -> Any:
@@ -94,33 +120,67 @@ def _pack_set(value: Iterable[Any]) -> Any:
     return {_KIND: type(value).__name__, "items": items}
 
 
+def _pack_isl(value: BasicSet | Set) -> Any:
+    """Write a set as its text, or where isl reads another set of it, as its constraints."""
+    if is_read_back(value):
+        return {_KIND: type(value).__name__, "text": str(value)}
+    if isinstance(value, Set):
+        pieces = [_pack(ConstraintRows.of(piece)) for piece in value.get_basic_sets()]
+        return {_KIND: "pieces", "items": pieces}
+    return {_KIND: "constraints", "rows": _pack(ConstraintRows.of(value))}
+
+
+def _unpack_pieces(data: Mapping[str, Any]) -> Set:
+    sets = (Set.from_basic_set(_unpack(rows).make()) for rows in data["items"])
+    return functools.reduce(Set.union, sets)
+
+
 def _pack_reduction(value: ReductionOperation) -> Any:
-    if not isinstance(value, KnownOperation):
+    if not isinstance(value, KnownOperation) or find_reduction_op(value.name) != value:
         raise CodecError(f"the reduction {value.name} is none of kgen's own")
     return {_KIND: "reduction", "name": value.name}
+
+
+def _base_of(of: type) -> type | None:
+    """Return ``tuple`` or ``constantdict`` for a subclass that is made of its items as they are."""
+    base = tuple if issubclass(of, tuple) else constantdict
+    is_plain = of.__new__ is base.__new__ and of.__init__ is base.__init__  # type: ignore[misc]
+    return base if issubclass(of, base) and is_plain else None
+
+
+def _pack_like_built_in(value: Any) -> Any:
+    base = _base_of(type(value))
+    assert base is not None
+    return {_KIND: "like", "class": _name_of(type(value)), "content": _pack(base(value))}
 
 
 #: By type, the first that fits: numpy's float64 is a float, an enumeration may be an int.
 _PACKERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (Enum, lambda v: {_KIND: "enum", "class": _name_of(type(v)), "name": v.name}),
-    (np.generic, lambda v: {_KIND: "number", "type": v.dtype.str, "value": _bytes(v.tobytes())}),
-    (int, int),
-    (float, lambda v: {_KIND: "float", "value": v.hex()}),
-    (complex, lambda v: {_KIND: "complex", "value": [v.real.hex(), v.imag.hex()]}),
-    (bytes, lambda v: {_KIND: "bytes", "value": _bytes(v)}),
+    (np.generic, _pack_number),
     (np.dtype, _pack_dtype),
     (np.ndarray, _pack_array),
-    (list, lambda v: [_pack(item) for item in v]),
-    (tuple, lambda v: {_KIND: "tuple", "items": [_pack(item) for item in v]}),
-    (frozenset, _pack_set),
-    (set, _pack_set),
-    (constantdict, _pack_map),
-    (dict, _pack_map),
     (type, lambda v: {_KIND: "name", "value": _name_of(v)}),
     (ReductionOperation, _pack_reduction),
-    (BasicSet, lambda v: {_KIND: "BasicSet", "text": str(v)}),
-    (Set, lambda v: {_KIND: "Set", "text": str(v)}),
+    (BasicSet, _pack_isl),
+    (Set, _pack_isl),
 )
+
+
+#: Subclasses of these may have more to them: named tuples, ordered or counting dictionaries.
+_PACKERS_OF_EXACTLY: Final[Mapping[type, Callable[[Any], Any]]] = {
+    int: int,
+    float: lambda v: {_KIND: "float", "value": v.hex()},
+    complex: lambda v: {_KIND: "complex", "value": [v.real.hex(), v.imag.hex()]},
+    bytes: lambda v: {_KIND: "bytes", "value": _bytes(v)},
+    str: str,
+    list: lambda v: [_pack(item) for item in v],
+    tuple: lambda v: {_KIND: "tuple", "items": [_pack(item) for item in v]},
+    frozenset: _pack_set,
+    set: _pack_set,
+    constantdict: lambda v: {_KIND: "constantdict", "items": sorted(_pairs(v), key=json.dumps)},
+    dict: lambda v: {_KIND: "dict", "items": _pairs(v)},
+}
 
 
 def _unpack(data: Any) -> Any:
@@ -129,8 +189,15 @@ def _unpack(data: Any) -> Any:
     return _UNPACKERS[data[_KIND]](data) if isinstance(data, dict) else data
 
 
+def _unpack_structure(data: Mapping[str, Any]) -> np.dtype[Any]:
+    layout: Any = {key: item for key, item in data.items() if key != _KIND}
+    layout["formats"] = _unpack(data["formats"])
+    dtype: np.dtype[Any] = np.dtype(layout)
+    return dtype
+
+
 def _unpack_number(data: Mapping[str, Any]) -> Any:
-    return np.frombuffer(base64.b64decode(data["value"]), data["type"])[0]
+    return np.frombuffer(base64.b64decode(data["value"]), _unpack(data["type"]))[0]
 
 
 def _unpack_array(data: Mapping[str, Any]) -> Any:
@@ -140,6 +207,13 @@ def _unpack_array(data: Mapping[str, Any]) -> Any:
 
 def _unpack_map(data: Mapping[str, Any]) -> dict[Any, Any]:
     return {_unpack(key): _unpack(item) for key, item in data["items"]}
+
+
+def _unpack_like_built_in(data: Mapping[str, Any]) -> Any:
+    of = _named(data["class"])
+    if not (isinstance(of, type) and issubclass(of, tuple | constantdict) and _base_of(of)):
+        raise CodecError(f"{data['class']} is not made of items as they are")
+    return of(_unpack(data["content"]))
 
 
 def _unpack_object(data: Mapping[str, Any]) -> Any:
@@ -157,7 +231,10 @@ _UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "bytes": lambda d: base64.b64decode(d["value"]),
     "dtype": lambda d: np.dtype(d["value"]),
     "vector": lambda d: vector_type(np.dtype(d["number"]), d["count"]).dtype,
+    "structure": _unpack_structure,
+    "subarray": lambda d: np.dtype((_unpack(d["base"]), tuple(d["shape"]))),
     "array": _unpack_array,
+    "like": _unpack_like_built_in,
     "tuple": lambda d: tuple(map(_unpack, d["items"])),
     "frozenset": lambda d: frozenset(map(_unpack, d["items"])),
     "set": lambda d: set(map(_unpack, d["items"])),
@@ -166,6 +243,8 @@ _UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "name": lambda d: _named(d["value"]),
     "reduction": lambda d: parse_reduction_op(d["name"]),
     "BasicSet": lambda d: BasicSet(d["text"]),
+    "constraints": lambda d: _unpack(d["rows"]).make(),
+    "pieces": _unpack_pieces,
     "Set": lambda d: Set(d["text"]),
     "object": _unpack_object,
 }

@@ -94,7 +94,7 @@ class ArrayBase(Declaration, Taggable):
     alignment: int | None = None
     tags: frozenset[Tag] = frozenset()
     #: Whether someone chose the layout; else ``default_order`` of :func:`make_kernel` does.
-    has_layout: bool | None = field(default=None, compare=False, repr=False)
+    has_layout: bool | None = field(default=None, repr=False)
 
     def copy(self: Self_, **changes: Any) -> Self_:
         """Return this with some fields changed."""

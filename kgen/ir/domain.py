@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import islpy as isl
@@ -29,11 +30,75 @@ SET_DIM = isl.dim_type.set
 PARAM_DIM = isl.dim_type.param
 _SET = isl.dim_type.set
 _DIV = isl.dim_type.div
+_COLUMNS = (PARAM_DIM, SET_DIM, _DIV, isl.dim_type.cst)
 
 
 def isl_int(value: int) -> isl.Val:
     """Return an integer of any size as isl has it."""
     return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
+
+
+@dataclass(frozen=True)
+class ConstraintRows:
+    """The constraints of a basic set, as isl holds them: a text makes isl rewrite some.
+
+    A row has the factors of parameters, dimensions and existential variables, and a constant.
+    """
+
+    params: tuple[str, ...]
+    dims: tuple[str, ...]
+    equalities: tuple[tuple[int, ...], ...]
+    inequalities: tuple[tuple[int, ...], ...]
+    n_existential: int
+
+    @classmethod
+    def of(cls, domain: BasicSet) -> ConstraintRows:
+        """Return the constraints of *domain*."""
+        return cls(
+            params=param_names(domain),
+            dims=dim_names(domain),
+            equalities=_rows(domain.equalities_matrix(*_COLUMNS)),
+            inequalities=_rows(domain.inequalities_matrix(*_COLUMNS)),
+            n_existential=int(domain.dim(_DIV)),
+        )
+
+    def make(self) -> BasicSet:
+        """Return the set that has these constraints."""
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=self.dims, params=self.params)
+        width = len(self.params) + len(self.dims) + self.n_existential + 1
+        equalities, inequalities = (
+            _matrix(rows, width) for rows in (self.equalities, self.inequalities)
+        )
+        return isl.BasicSet.from_constraint_matrices(space, equalities, inequalities, *_COLUMNS)
+
+
+def _rows(matrix: isl.Mat) -> tuple[tuple[int, ...], ...]:
+    width = range(matrix.cols())
+    return tuple(
+        tuple(matrix.get_element_val(row, column).to_python() for column in width)
+        for row in range(matrix.rows())
+    )
+
+
+def _matrix(rows: Sequence[Sequence[int]], width: int) -> isl.Mat:
+    matrix = isl.Mat.alloc(isl.DEFAULT_CONTEXT, len(rows), width)
+    for row, values in enumerate(rows):
+        for column, value in enumerate(values):
+            matrix = matrix.set_element_val(row, column, isl_int(value))
+    return matrix
+
+
+def is_read_back(given: BasicSet | Set) -> bool:
+    """Tell whether isl reads, of the text of a set, a set that has this text."""
+    return _is_read_back(isinstance(given, BasicSet), str(given))
+
+
+@lru_cache(maxsize=4096)
+def _is_read_back(is_basic: bool, text: str) -> bool:
+    try:
+        return str(BasicSet(text) if is_basic else Set(text)) == text
+    except isl.Error:  # a dimension has the name of a function of isl's
+        return False
 
 
 def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:

@@ -23,6 +23,7 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
+from kgen.ir.fields import stored_fields
 from kgen.ir.mentions import mentions_of
 from kgen.ir.parse import parse
 from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
@@ -586,7 +587,7 @@ def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
 
 
 def _fields_of(insn: InstructionBase) -> dict[str, Any]:
-    return {field.name: getattr(insn, field.name) for field in dataclasses.fields(insn)}
+    return {name: getattr(insn, name) for name in stored_fields(type(insn))}
 
 
 def _with_names_of(

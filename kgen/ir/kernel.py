@@ -15,6 +15,7 @@ from pytools.tag import Tag
 
 from kgen.errors import KernelError, message, near_names
 from kgen.ir.callables import ScalarCallable
+from kgen.ir.codec import decode, encode
 from kgen.ir.data import (
     ArrayArg,
     ArrayBase,
@@ -38,6 +39,7 @@ from kgen.ir.domain import (
 )
 from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import Expr
+from kgen.ir.fields import stored_fields
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.linearization import ScheduleItem
@@ -50,6 +52,8 @@ from kgen.ir.types import INT32, AddressSpace, NumpyType
 T = TypeVar("T", bound=Tag)
 P = TypeVar("P")
 
+#: The fields that hold isl sets.
+_SETS = ("domains", "assumptions")
 _MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increments", "functions")
 
 #: What analyses fill in as they go, and the fields that all of it follows from.
@@ -131,7 +135,7 @@ class Table(constantdict[str, P]):
         return dict(self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LoopKernel(Taggable):
     """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
 
@@ -166,19 +170,21 @@ class LoopKernel(Taggable):
     functions: Mapping[str, ScalarCallable] = constantdict()
     tags: frozenset[Tag] = frozenset()
     #: the order that was found for just this kernel; a changed copy has none
-    linearization: tuple[ScheduleItem, ...] | None = field(default=None, compare=False)
+    linearization: tuple[ScheduleItem, ...] | None = None
     #: what inames that are gone were in terms of those that came for them, oldest first
-    applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = field(default=(), compare=False)
+    applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = ()
 
     def __post_init__(self) -> None:
         for name in _MAPS:
             value = getattr(self, name)
             if type(value) is not Table:
-                object.__setattr__(self, name, Table(value))
+                object.__setattr__(self, name, Table(sorted(value.items())))
         for name in ("domains", "instructions", "args"):
             value = getattr(self, name)
             if type(value) is not Parts:
                 object.__setattr__(self, name, Parts(value))
+        rewrites = tuple(map(constantdict, self.applied_iname_rewrites))
+        object.__setattr__(self, "applied_iname_rewrites", rewrites)
         object.__setattr__(self, "silenced_warnings", tuple(self.silenced_warnings))
 
     def copy(self, **changes: Any) -> LoopKernel:
@@ -210,12 +216,25 @@ class LoopKernel(Taggable):
     def _digest(self) -> str:
         return digest(self)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LoopKernel):
+            return NotImplemented
+        return self is other or self._digest == other._digest
+
     def __hash__(self) -> int:
         return hash(self._digest)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what the kernel is, not what has been found out about it."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        """Pickle and copy what the kernel is, not what has been found out about it.
+
+        Sets go as their constraints are: isl would rewrite some that it reads as text.
+        """
+        state = {name: getattr(self, name) for name in stored_fields(type(self))}
+        return {**state, **{name: encode(state[name]) for name in _SETS}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__.update((name, decode(state[name])) for name in _SETS)
 
     # -- names ------------------------------------------------------------------------
 

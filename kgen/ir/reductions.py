@@ -83,10 +83,16 @@ class ReductionOperation(ABC):
         return f"{str(self)!r}"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and str(other) == str(self)
+        if not isinstance(other, ReductionOperation) or type(other) is not type(self):
+            return False
+        return str(other) == str(self) and self.content() == other.content()
 
     def __hash__(self) -> int:
         return hash((ReductionOperation, str(self)))
+
+    def content(self) -> Any:
+        """Return what tells operations of one class and one name apart: their attributes."""
+        return vars(self)
 
     # -- the same, always with tuples ---------------------------------------------------
 
@@ -153,6 +159,7 @@ class KnownOperation(ReductionOperation):
         result: Callable[[_Types], tuple[KgenType, ...]],
         *,
         is_commutative: bool = True,
+        inner: ReductionOperation | None = None,
     ) -> None:
         self._name = name
         self._arg_count = arg_count
@@ -160,6 +167,7 @@ class KnownOperation(ReductionOperation):
         self._combine = combine
         self._result = result
         self.is_commutative = is_commutative
+        self.inner = inner
 
     @property
     def arg_count(self) -> int:
@@ -168,6 +176,10 @@ class KnownOperation(ReductionOperation):
 
     def __str__(self) -> str:
         return self._name
+
+    def content(self) -> Any:
+        """Return the operation that this one is made of, if any."""
+        return self.inner
 
     def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
         """Return the types of the results, for operands of the types *dtypes*."""
@@ -308,6 +320,7 @@ def _segmented(operation: ReductionOperation) -> KnownOperation:
         combine,
         result,
         is_commutative=False,
+        inner=operation,
     )
 
 

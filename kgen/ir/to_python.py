@@ -11,11 +11,16 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import KgenError, message
-from kgen.ir.domain import BasicSet, Set
+from kgen.ir.codec import encode
+from kgen.ir.digest import canonical
+from kgen.ir.domain import BasicSet, Set, is_read_back
 from kgen.ir.expr import to_text
+from kgen.ir.fields import compared_fields
 from kgen.ir.parse import parse
+from kgen.ir.reductions import ReductionOperation, find_reduction_op
 from kgen.ir.types import auto
 from kgen.ir.unit import TranslationUnit
+from kgen.ir.vector_values import layout_of, numbers_of
 
 __all__ = ["t_unit_to_python"]
 
@@ -68,9 +73,7 @@ class _Writer:
             case np.generic() | np.dtype() | np.ndarray():
                 return self._of_numpy(value, indent)
             case BasicSet() | Set():
-                self.imports.add("import islpy as isl")
-                kind = "BasicSet" if isinstance(value, BasicSet) else "Set"
-                return f"isl.{kind}({str(value)!r})"
+                return self._of_set(value)
             case Mapping():
                 pairs = value.items()
                 items = [f"{self.text(k, 0)}: {self.text(v, indent + 4)}" for k, v in pairs]
@@ -81,6 +84,13 @@ class _Writer:
                 return f"{self._import('kgen.ir.parse', 'parse')}({to_text(value)!r})"
         return self._of_object(value, indent)
 
+    def _of_set(self, value: BasicSet | Set) -> str:
+        """Write a set as its text; as its constraints where isl reads another set of that."""
+        if not is_read_back(value):
+            return f"{self._import('kgen.ir.codec', 'decode')}({encode(value)!r})"
+        self.imports.add("import islpy as isl")
+        return f"isl.{type(value).__name__}({str(value)!r})"
+
     def _of_object(self, value: Any, indent: int) -> str:
         if value is auto:
             return self._import("kgen.ir.types", "auto")
@@ -88,11 +98,23 @@ class _Writer:
             return f"{self._name(type(value))}.{value.name}"
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._of_fields(value, indent)
+        if isinstance(value, ReductionOperation):
+            return self._of_reduction(value)
         if callable(value):
             return self._name(value)
         if not vars(value):  # a target: what it is, is its class
             return f"{self._name(type(value))}()"
         raise KgenError(message(f"a {type(value).__name__} cannot be written as Python: {value}"))
+
+    def _of_reduction(self, value: ReductionOperation) -> str:
+        if find_reduction_op(value.name) == value:
+            return f"{self._import('kgen.ir.reductions', 'parse_reduction_op')}({value.name!r})"
+        raise KgenError(
+            message(
+                f"no name stands for the reduction '{value.name}'",
+                hint="make its name known: register_reduction_parser(...)",
+            )
+        )
 
     def _of_items(self, value: Iterable[Any], indent: int) -> str:
         items = [self.text(item, indent + 4) for item in value]
@@ -106,18 +128,33 @@ class _Writer:
     def _of_numpy(self, value: Any, indent: int) -> str:
         self.imports.add("import numpy as np")
         if isinstance(value, np.dtype):
-            return f"np.dtype({value.str!r})"
-        if isinstance(value, np.generic):
+            return self._of_dtype(value, indent)
+        if isinstance(value, np.generic) and value.dtype.fields is None:
             return f"np.{value.dtype.name}({self.text(value.item(), indent)})"
+        dtype = self.text(value.dtype, indent)
         items = self.text(value.tolist(), indent)
-        return f"np.array({items}, np.dtype({value.dtype.str!r}))"
+        return f"np.array({items}, {dtype})" + ("[()]" if isinstance(value, np.generic) else "")
+
+    def _of_dtype(self, value: np.dtype[Any], indent: int) -> str:
+        numbers = numbers_of(value)
+        if numbers is not None:
+            number, count = self.text(numbers[0], indent), numbers[1]
+            return (
+                f"{self._import('kgen.ir.vector_values', 'vector_type')}({number}, {count}).dtype"
+            )
+        if value.subdtype is not None:
+            base, shape = value.subdtype
+            return f"np.dtype(({self.text(base, indent)}, {shape}))"
+        if value.fields is None:
+            return f"np.dtype({value.str!r})"
+        return f"np.dtype({self.text(layout_of(value), indent)})"
 
     def _of_fields(self, value: Any, indent: int) -> str:
         """Write a call of a dataclass with the fields that differ from their defaults."""
         items = []
         for field in dataclasses.fields(value):
             content = getattr(value, field.name)
-            if not field.init or not field.compare:
+            if field.name not in compared_fields(type(value)):
                 continue
             if field.default is not dataclasses.MISSING and _are_same(field.default, content):
                 continue
@@ -167,6 +204,6 @@ def _are_same(one: Any, other: Any) -> bool:
 def _reads_back(text: str, expr: p.ExpressionNode) -> bool:
     """Tell whether the parser makes just *expr* of *text*."""
     try:
-        return repr(parse(text)) == repr(expr)
+        return canonical(parse(text)) == canonical(expr)
     except KgenError:
         return False

@@ -13,6 +13,7 @@ from constantdict import constantdict
 from kgen.errors import InvocationError, KernelError, message, near_names
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.digest import digest
+from kgen.ir.fields import stored_fields
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
 
@@ -39,7 +40,7 @@ class CallableKernel(InKernelCallable):
         return dataclasses.replace(self, **changes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TranslationUnit:
     """Kernels and functions by name; ``entrypoints`` are what a caller may start.
 
@@ -85,12 +86,17 @@ class TranslationUnit:
     def _digest(self) -> str:
         return digest(self)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TranslationUnit):
+            return NotImplemented
+        return self is other or self._digest == other._digest
+
     def __hash__(self) -> int:
         return hash(self._digest)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what the program is, without what has been compiled for it."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in stored_fields(type(self))}
 
     # -- kernels --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kgen.ir.types import NumpyType
 
-__all__ = ["COUNTS", "VECTOR_MAKERS", "lane_of", "numbers_of", "vector_type"]
+__all__ = ["COUNTS", "VECTOR_MAKERS", "lane_of", "layout_of", "numbers_of", "vector_type"]
 
 #: How many numbers a vector may have.
 COUNTS: Final = (2, 4, 8, 16)
@@ -57,6 +57,25 @@ def numbers_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int] | None:
     number: np.dtype[Any] = dtype.fields[dtype.names[0]][0]
     count = len(dtype.names)
     return (number, count) if dtype == vector_type(number, count).dtype else None
+
+
+def layout_of(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return the names, types, offsets and titles of a structure, as :class:`numpy.dtype` reads.
+
+    >>> layout_of(np.dtype("u1,f4"))["offsets"]
+    [0, 1]
+    """
+    assert dtype.names is not None
+    assert dtype.fields is not None
+    names = list(dtype.names)
+    fields = [dtype.fields[name] for name in names]
+    return {
+        "names": names,
+        "formats": [field[0] for field in fields],
+        "offsets": [field[1] for field in fields],
+        "titles": [field[2] if len(field) > 2 else None for field in fields],
+        "itemsize": dtype.itemsize,
+    }
 
 
 def lane_of(dtype: np.dtype[Any], name: str) -> int:

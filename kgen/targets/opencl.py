@@ -13,6 +13,7 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
 from kgen.errors import KgenError
+from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
@@ -163,17 +164,36 @@ class PyOpenCLTarget(OpenCLTarget):
     'kgen.runtime.opencl'
     """
 
-    device: Any = field(default=None, compare=False, repr=False)
+    device: Any = field(default=None, compare=False, repr=False, metadata=OF_THIS_PROCESS)
+    #: what *device* has room for: copies in other processes keep this
+    device_limits: DeviceLimits | None = field(default=None, kw_only=True, repr=False)
 
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.device is not None:
+            object.__setattr__(self, "device_limits", _limits_of(self.device))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy the target without the device, which is of this process."""
+        return {name: getattr(self, name) for name in stored_fields(type(self))}
+
     def limits(self) -> DeviceLimits | None:
         """Return what *device* has room for, if it is known already."""
-        if self.device is None:
-            return None
+        return self.device_limits
+
+
+def _limits_of(device: Any) -> DeviceLimits:
+    try:
         return DeviceLimits(
-            name=f"device '{self.device.name}'",
-            work_items=self.device.max_work_group_size,
-            sizes=tuple(self.device.max_work_item_sizes),
-            local_memory=self.device.local_mem_size,
+            name=f"device '{device.name}'",
+            work_items=device.max_work_group_size,
+            sizes=tuple(device.max_work_item_sizes),
+            local_memory=device.local_mem_size,
         )
+    except AttributeError:
+        raise KgenError(
+            f"the device of a target is a pyopencl.Device, and {device!r} is none\n"
+            "  hint: leave it out, or pass queue.device"
+        ) from None

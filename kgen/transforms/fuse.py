@@ -316,7 +316,8 @@ def _joined_arg(
             for f, w in zip((arg, other), written, strict=True)
         )
         is_input = arg.is_input if arg.is_input is not None else read[0] or not written[0]
-        flow = {"is_input": is_input, "is_output": is_output}
+        has_layout = arg.has_layout or other.has_layout
+        flow = {"is_input": is_input, "is_output": is_output, "has_layout": has_layout}
         flows = [arg.copy(**flow), other.copy(**flow)]
     first, second = flows
     if first.dtype is None or second.dtype is None:

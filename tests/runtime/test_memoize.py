@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import kgen as lp
@@ -41,6 +42,37 @@ def test_results_are_taken_from_disk() -> None:
     split(lp.rename_argument(knl, "a", "b"), 16)
     split(knl, 16, iname="i")
     assert calls == [16, 8, 16, 16]
+
+
+@memoize_on_disk
+def split_and_linearize(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    calls.append("linearize")
+    return lp.linearize(lp.split_iname(knl, "i", 16))
+
+
+def test_results_have_the_history_of_their_kernel() -> None:
+    knl = lp.make_kernel(
+        "{[i,j]: 0<=i<64 and 0<=j<8}",
+        "out[i] = sum(j, a[i+j])",
+        [lp.GlobalArg("a", "float32"), ...],
+    )
+    wanted = lp.linearize(lp.split_iname(knl, "i", 16))
+    for found in (split_and_linearize(knl), split_and_linearize(knl)):
+        assert found["kgen_kernel"].linearization == wanted["kgen_kernel"].linearization
+        fetched, expected = (lp.add_prefetch(p, "a[i+j]", "i_inner,j") for p in (found, wanted))
+        assert str(fetched) == str(expected)
+    assert calls == ["linearize"]
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+@pytest.mark.parametrize("value", [{"b": 1, "a": 2}, Pair(1, 2), np.dtype("u1,f4"), (True, 1, 1.0)])
+def test_results_keep_their_types_and_order(value: Any) -> None:
+    for found in (describe(value), describe(value)):
+        assert repr(found) == repr([value])
 
 
 def test_switched_off_it_calls() -> None:

@@ -36,7 +36,7 @@ def test_levels_are_tags() -> None:
     ("levels", "lengths", "index", "found"),
     [
         ("gang", {}, "i", "i: g.0"),
-        ("gang", {"num_gangs": 8}, "i_gang + i_turn*8", "i_turn: , i_gang: g.0"),
+        ("gang", {"num_gangs": 8}, "i_gang + i_turn*8", "i_gang: g.0, i_turn: "),
         ("vector", {}, "i_vector + i_turn*128", "i_turn: , i_vector: l.0"),
         ("worker", {}, "i_worker + i_turn*4", "i_turn: , i_worker: l.1"),
         ("gang vector", {}, "i_vector + i_gang*128", "i_gang: g.0, i_vector: l.0"),
@@ -50,7 +50,7 @@ def test_levels_are_tags() -> None:
             "gang(16) worker(2) vector(32)",
             {},
             "i_vector + (i_worker + (i_gang + i_turn*16)*2)*32",
-            "i_vector: l.0, i_worker: l.1, i_turn: , i_gang: g.0",
+            "i_gang: g.0, i_turn: , i_vector: l.0, i_worker: l.1",
         ),
         ("seq", {}, "i", "i: "),
     ],
