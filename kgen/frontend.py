@@ -21,6 +21,7 @@ from kgen.targets.c import ExecutableCTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.params import fix_parameters
 from kgen.transforms.rename import duplicate_inames
+from kgen.version import MOST_RECENT_LANGUAGE_VERSION
 
 __all__ = ["default_target", "make_function", "make_kernel"]
 
@@ -107,7 +108,8 @@ def make_kernel(
     :arg silenced_warnings: names of warnings not to give, or patterns of names (``"write_race*"``):
         a list, or a text with semicolons
     :arg preambles: ``(tag, code)`` pairs put before the code, each tag once
-    :arg lang_version: accepted for compatibility; there is one language
+    :arg lang_version: the version of the language that the text is written in: ``(2018, 2)``,
+        the one there is, or an older one, of which it understands all
 
     Raises :class:`KgenSyntaxError` (with line and column) for text that does not parse,
     :class:`KernelError` for parts that contradict each other,
@@ -135,6 +137,7 @@ def make_kernel(
         preamble_generators=preamble_generators,
         symbol_manglers=symbol_manglers,
         tags=tags,
+        lang_version=lang_version,
         **unknown,
     )
     return unit.with_entrypoints(name)
@@ -159,6 +162,7 @@ def make_function(
 
     It takes what :func:`make_kernel` takes, and raises what that raises.
     """
+    _refuse_later_language(lang_version)
     unknown = sorted(set(settings) - _SETTINGS)
     if unknown:
         raise KgenError(
@@ -207,6 +211,21 @@ def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:
         old, new = zip(*tag.inames, strict=True)
         kernel = duplicate_inames(kernel, old, f"id:{insn_id}", new)
     return kernel
+
+
+def _refuse_later_language(lang_version: Any) -> None:
+    """Refuse what is no version of the language, and versions after the one there is."""
+    if lang_version is None:
+        return
+    numbers = tuple(lang_version) if isinstance(lang_version, tuple | list) else ()
+    if not numbers or not all(isinstance(n, int) for n in numbers):
+        what = f"lang_version is {lang_version!r}, which is no version"
+    elif numbers <= MOST_RECENT_LANGUAGE_VERSION:
+        return
+    else:
+        what = f"the language has no version {'.'.join(map(str, numbers))}"
+    newest = tuple(MOST_RECENT_LANGUAGE_VERSION)
+    raise KgenError(f"{what}\n  hint: leave it out, or pass lang_version={newest}")
 
 
 _OWN_SETTINGS = frozenset(("name", "target", "fixed_parameters", "lang_version"))

@@ -26,6 +26,7 @@ BELOW_AST = BELOW_ANALYSIS | {"analysis", "transforms", "schedule"}
 BELOW_RUNTIME = BELOW_AST | {"ast", "targets", "launches"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "version": set(),
     "ir": {"errors"},
     "analysis": BELOW_ANALYSIS,
     "transforms": BELOW_ANALYSIS | {"analysis"},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pytools.graphviz import show_dot
 
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.mentions import mentions_of
 from kgen.ir.unit import TranslationUnit
 
 
@@ -21,7 +23,7 @@ def _quoted(text: str) -> str:
 
 def get_dot_dependency_graph(
     kernel: LoopKernel | TranslationUnit,
-    callables_table: Any = None,
+    callables_table: Mapping[str, Any] | None = None,
     iname_cluster: bool = True,
     use_insn_id: bool = False,
 ) -> str:
@@ -29,7 +31,7 @@ def get_dot_dependency_graph(
 
     Arrows go from what comes first to what waits for it. *iname_cluster* puts the
     instructions inside the same loops into a frame; *use_insn_id* labels with ids instead
-    of instructions.
+    of instructions. Calls of what *callables_table* holds have a frame of two lines.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\nb[i] = t {id=put}")
@@ -41,7 +43,9 @@ def get_dot_dependency_graph(
     clusters: dict[tuple[str, ...], list[str]] = {}
     for insn in kernel.instructions:
         label = str(insn.id) if use_insn_id else str(insn)
-        node = f"{insn.id} [label={_quoted(label)},shape=box];"
+        called = mentions_of(*insn.expressions()).functions.keys() & (callables_table or {}).keys()
+        shape = "shape=box,peripheries=2" if called else "shape=box"
+        node = f"{insn.id} [label={_quoted(label)},{shape}];"
         inames = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
         clusters.setdefault(inames if iname_cluster else (), []).append(node)
     for number, (inames, nodes) in enumerate(clusters.items()):

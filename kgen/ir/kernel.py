@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
@@ -43,14 +43,18 @@ from kgen.ir.fields import stored_fields
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.linearization import ScheduleItem
+from kgen.ir.mentions import mentions_of
 from kgen.ir.options import Options
 from kgen.ir.pretty import stringify_kernel
-from kgen.ir.tags import Taggable
+from kgen.ir.tags import AutoFitLocalInameTag, Taggable
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, AddressSpace, NumpyType
 
 T = TypeVar("T", bound=Tag)
 P = TypeVar("P")
+Q = TypeVar("Q")
+#: Sizes along hardware axes, in their order or by axis.
+Sizes: TypeAlias = tuple[P, ...] | dict[int, P]
 
 #: The fields that hold isl sets.
 _SETS = ("domains", "assumptions")
@@ -531,18 +535,58 @@ class LoopKernel(Taggable):
         return sum(taken.values())
 
     def get_grid_size_upper_bounds(
-        self, callables_table: Any = None, ignore_auto: bool = False, return_dict: bool = False
-    ) -> tuple[tuple[PwAff, ...], tuple[PwAff, ...]]:
-        """Return the numbers of work-groups, and of work-items per group, along each axis."""
-        grid = self.grid
-        return grid.group_counts, grid.local_sizes
+        self,
+        callables_table: Mapping[str, Any] | None = None,
+        ignore_auto: bool = False,
+        return_dict: bool = False,
+    ) -> tuple[Sizes[PwAff], Sizes[PwAff]]:
+        """Return the numbers of work-groups, and of work-items per group, along each axis.
+
+        They are tuples, or with *return_dict* ``{axis: size}``. Loops of the kernels that this
+        one calls, found in *callables_table*, count only after they have been inlined.
+
+        Raises :class:`KernelError` for loops tagged ``l.auto``, which have no axis yet, unless
+        *ignore_auto*; and for a called kernel with loops on hardware axes.
+        """
+        self._refuse_unknown_axes(callables_table, ignore_auto)
+        return _sizes(self.grid.group_counts, self.grid.local_sizes, return_dict)
 
     def get_grid_size_upper_bounds_as_exprs(
-        self, callables_table: Any = None, ignore_auto: bool = False, return_dict: bool = False
-    ) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+        self,
+        callables_table: Mapping[str, Any] | None = None,
+        ignore_auto: bool = False,
+        return_dict: bool = False,
+    ) -> tuple[Sizes[Expr], Sizes[int]]:
         """Return what :meth:`get_grid_size_upper_bounds` does, as expressions of arguments."""
-        grid = self.grid
-        return grid.groups, grid.locals
+        self._refuse_unknown_axes(callables_table, ignore_auto)
+        return _sizes(self.grid.groups, self.grid.locals, return_dict)
+
+    def _refuse_unknown_axes(
+        self, callables_table: Mapping[str, Any] | None, ignore_auto: bool
+    ) -> None:
+        """Refuse loops that will be on hardware axes, and are on none yet."""
+        for iname in self.inames:
+            if not ignore_auto and self.has_tag(iname, AutoFitLocalInameTag):
+                raise KernelError(
+                    message(
+                        f"the loop '{iname}' is tagged 'l.auto': its hardware axis is not known",
+                        kernel=self.name,
+                        hint="tag it l.0, l.1 or l.2; or ignore_auto=True for the other loops",
+                    )
+                )
+        table = callables_table or {}
+        exprs = [expr for insn in self.instructions for expr in insn.expressions()]
+        called = mentions_of(*exprs).functions
+        for name in sorted(called.keys() & table.keys()):
+            callee = getattr(table[name], "subkernel", None)
+            if isinstance(callee, LoopKernel) and callee.axes:
+                raise KernelError(
+                    message(
+                        f"the called kernel '{name}' has loops on hardware axes",
+                        kernel=self.name,
+                        hint=f"inline_callable_kernel(program, '{name}') first",
+                    )
+                )
 
     @cached_property
     def axes(self) -> Mapping[str, Axis]:
@@ -569,3 +613,9 @@ class LoopKernel(Taggable):
 
     def __str__(self) -> str:
         return self.stringify()
+
+
+def _sizes(
+    groups: tuple[P, ...], locals_: tuple[Q, ...], as_dicts: bool
+) -> tuple[Sizes[P], Sizes[Q]]:
+    return (dict(enumerate(groups)), dict(enumerate(locals_))) if as_dicts else (groups, locals_)

@@ -183,20 +183,22 @@ def _from_numpy(dtype: np.dtype[Any], for_atomic: bool) -> NumpyType:
 
 def to_kgen_type(
     dtype: Any,
-    allow_auto: bool = False,
-    allow_none: bool = False,
+    allow_auto: bool = True,
+    allow_none: bool = True,
     for_atomic: bool = False,
-    target: Any = None,
 ) -> Any:
     """Convert anything that names a numpy dtype to a :class:`KgenType`.
 
-    ``None`` and :data:`auto` mean "to be inferred" and both give ``None``. Names are numpy's:
-    ``float`` is float64 and ``int`` is int64, as in Python, not as in C.
+    ``None`` and :data:`auto` mean "to be inferred" and both give ``None``; with *allow_none* or
+    *allow_auto* ``False`` they raise :class:`KgenError`. Names are numpy's: ``float`` is float64
+    and ``int`` is int64, as in Python, not as in C.
 
     >>> to_kgen_type("float32")
     np:dtype('float32')
     """
     if dtype is None or dtype is auto:
+        if not (allow_none if dtype is None else allow_auto):
+            raise KgenError(f"a data type is needed here, and is {dtype!r}\n  hint: name it")
         return None
     if isinstance(dtype, NumpyType):
         if for_atomic and not isinstance(dtype, AtomicType):

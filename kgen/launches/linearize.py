@@ -18,11 +18,12 @@ from kgen.ir.linearization import (
     RunInstruction,
     ScheduleItem,
 )
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.schedule.tree import Barrier as BarrierNode
 from kgen.schedule.tree import Bind, HostLoop, Loop, Node, Run, Sequence, Step
 from kgen.targets.base import Target
 from kgen.targets.generate import prepare, schedule_prepared
+from kgen.transforms.inline import without_calls
 
 __all__ = [
     "find_most_recent_global_barrier",
@@ -47,7 +48,8 @@ def linearize(t_unit: TranslationUnit) -> TranslationUnit:
     >>> linearize(unit)["kgen_kernel"].linearization is not None
     True
     """
-    return t_unit.map_kernels(get_one_linearized_kernel)
+    table = t_unit.callables_table
+    return t_unit.map_kernels(lambda kernel: get_one_linearized_kernel(kernel, table))
 
 
 def get_one_linearized_kernel(
@@ -58,7 +60,8 @@ def get_one_linearized_kernel(
     The order is always the same one. It belongs to just this kernel: one that a
     transformation makes of it has none, until this is called again.
 
-    :arg callables_table: the kernels that it may call, ``program.callables_table``
+    :arg callables_table: the kernels that it may call, ``program.callables_table``: they are
+        put in the place of their calls
 
     Raises :class:`ScheduleError` and its kin where there is no order.
 
@@ -77,7 +80,11 @@ def get_one_linearized_kernel(
        4: RETURN FROM KERNEL kgen_kernel
     ---...
     """
-    kernel = prepare(kernel)
+    table = {**(callables_table or {}), kernel.name: CallableKernel(kernel)}
+    unit = TranslationUnit(
+        callables_table=table, entrypoints=frozenset({kernel.name}), target=kernel.target
+    )
+    kernel = prepare(without_calls(unit, kernel.name))
     kernel, schedule = schedule_prepared(kernel, has_axes=has_hardware_axes(kernel))
     return kernel.copy(linearization=tuple(_items(schedule.steps)))
 

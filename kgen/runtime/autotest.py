@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,12 @@ def auto_test_vs_ref(
     :arg check_result: ``f(result, reference) -> (is_good, explanation)``; by default results
         must agree to a tolerance that fits their type
 
-    *dump_binary*, *fills_entire_output*, *max_test_kernel_count* and *blacklist_ref_vendors*
-    are there for programs that pass them: both kernels start with the same outputs, there is
-    one schedule, and both run on the same device.
+    :arg max_test_kernel_count: at least 1: there is one schedule, which is tested
+    :arg blacklist_ref_vendors: parts of the names of vendors and platforms on whose devices the
+        reference may not run, as a text with commas or a list
+
+    *fills_entire_output* is deprecated: both kernels start with the same outputs. *dump_binary*
+    is not offered; ``generate_code_v2`` has the code.
 
     Returns ``{"ref_elapsed_wall": s, "elapsed_wall": s}``, the seconds of one run.
 
@@ -65,6 +69,8 @@ def auto_test_vs_ref(
     >>> sorted(times)
     ['elapsed_wall', 'ref_elapsed_wall']
     """
+    _refuse_options(dump_binary, fills_entire_output, max_test_kernel_count)
+    _refuse_vendors(ctx, blacklist_ref_vendors)
     test_prog = ref_prog if test_prog is None else test_prog
     parameters = dict(parameters or {})
     reference = generate_module(ref_prog, ref_entrypoint)
@@ -82,6 +88,40 @@ def auto_test_vs_ref(
     if not quiet:
         _print_rates(test_time, op_count, op_label)
     return {"ref_elapsed_wall": ref_time, "elapsed_wall": test_time}
+
+
+def _refuse_options(
+    dump_binary: bool, fills_entire_output: bool | None, max_test_kernel_count: int | None
+) -> None:
+    if dump_binary:
+        raise InvocationError(
+            "auto_test_vs_ref does not print binaries\n"
+            "  hint: leave dump_binary out; generate_code_v2(program).device_code() is the code"
+        )
+    if max_test_kernel_count is not None and max_test_kernel_count < 1:
+        raise InvocationError(
+            f"max_test_kernel_count is {max_test_kernel_count}, and a kernel is to be tested\n"
+            "  hint: leave it out"
+        )
+    if fills_entire_output is not None:
+        warnings.warn(
+            "fills_entire_output of auto_test_vs_ref is deprecated: both kernels start with the "
+            "same outputs; leave it out",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+
+
+def _refuse_vendors(ctx: Any, names: str | Iterable[str]) -> None:
+    """Refuse to run the reference on a device of one of some vendors or platforms."""
+    refused = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
+    for device in getattr(ctx, "devices", None) or filter(None, [getattr(ctx, "device", None)]):
+        for maker in (device.vendor, device.platform.name):
+            if any(name and name.lower() in maker.lower() for name in refused):
+                raise InvocationError(
+                    f"the reference may not run on '{device.name}' of '{maker}'\n"
+                    "  hint: pass a context of another device, or another blacklist_ref_vendors"
+                )
 
 
 def _random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:

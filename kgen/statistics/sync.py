@@ -15,7 +15,7 @@ from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
 from kgen.statistics.interval import Interval, sum_of
 from kgen.statistics.programs import prepared_kernel
-from kgen.statistics.runs import Count, Runs, SubgroupSize
+from kgen.statistics.runs import Count, Runs, SubgroupSize, resolve_subgroup_size
 from kgen.targets.generate import schedule_prepared
 
 __all__ = ["get_synchronization_map"]
@@ -36,6 +36,8 @@ def get_synchronization_map(
     launches need has no work-items, so *subgroup_size* makes no difference.
     """
     kernel = prepared_kernel(program, entrypoint)
+    if subgroup_size is not None:
+        resolve_subgroup_size(kernel, subgroup_size)  # refuses what is no size
     has_axes = bool(getattr(kernel.target, "has_hardware_axes", True))
     kernel, schedule = schedule_prepared(kernel, has_axes=has_axes)
     counter = _SyncCounter(kernel)

@@ -126,9 +126,10 @@ def allocate_temporaries_for_base_storage(
     :arg only_address_space: an :class:`AddressSpace`: only storage there
     :arg aliased: whether temporaries in one storage use the same bytes of it, one after the
         other; else each but the first gets a storage of its own
-    :arg max_nbytes: accepted; no storage is larger than the largest temporary in it
+    :arg max_nbytes: the bytes that a storage may have at most
 
-    Raises :class:`TransformError` while the type, shape or place of a temporary is not known.
+    Raises :class:`TransformError` while the type, shape or place of a temporary is not known, and
+    for a storage of more than *max_nbytes*.
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel
@@ -165,6 +166,15 @@ def allocate_temporaries_for_base_storage(
             spaces[base] = space
             moved[name] = temporary.copy(base_storage=base)
         sizes[base] = max(sizes.get(base, 0), _size(kernel, temporary))
+        if max_nbytes is not None and sizes[base] > max_nbytes:
+            raise TransformError(
+                message(
+                    f"storage '{base}' needs {sizes[base]} bytes for temporary '{name}', more "
+                    f"than max_nbytes={max_nbytes}",
+                    kernel=kernel.name,
+                    hint=f"give '{name}' a storage of its own, or less shape",
+                )
+            )
     added = {
         base: TemporaryVariable(
             base, dtype=to_kgen_type("uint8"), shape=(size,), address_space=spaces[base]
