@@ -13,12 +13,12 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts, disjunction
 from kgen.ast.facts import Facts, params_where
-from kgen.ast.nodes import For, If, Let, Node, Run, children_of, map_children
+from kgen.ast.nodes import For, If, Let, Node, Run, children_of, has_barrier, map_children
 from kgen.ast.translate import read_condition
 from kgen.ir.domain import Set, dim_names, param_names, project_out_named, to_named
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.schedule.to_isl import Nest, Statement
+from kgen.schedule.to_isl import Nest, Statement, axis_context, axis_name
 from kgen.schedule.tree import Barrier
 
 __all__ = ["guard_bounds", "guard_bounds_by_data"]
@@ -37,13 +37,20 @@ def guard_bounds(kernel: LoopKernel, nest: Nest, code: Node) -> Node:
     """
     names = {name for statement in nest.statements for name in param_names(statement.domain)}
     data = frozenset(names & kernel.temporary_variables.keys())
-    return _Guards(nest, data).node(code, Facts(nest.context), frozenset()) if data else code
+    return _Guards(nest, data).guarded(code) if data else code
 
 
 class _Guards:
     def __init__(self, nest: Nest, data: frozenset[str]) -> None:
         self.nest = nest
         self.data = data
+        items = [LocalHardwareAxisIndex(k) for k in range(len(nest.grid.locals))]
+        self.local_axes = [axis_name(axis) for axis in items]
+        self.context = nest.context.intersect(axis_context(nest.grid, items))
+
+    def guarded(self, code: Node) -> Node:
+        """Guard all of the code."""
+        return self.node(code, Facts(self.context), frozenset())
 
     def node(self, node: Node, facts: Facts, around: frozenset[str]) -> Node:
         """Guard what is at *node* and below; *around* are the loop variables around it."""
@@ -69,16 +76,19 @@ class _Guards:
         """Return where a statement below *node* has an instance, whatever the data are."""
         union: Set | None = None
         inner = frozenset(_names_below(node))
+        hidden = set(self.data)
+        if has_barrier(node):  # which all work-items of a group meet
+            hidden.update(self.local_axes)
         for run in _runs(node):
             statement = self.nest.statements[int(run.insn_id[1:])]
             if isinstance(statement.node, Barrier):  # happens when another statement does
                 continue
-            part = project_out_named(_instances(statement, run, around, inner), sorted(self.data))
+            part = project_out_named(_instances(statement, run, around, inner), sorted(hidden))
             union = part if union is None else union.union(part)
         return None if union is None else union.coalesce()
 
     def _condition(self, where: Set) -> Expr:
-        context = self.nest.context.align_params(where.get_space())
+        context = self.context.align_params(where.get_space())
         where = where.align_params(context.get_space())
         build = isl.AstBuild.from_context(context)
         return read_condition(build.expr_from_set(where.gist(context)))

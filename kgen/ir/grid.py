@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError, message
 from kgen.ir.domain import (
+    PARAM_DIM,
     SET_DIM,
     Aff,
     PwAff,
@@ -23,7 +24,7 @@ from kgen.ir.domain import (
     param_names,
     static_value,
 )
-from kgen.ir.expr import Expr, is_zero
+from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 
@@ -106,7 +107,7 @@ def _constant(value: PwAff) -> int:
 
 
 def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwAff, Expr]:
-    domain = kernel.domain_of((iname,))
+    domain = _without_data(kernel, kernel.domain_of((iname,)), iname)
     what = f"the extent of the hardware axis of iname '{iname}' in kernel '{kernel.name}'"
     outer = [n for n in param_names(domain) if n in kernel.inames]
     for name in outer:  # an axis is as long as its longest instance
@@ -121,8 +122,9 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
                 message(
                     f"the number of work-items for iname '{iname}' is not a constant",
                     kernel=kernel.name,
+                    where=_instruction_in(kernel, iname),
                     because=f"its extent is {_length(domain, iname, low)}",
-                    hint=f"split_iname(kernel, '{iname}', 128, inner_tag='l.0', outer_tag='g.0')",
+                    hint=_hint_for_items(kernel, domain, iname),
                 )
             )
         size = isl.Aff.val_on_domain(
@@ -131,7 +133,50 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
         return isl.PwAff.from_aff(size), aff_to_expr(low)
     extent = _length(domain, iname, low)
     best = static_value(extent, kernel.assumptions, largest=True, what=what)
+    for name in variable_names(aff_to_expr(best)):
+        if name in kernel.temporary_variables:
+            raise _computed_on_device(kernel, iname, name)
     return isl.PwAff.from_aff(best), aff_to_expr(low)
+
+
+def _without_data(kernel: LoopKernel, domain: Set, iname: str) -> Set:
+    """Return the values of *iname* whatever the kernel computes, where that bounds them."""
+    data = [name for name in param_names(domain) if name in kernel.temporary_variables]
+    wider = domain
+    for name in data:
+        wider = wider.project_out(PARAM_DIM, wider.find_dim_by_name(PARAM_DIM, name), 1)
+    at = wider.find_dim_by_name(SET_DIM, iname)
+    is_bounded = wider.dim_has_lower_bound(SET_DIM, at) and wider.dim_has_upper_bound(SET_DIM, at)
+    return wider if is_bounded else domain
+
+
+def _hint_for_items(kernel: LoopKernel, domain: Set, iname: str) -> str:
+    if kernel.temporary_variables.keys().isdisjoint(param_names(domain)):
+        return f"split_iname(kernel, '{iname}', 128, inner_tag='l.0', outer_tag='g.0')"
+    return (
+        f"split_iname(kernel, '{iname}', 128, inner_tag='l.0'), a loop over what one group cannot "
+        f"do at once; or bound '{iname}' by a number as well"
+    )
+
+
+def _instruction_in(kernel: LoopKernel, iname: str) -> str | None:
+    inside = (str(insn.id) for insn in kernel.instructions if iname in insn.within_inames)
+    return next((f"instruction '{insn_id}', in '{iname}'" for insn_id in inside), None)
+
+
+def _computed_on_device(kernel: LoopKernel, iname: str, name: str) -> StaticValueFindingError:
+    return StaticValueFindingError(
+        message(
+            f"the number of work-groups for iname '{iname}' depends on '{name}', which the kernel "
+            "computes",
+            kernel=kernel.name,
+            where=_instruction_in(kernel, iname),
+            because=f"'{name}' is written by {', '.join(kernel.writers.get(name, ('nothing',)))}, "
+            "and the host launches the groups before",
+            hint=f"bound '{iname}' by an argument as well ('{iname} < n' in its domain), pass "
+            f"'{name}' as an argument, or tag other loops with hardware axes",
+        )
+    )
 
 
 def _length(domain: Set, iname: str, low: Aff) -> PwAff:

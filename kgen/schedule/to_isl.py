@@ -15,7 +15,15 @@ import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import Set, dim_names, from_named, isl_int, project_out_named, to_named
+from kgen.ir.domain import (
+    Set,
+    dim_names,
+    from_named,
+    isl_int,
+    param_names,
+    project_out_named,
+    to_named,
+)
 from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import (
     Expr,
@@ -173,7 +181,7 @@ class _NestMaker:
             case Run():
                 self.statements.append(self._statement(node, dims, bound))
             case Barrier():
-                self.statements.append(Statement(node, dims, isl.Set("{ : }"), ()))
+                self.statements.append(Statement(node, dims, self._domain_of_loops(dims), ()))
             case Loop():
                 self.loops.append(node)
                 self.visit(node.body, (*dims, node.iname), bound)
@@ -184,6 +192,15 @@ class _NestMaker:
                 self._fill_barriers(first, dims)
             case Bind():
                 self.visit(node.body, dims, (*bound, *(name for name, _ in node.axes)))
+
+    def _domain_of_loops(self, dims: tuple[str, ...]) -> Set:
+        """Return when a barrier happens that has no neighbours: whatever work-item it is."""
+        if not dims:
+            return isl.Set("{ : }")
+        domain = self.kernel.domain_of(dims)
+        return project_out_named(
+            domain, [n for n in param_names(domain) if n in self.kernel.inames]
+        )
 
     def _fill_barriers(self, first: int, dims: tuple[str, ...]) -> None:
         """Let a barrier happen in every iteration in which a neighbour happens."""

@@ -12,6 +12,7 @@ from kgen.analysis.domains import InameBounds, bounds_of
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
+from kgen.ir.domain import dim_names, param_names
 from kgen.ir.expr import Expr, is_zero, subscript
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -115,6 +116,8 @@ def _privatize(
             axes[name] = tuple(sorted(missing, key=kernel.iname_order.__getitem__))
     if not axes:
         return kernel
+    for name, names in axes.items():
+        _refuse_bounds(kernel, name, names)
     wanted = dict.fromkeys(iname for names in axes.values() for iname in names)
     bounds = {iname: _bounds(kernel, iname) for iname in wanted}
     added = {
@@ -195,6 +198,31 @@ def _bounds(kernel: LoopKernel, iname: str) -> InameBounds:
             )
         )
     return bounds
+
+
+def _refuse_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) -> None:
+    """Refuse an axis for the bound of a loop, which runs once for all iterations of *privatizing*.
+
+    Raises :class:`TransformError`.
+    """
+    for domain in kernel.domains:
+        if name not in param_names(domain):
+            continue
+        loop = dim_names(domain)[0]
+        first = privatizing[0]
+        tags = kernel.iname_tags_of_type(first, (IlpBaseTag, VectorizeTag))
+        tagged = "".join(f", tagged '{tag}'" for tag in tags)
+        raise TransformError(
+            message(
+                f"the iterations of '{first}'{tagged}, cannot share loop '{loop}': each has its "
+                f"own '{name}'",
+                kernel=kernel.name,
+                where=f"'{name}' is written by {', '.join(kernel.writers[name])}",
+                because=f"'{name}' bounds '{loop}', which runs over {domain}",
+                hint=f"tag_inames(kernel, '{first}:unr'), which gives each its own loop, or "
+                f"compute '{name}' outside of '{first}'",
+            )
+        )
 
 
 def _offset(iname: str, bounds: InameBounds) -> Expr:

@@ -114,3 +114,31 @@ def test_what_conditions_on_data_decide_is_up_to_the_user() -> None:
         target=lp.CTarget(),
     )
     assert "t = a[i]" in generate_module(knl).device_source
+
+
+def test_the_guard_of_a_loop_with_barriers_is_that_of_the_group() -> None:
+    knl = lp.make_kernel(
+        ["{[g]: 0<=g<n}", "{[i]: s<=i<e}", "{[l, m]: 0<=l, m<64}"],
+        """
+        for g
+            <> s = starts[g]
+            <> e = starts[g + 1]
+            for i
+                <> t[l] = a[i]*l {id=t}
+                y[g, m] = y[g, m] + t[63 - m] {dep=t}
+            end
+        end
+        """,
+        [
+            lp.GlobalArg("starts", np.int32, shape="n + 1"),
+            lp.GlobalArg("a", np.float32, shape=None),
+            lp.GlobalArg("y", np.float32, shape="n, 64"),
+            ...,
+        ],
+        seq_dependencies=True,
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.tag_inames(lp.split_iname(knl, "g", 2, outer_tag="g.0"), "l:l.0, m:l.0")
+    code = generate_module(knl).device_source
+    assert code.count("barrier(") == 2
+    assert "if (" not in code
