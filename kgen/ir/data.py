@@ -449,6 +449,10 @@ class SubstitutionRule(Declaration):
         self._set(arguments=_split_names(self.arguments or ()))
         if isinstance(self.expression, str):
             self._set(expression=parse(self.expression))
+        if len(set(self.arguments)) < len(self.arguments):
+            raise KernelError(
+                f"substitution rule '{self}' has two arguments of one name\n  hint: rename one"
+            )
         for node in walk(self.expression) if self.arguments else ():
             if isinstance(node, p.Subscript | LinearSubscript):
                 self._refuse_array(getattr(node.aggregate, "name", ""))

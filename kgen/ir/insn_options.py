@@ -55,8 +55,19 @@ def parse_options(text: str, at: int, end: int) -> Fields:
         if not has_value and name != "atomic":
             raise NotParsable(f"the option '{name}' wants a value", place, f"write {name}=...")
         lead = len(value) - len(value.lstrip())
-        merge(fields, read(value.strip(), start + len(key) + len(has_value) + lead))
+        more = read(value.strip(), start + len(key) + len(has_value) + lead)
+        if any(_contradicts(fields[field], more[field]) for field in fields.keys() & more.keys()):
+            raise NotParsable(
+                f"the option '{name}' contradicts one before it", place, "keep one of the two"
+            )
+        merge(fields, more)
     return fields
+
+
+def _contradicts(old: Any, new: Any) -> bool:
+    """Tell whether two values of a field exclude each other; sets that are no exact ones add up."""
+    is_added = isinstance(old, frozenset) and Exactly not in (type(old), type(new))
+    return not is_added and bool(old != new)
 
 
 def merge(fields: Fields, more: Mapping[str, Any]) -> None:

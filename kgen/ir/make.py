@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError, message, near_names
 from kgen.ir.assignee import index_of
-from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.data import Declaration, Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.declare import (
     check_uses,
     complete_arguments,
@@ -74,7 +74,9 @@ def make_loop_kernel(
     _check_name(name)
     sets = read_domains(domains)
     insns, rules = parse_instructions(instructions)
-    rules.update(substitutions or {})
+    _check_named(name, "temporary_variables", temporary_variables)
+    _check_named(name, "substitutions", substitutions)
+    _add_rules(name, rules, substitutions or {})
     declared = read_kernel_data(name, kernel_data, temporary_variables)
     order = _order(name, default_order)
     arrays = declared.arrays()
@@ -123,7 +125,49 @@ def make_loop_kernel(
         ),
     )
     check_uses(kernel, mentions)
+    _check_slabs(kernel)
     return realize_subexpressions(resolve_dependencies(kernel))
+
+
+def _check_named(kernel: str, where: str, given: Mapping[str, Declaration] | None) -> None:
+    """Refuse a declaration whose name is not the key that it has in a map."""
+    for key, declared in (given or {}).items():
+        if declared.name != key:
+            raise KernelError(
+                message(
+                    f"'{declared.name}' is called '{key}' in {where}",
+                    kernel=kernel,
+                    hint=f"{where}={{'{declared.name}': ...}}",
+                )
+            )
+
+
+def _add_rules(
+    kernel: str, rules: dict[str, SubstitutionRule], more: Mapping[str, SubstitutionRule]
+) -> None:
+    """Add the rules of ``substitutions=``; equal ones may be in the text as well."""
+    for name, rule in more.items():
+        if rules.setdefault(name, rule) != rule:
+            raise KernelError(
+                message(
+                    f"there are two substitution rules '{name}'",
+                    kernel=kernel,
+                    because=f"the text has '{rules[name]}', substitutions has '{rule}'",
+                    hint="drop or rename one of them",
+                )
+            )
+
+
+def _check_slabs(kernel: LoopKernel) -> None:
+    for name in kernel.iname_slab_increments:
+        if name not in kernel.inames:
+            raise KernelError(
+                message(
+                    f"iname_slab_increments has '{name}', which is no iname",
+                    kernel=kernel.name,
+                    hint=near_names(name, kernel.inames),
+                )
+            )
 
 
 def _check_name(name: str) -> None:

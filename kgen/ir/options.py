@@ -71,7 +71,8 @@ class Options:
             name = _OLD_NAMES.get(name, name)
             if name not in known:
                 raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, known)}")
-            settings[name] = value
+            if settings.setdefault(name, value) != value:
+                raise KgenError(f"the option '{name}' is given two values, by two of its names")
         return dataclasses.replace(self, **settings)
 
 
@@ -102,9 +103,12 @@ def make_options(given: Any, base: Options | None = None) -> Options:
         return base.copy(**given)
     if isinstance(given, str):
         settings: dict[str, Any] = {}
+        value: Any
         for item in filter(None, (part.strip() for part in given.split(","))):
             name, has_value, value = item.partition("=")
             text = value.strip() if has_value else "1"
-            settings[name.strip()] = _SWITCHES.get(text, text)
+            value = _SWITCHES.get(text, text)
+            if settings.setdefault(name.strip(), value) != value:
+                raise KgenError(f"the option '{name.strip()}' is given two values in '{given}'")
         return base.copy(**settings)
     raise KgenError(f"options are an Options, a dict or text, not {type(given).__name__}")

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 import cgen
 
+from kgen.errors import CodegenError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import NumpyType
 
@@ -95,7 +96,16 @@ class Preamble:
         for generator in (*generators, *kernel.preamble_generators):
             pairs.extend(generator(info))
         for key, text in pairs:
-            self.add(Need(Rank.USER, str(key), text.strip("\n")))
+            need = Need(Rank.USER, str(key), text.strip("\n"))
+            self.add(need)
+            if self._needs[need.rank, need.key] != need.text:
+                raise CodegenError(
+                    message(
+                        f"two preambles have the tag '{key}' and different code",
+                        kernel=kernel.name,
+                        hint="give one of them another tag",
+                    )
+                )
 
     def generate(self) -> Iterator[cgen.Generable]:
         """Return the lines, a blank one between sections and around helpers."""

@@ -60,9 +60,11 @@ def add_dtypes(prog_or_kernel: Program, dtype_dict: Mapping[str, Any]) -> Progra
     program = prog_or_kernel
     if not isinstance(dtype_dict, Mapping):
         raise TransformError(f"types are a map: {{'a': numpy.float64}}, not {dtype_dict!r}")
-    dtypes = {
-        name.strip(): dtype for names, dtype in dtype_dict.items() for name in names.split(",")
-    }
+    dtypes: dict[str, Any] = {}
+    for names, dtype in dtype_dict.items():
+        for name in split_names(names):
+            if to_kgen_type(dtypes.setdefault(name, dtype)) != to_kgen_type(dtype):
+                raise TransformError(f"'{name}' is given two types: {dtypes[name]}, {dtype}")
     if has_several_kernels(program):
         for name, dtype in dtypes.items():  # each must be in one kernel, not all in the same
             program = _add_dtypes(program, {name: dtype})
