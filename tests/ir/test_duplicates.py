@@ -38,7 +38,7 @@ TWICE: dict[str, Callable[[], Any]] = {
     "'a'": lambda: lp.make_kernel(LOOP, "out[i] = a[i]", [array("a"), array("a", "int32"), ...]),
     "'out'": lambda: lp.make_kernel(LOOP, "out[i] = 1", [temporary("out"), array("out")]),
     "'t'": lambda: lp.make_kernel(
-        I, T, [temporary("t"), ...], temporary_variables={"t": temporary("t", "int32")}
+        LOOP, T, [temporary("t"), ...], temporary_variables={"t": temporary("t", "int32")}
     ),
     "'s' is called 't'": lambda: lp.make_kernel(LOOP, T, temporary_variables={"t": temporary("s")}),
     "temporary 't'": lambda: lp.make_kernel(LOOP, "<> t = 1\n<> t = 2\nout[i] = t"),
@@ -48,10 +48,10 @@ TWICE: dict[str, Callable[[], Any]] = {
     "option 'id'": lambda: lp.make_kernel(LOOP, "out[i] = 1 {id=x, id=y}"),
     "option 'inames'": lambda: lp.make_kernel(IJ, "out[i] = 1 {inames=i, inames=i:j}"),
     "option 'return_dict'": lambda: lp.make_kernel(
-        I, "out[i] = 1", options="return_dict,return_dict=0"
+        LOOP, "out[i] = 1", options="return_dict,return_dict=0"
     ),
     "option 'write_code'": lambda: lp.make_kernel(
-        I, "out[i] = 1", options={"write_code": True, "write_cl": False}
+        LOOP, "out[i] = 1", options={"write_code": True, "write_cl": False}
     ),
     "'a' is given two types": lambda: lp.add_dtypes(
         lp.make_kernel(LOOP, RULE), {"a,out": "int32", "a": "float32"}
@@ -66,7 +66,7 @@ TWICE: dict[str, Callable[[], Any]] = {
         )
     ),
     "'zz', which is no iname": lambda: lp.make_kernel(
-        I, "out[i] = 1", iname_slab_increments={"zz": (1, 1)}
+        LOOP, "out[i] = 1", iname_slab_increments={"zz": (1, 1)}
     ),
 }
 
