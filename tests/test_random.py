@@ -48,9 +48,12 @@ from tests.random.steps import (
     host_programs,
     large_programs,
     local_programs,
+    pipeline_programs,
     programs,
+    row_programs,
     saving_programs,
     scan_programs,
+    turn_programs,
 )
 
 COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
@@ -207,6 +210,18 @@ def test_work_items_keep_out_of_each_others_way(record_property: Any) -> None:
 
 def test_what_work_items_fetch_is_there(record_property: Any) -> None:
     judge(draw(fetch_programs, COUNT // 3), "fetches", check_work_items, record_property)
+
+
+def test_pipelines_of_transformations_keep_what_kernels_mean(record_property: Any) -> None:
+    judge(draw(pipeline_programs, COUNT // 4), "pipelines", check_work_items, record_property)
+
+
+def test_bounds_may_be_data(record_property: Any) -> None:
+    judge(draw(row_programs, COUNT // 6), "rows", check_work_items, record_property)
+
+
+def test_halves_of_temporaries_take_turns(record_property: Any) -> None:
+    judge(draw(turn_programs, COUNT // 6), "turns", check_work_items, record_property)
 
 
 def test_work_groups_share_tiles(record_property: Any) -> None:

@@ -171,12 +171,15 @@ class Program:
         return found
 
     def smaller(self) -> list[Program]:
-        """Return what it may be reduced to when it fails: a step or a statement less."""
+        """Return what it may be reduced to when it fails: a step or a statement less.
+
+        One with a model keeps its statements, since the model would not lose them.
+        """
         result = [
             dataclasses.replace(self, steps=(*self.steps[:k], *self.steps[k + 1 :]))
             for k in range(len(self.steps))
         ]
-        for k, line in enumerate(self.lines):
+        for k, line in enumerate(self.lines if self.model is None else ()):
             found = re.search(r"id=(\w+)", line)
             name = found[1] if found else ""
             rest = (*self.lines[:k], *self.lines[k + 1 :])

@@ -40,6 +40,8 @@ from tests.random.kernels import (
 from tests.random.large import draw_large_program
 from tests.random.loops import Loop
 from tests.random.program import Program, Step, reason
+from tests.random.rows import draw_row_program
+from tests.random.turns import draw_turn_program
 
 __all__ = [
     "STORING",
@@ -49,9 +51,12 @@ __all__ = [
     "host_programs",
     "large_programs",
     "local_programs",
+    "pipeline_programs",
     "programs",
+    "row_programs",
     "saving_programs",
     "scan_programs",
+    "turn_programs",
 ]
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
@@ -304,6 +309,63 @@ class Transformer:
         name = self.draw(choices.sampled_from(sorted(self.kernel.id_to_insn)))
         return Step("set_instruction_priority", (f"id:{name}", self.draw(choices.integers(1, 9))))
 
+    # -- what a pipeline has besides ---------------------------------------------------------
+
+    def fetch_anything(self) -> Step | None:
+        """Fetch from any array, temporaries and written ones included."""
+        kernel, draw = self.kernel, self.draw
+        arrays = [*kernel.temporary_variables, *(a.name for a in kernel.args)]
+        found = [(n, *self._uses(n)) for n in sorted(arrays)]
+        found = [(n, users, uses) for n, users, uses in found if self._sweep(users, uses)]
+        if not found:
+            return None
+        name, users, uses = draw(choices.sampled_from(found))
+        swept = self._sweep(users, uses)
+        if not swept:
+            return None
+        options = self._fetch_options(users, swept)
+        options["fetch_outer_inames"] = options.pop("outer")
+        return Step("add_prefetch", (name, swept), _given(options))
+
+    def assignment_to_subst(self) -> Step | None:
+        return self._of_temporary("assignment_to_subst")
+
+    def privatize_temporaries(self) -> Step | None:
+        """Give each iteration of a loop a copy of its temporary."""
+        names = sorted(self.kernel.temporary_variables)
+        if not names or not self.short:
+            return None
+        name, iname = (self.draw(choices.sampled_from(x)) for x in (names, self.short))
+        return Step("privatize_temporaries_with_inames", (iname, name))
+
+    def _of_temporary(self, function: str, *more: Any) -> Step | None:
+        names = sorted(self.kernel.temporary_variables)
+        return Step(function, (self.draw(choices.sampled_from(names)), *more)) if names else None
+
+    def expand_subst(self) -> Step | None:
+        return Step("expand_subst") if self.kernel.substitutions else None
+
+    def fold_constants(self) -> Step:
+        return Step("fold_constants")
+
+    def simplify_indices(self) -> Step:
+        return Step("simplify_indices")
+
+    def split_array_axis(self) -> Step | None:
+        return self._of_temporary("split_array_axis", 0, self.draw(choices.integers(2, 3)))
+
+    def alias_temporaries(self) -> Step | None:
+        names = sorted(self.kernel.temporary_variables)
+        if len(names) < 2:
+            return None
+        return Step("alias_temporaries", (tuple(self.draw(choices.permutations(names))[:2]),))
+
+    def make_reduction_inames_unique(self) -> Step:
+        return Step("make_reduction_inames_unique")
+
+    def realize_reduction(self) -> Step:
+        return Step("realize_reduction")
+
 
 def _is_short(name: str, short: frozenset[str]) -> bool:
     is_made = name.endswith("_inner") or "_dim_" in name
@@ -331,6 +393,24 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.fix_parameters,
     Transformer.set_instruction_priority,
     Transformer.assume,
+)
+
+#: What pipelines are made of.
+_PIPELINES: tuple[Callable[[Transformer], Step | None], ...] = (
+    *_KINDS,
+    *(Transformer.fetch_anything,) * 4,
+    *(Transformer.assignment_to_subst,) * 2,
+    *(Transformer.privatize_temporaries,) * 2,
+    Transformer.buffer_array,
+    Transformer.tag_work_items,
+    Transformer.set_temporary_address_space,
+    Transformer.expand_subst,
+    Transformer.fold_constants,
+    Transformer.simplify_indices,
+    Transformer.split_array_axis,
+    Transformer.alias_temporaries,
+    Transformer.make_reduction_inames_unique,
+    Transformer.realize_reduction,
 )
 
 #: What leaves sizes as they are.
@@ -478,6 +558,13 @@ class _Attempts:
             unscheduled=tuple(self.unscheduled),
         )
 
+    def make_pipeline(self, wanted: int) -> Program:
+        """Try transformations until that many are accepted, or too many were not."""
+        for _ in range(4 * wanted):
+            if len(self.accepted) < wanted:
+                self.make_one_of(_PIPELINES)
+        return self.make_some((0,))
+
     def put_reductions_on_axes(self, drawn: Kernel, used: int) -> None:
         """Let work-items share reductions that each statement has once: all else is refused."""
         draw = self.draw
@@ -503,6 +590,45 @@ def _attempts_on(
 def programs(draw: Draw) -> Program:
     """Draw a kernel and up to six transformations; those that are refused are kept apart."""
     return _attempts_on(draw, draw_kernel(draw), _HOST).make_some()
+
+
+def pipeline_programs(draw: Draw) -> Program:
+    """Draw a kernel and three or more transformations of all kinds, for work-items or without."""
+    drawn = draw(choices.sampled_from((draw_kernel, draw_fetch_kernel, draw_local_kernel)))(draw)
+    attempts = _attempts_on(draw, drawn)
+    outer = drawn.loops[0]
+    if all(outer in s.path for s in drawn.statements) and draw(choices.booleans()):
+        attempts.make(_on_axis(draw, outer.name, _kind_of_axis(draw, outer), 0))
+    return attempts.make_pipeline(draw(choices.integers(3, 7)))
+
+
+def row_programs(draw: Draw) -> Program:
+    """Draw loops over rows whose bounds are data."""
+    attempts = _Attempts(draw, draw_row_program(draw), ())
+    attempts.short = frozenset("d")
+    kind = draw(choices.sampled_from(("split", "split", "g", "s", None)))
+    if kind is not None:
+        attempts.make(_on_axis(draw, "i", kind, 0))
+    if draw(choices.booleans()) and "d" in attempts.kernel.inames:
+        attempts.make(Step("tag_inames", ("d:unr",)))
+    return attempts.make_some((0, 1, 2, 3), _PIPELINES)
+
+
+def turn_programs(draw: Draw) -> Program:
+    """Draw temporaries of two halves that take turns."""
+    is_shared = draw(choices.booleans())
+    program = draw_turn_program(draw, "local" if is_shared else "private")
+    steps, program = program.steps, dataclasses.replace(program, steps=())
+    attempts = _Attempts(draw, program, ())
+    attempts.short = frozenset("kfgu")
+    for step in steps:
+        attempts.make(step)
+    if is_shared:
+        names = [n for n in sorted(attempts.kernel.inames) if n in "fgu"]
+        attempts.make(Step("tag_inames", (", ".join(f"{name}:l.0" for name in names),)))
+    if draw(choices.booleans()):
+        attempts.make(_on_axis(draw, "i", draw(choices.sampled_from("gs")), 0))
+    return attempts.make_some((0, 0, 1, 2, 3), _PIPELINES)
 
 
 def large_programs(draw: Draw) -> Program:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,7 @@ class Kind:
     """Programs of one kind, and what they are checked for without a device."""
 
     draw: Callable[[Draw], Program]
-    #: runs work-items: C has none, so their code tree is interpreted instead
+    #: may have work-items: C has none, so their code tree is interpreted instead
     has_axes: bool
     check: Check = check_alone
     #: of how many programs one is run on OpenCL, too
@@ -54,8 +55,16 @@ KINDS: dict[str, Kind] = {
     "tiles": Kind(steps.local_programs, True, check_work_items),
     "launches": Kind(steps.global_programs, True, check_work_items),
     "saved": Kind(steps.saving_programs, True, check_work_items, opencl=0),
+    "pipelines": Kind(steps.pipeline_programs, True, check_work_items),
+    "rows": Kind(steps.row_programs, True, check_work_items),
+    "turns": Kind(steps.turn_programs, True, check_work_items),
     "scans": Kind(steps.scan_programs, True, check_work_items),
 }
+
+
+#: Kinds of which some programs have no work-items, and run as C; and how to tell.
+_MIXED = ("pipelines", "rows", "turns")
+_AXES = re.compile(r"\b[gl]\.")
 
 
 @dataclass(frozen=True)
@@ -125,11 +134,13 @@ def _instances(program: Program, mutant: lp.TranslationUnit | None) -> None:
     check_instances(program)
 
 
-def _checks(task: Task, targets: Sequence[str]) -> Iterator[tuple[str, Check]]:
+def _checks(task: Task, program: Program, targets: Sequence[str]) -> Iterator[tuple[str, Check]]:
     kind = KINDS[task.kind]
-    first = "tree" if kind.has_axes else "c"
+    is_serial = task.kind in _MIXED and not _AXES.search(str(program.steps))
+    first = "tree" if kind.has_axes and not is_serial else "c"
+    check = check_alone if is_serial else kind.check
     if first in targets:
-        yield first, kind.check
+        yield first, check
     if "tree" in targets and kind.check is check_alone and task.number % 4 == 1:
         yield "tree", _instances
     if "opencl" in targets and kind.opencl and task.number % kind.opencl == 0:
@@ -173,7 +184,7 @@ def _run(outcome: Outcome, check: Callable[[], None]) -> Outcome:
 def _outcomes(task: Task, program: Program, targets: Sequence[str]) -> Iterator[Outcome]:
     """Try a program as it was drawn; each outcome comes once without a result, before the run."""
     verdicts: dict[bool, tuple[str, str]] = {}
-    for target, check in _checks(task, targets):
+    for target, check in _checks(task, program, targets):
         is_host = target == "c"
         if is_host not in verdicts:
             model = lp.CTarget() if is_host else lp.OpenCLTarget()
@@ -198,7 +209,7 @@ def _verdict_of(program: Program, target: Any) -> tuple[str, str]:
 
 def _mutants(task: Task, program: Program, targets: Sequence[str]) -> Iterator[Outcome]:
     """Try a mutant, where it is cheap to run."""
-    target, check = next(_checks(task, ("c", "tree")))
+    target, check = next(_checks(task, program, ("c", "tree")))
     if target not in targets:
         return
     model: Any = lp.CTarget() if target == "c" else lp.CudaTarget()
