@@ -14,8 +14,9 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.affine import linear_form
 from kgen.ir.domain import Aff, PwAff, Set, param_names, project_out_named, to_named
-from kgen.ir.expr import Expr, is_zero
+from kgen.ir.expr import Expr, IdentityMapper, is_zero, variable_names
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 _PARAM = isl.dim_type.param
+#: What numbers are called of which subscripts are the digits.
+_NUMBER = ".number"
 
 
 def axis_name(tag: AxisTag) -> str:
@@ -69,6 +72,58 @@ def _elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
         except ExpressionToAffineConversionError:
             is_exact = False
     return named, is_exact and access.index is not None
+
+
+def _by_digits(
+    kernel: LoopKernel, footprints: Footprints, access: Access, gone: frozenset[str]
+) -> tuple[Set, bool] | None:
+    """Return what :func:`elements_of` does, with loops projected out that only numbers use.
+
+    The elements ``t[f // 100, f // 10 % 10, f % 10]``, ``f = 4*i + j``, are a box once ``f`` is
+    known to take all values of a range; isl finds that of ``i`` and ``j`` alone, not with the
+    elements.
+    """
+    numbers = _Numbers(gone)
+    index = tuple(numbers(part) for part in access.index or ())
+    if not numbers.found or not numbers.loops.isdisjoint(variable_names(*index)):
+        return None
+    domain, is_exact = footprints.domain(access.place)
+    named = to_named(domain.intersect_params(kernel.assumptions))
+    try:
+        for name, value in numbers.found.values():
+            named = bound(footprints.with_params(named, value), name, value)
+        named = project_out_named(named, sorted(numbers.loops)).coalesce()
+        for axis, part in enumerate(index):
+            named = bound(footprints.with_params(named, part), element_name(axis), part)
+    except ExpressionToAffineConversionError:
+        return None
+    return project_out_named(named, [name for name, _ in numbers.found.values()]), is_exact
+
+
+class _Numbers(IdentityMapper):
+    """Gives names to sums of several loops that quotients and remainders are taken of."""
+
+    def __init__(self, loops: frozenset[str]) -> None:
+        super().__init__()
+        self.among = loops
+        self.loops: frozenset[str] = frozenset()
+        self.found: dict[object, tuple[str, Expr]] = {}
+
+    def map_floor_div(self, expr: p.FloorDiv | p.Remainder, *args: object) -> Expr:
+        top = expr.numerator
+        form = linear_form(top)
+        names = frozenset(atom.name for _, atom in form.terms if isinstance(atom, p.Variable))
+        if len(form.terms) > len(names) or len(names & self.among) < 2:
+            return type(expr)(self.rec(top), expr.denominator)
+        key = frozenset(form.terms)
+        if key not in self.found:
+            value = p.Sum((top, -form.constant))
+            self.found[key] = f"{_NUMBER}{len(self.found)}", value
+            self.loops |= names & self.among
+        number = p.Variable(self.found[key][0])
+        return type(expr)(p.Sum((number, form.constant)), expr.denominator)
+
+    map_remainder = map_floor_div
 
 
 def elements_around(kernel: LoopKernel, footprints: Footprints, accesses: Sequence[Access]) -> Set:
@@ -132,7 +187,9 @@ class Instances:
         self, access: Access, loops: tuple[str, ...], suffix: str, axes: Mapping[str, Axis]
     ) -> tuple[Set, bool]:
         kernel = self.kernel
-        named, is_exact = elements_of(kernel, self.footprints, access)
+        gone = [name for name in access.place.inames if name not in axes and name not in loops]
+        found = _by_digits(kernel, self.footprints, access, frozenset(gone))
+        named, is_exact = found or elements_of(kernel, self.footprints, access)
         for iname in access.place.inames:
             axis = axes.get(iname)
             at = named.find_dim_by_name(_PARAM, iname)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import islpy as isl
 import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.analysis.instances import Instances, elements_of
+from kgen.ir.domain import project_out_named
+from kgen.ir.effort import answer
+from kgen.schedule.definition import find_undefined
+from kgen.targets.generate import prepare, schedule_prepared
 
 
 def code(text: str, temporary: str = "t", tags: str = "", **kwargs: Any) -> str:
@@ -160,3 +166,47 @@ def test_what_other_work_items_fetched_is_not_in_private_memory() -> None:
     knl = lp.split_iname(lp.tag_inames(knl, "j:l.0, k:l.0"), "i", 4, outer_tag="g.0")
     with pytest.raises(lp.MissingDefinitionError, match="in work-item gid0 = "):
         lp.generate_code_v2(knl)
+
+
+def flat_fetch(matrices: int = 16, order: int = 10, split: int = 4) -> Any:
+    """Return a kernel that fetches matrices with one loop over all their elements."""
+    knl = lp.make_kernel(
+        f"{{[m, i, j, k]: 0 <= m < M and 0 <= i, j, k < {order}}}",
+        "c[m, i, j] = sum(k, a[m, i, k]*b[m, k, j])",
+        [lp.GlobalArg("a,b,c", np.float32, shape=f"M, {order}, {order}"), ...],
+        target=lp.OpenCLTarget(),
+        assumptions=f"M >= {matrices} and M mod {matrices} = 0",
+    )
+    knl = lp.split_iname(knl, "m", matrices, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(
+        knl,
+        "a",
+        ["m_inner", "i", "k"],
+        fetch_outer_inames="m_outer",
+        dim_arg_names=["x", "y", "z"],
+        temporary_address_space=lp.AddressSpace.LOCAL,
+        default_tag=None,
+    )
+    knl = lp.split_iname(lp.join_inames(knl, ["x", "y", "z"], "f"), "f", split)
+    return lp.split_iname(knl, "f_outer", matrices, inner_tag="l.0").default_entrypoint
+
+
+def test_a_flat_fetch_is_found_complete_within_few_operations() -> None:
+    kernel, schedule = schedule_prepared(prepare(flat_fetch()), has_axes=True)
+    found = answer(lambda: list(find_undefined(kernel, schedule)), 5_000)
+    assert found == []
+
+
+@pytest.mark.parametrize("loops", [(), ("f_outer_outer",), ("f_outer_outer", "f_inner")])
+@pytest.mark.parametrize("split", [3, 4])
+def test_elements_by_their_digits_are_those_of_the_loops(split: int, loops: tuple[str]) -> None:
+    kernel = prepare(flat_fetch(4, 3, split))
+    instances = Instances(kernel, has_axes=True)
+    (write,) = [a for a in instances.footprints.accesses["a_fetch"] if a.is_write]
+    quick, _ = instances.touched(write, loops)
+    gone = [n for n in write.place.inames if n not in {*loops, "m_outer"}]
+    named, _ = elements_of(kernel, instances.footprints, write)
+    slow = project_out_named(named, gone)
+    at = slow.find_dim_by_name(isl.dim_type.param, "m_outer")
+    slow = slow.set_dim_name(isl.dim_type.param, at, ".gid0").align_params(quick.get_space())
+    assert quick.align_params(slow.get_space()).is_equal(slow)
