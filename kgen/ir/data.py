@@ -372,6 +372,11 @@ class TemporaryVariable(ArrayBase):
         if values is not None:
             if not isinstance(values, np.ndarray):
                 raise KernelError(f"the initializer of '{self.name}' is not a numpy array")
+            if isinstance(values, np.ma.MaskedArray):
+                raise KernelError(
+                    f"the initializer of '{self.name}' is a masked array, and kernels know no "
+                    "masks\n  hint: pass values.filled(...)"
+                )
             if not self.read_only:
                 raise KernelError(
                     f"temporary '{self.name}' has an initializer but is not read_only\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from math import ceil, prod
@@ -13,7 +12,7 @@ from kgen.errors import CompilationError, message
 from kgen.ir.kernel import LoopKernel
 from kgen.runtime.cache import content_key, process_caches
 from kgen.runtime.resources import Resources, read_assembler
-from kgen.runtime.toolchain import NVCC_FLAGS, compiler_version, find_nvcc
+from kgen.runtime.toolchain import NVCC_FLAGS, compiler_version, find_nvcc, run_compiler
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.generate import generate_module
 from kgen.targets.opencl import PyOpenCLTarget
@@ -160,7 +159,7 @@ def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, 
             code, product = Path(folder, "kernel.cu"), Path(folder, "kernel.cubin")
             code.write_text(source)
             words = (*words, "-o", str(product), str(code))
-            result = subprocess.run(words, capture_output=True, text=True, check=False)
+            result = run_compiler(words, code.parent)
         if result.returncode:
             raise CompilationError(
                 message(

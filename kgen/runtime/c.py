@@ -25,6 +25,7 @@ from kgen.runtime.pyast import (
     any_of,
     assign,
     attribute,
+    builtin,
     call,
     compare,
     const,
@@ -32,7 +33,7 @@ from kgen.runtime.pyast import (
     if_,
     name,
 )
-from kgen.runtime.refusals import refuse_read_only
+from kgen.runtime.refusals import refuse_masked, refuse_read_only
 from kgen.runtime.strided import empty_strided
 from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
@@ -196,8 +197,20 @@ class CWrapperBuilder(WrapperBuilder):
         handler = ast.ExceptHandler(refusals, None, slow_way)
         body: list[ast.stmt] = [ast.Try(quick_way, [handler], [], [])]
         if not self.options.skip_arg_checks:
-            body += [*self.check_alignment(arrays), *self.check_overlap()]
+            body += [
+                *self.check_masks(),
+                *self.check_alignment(arrays),
+                *self.check_overlap(),
+            ]
         return body
+
+    def check_masks(self) -> list[ast.stmt]:
+        """Refuse masked arrays; that an array is of numpy's own class is the quick test."""
+        plain = self.known("ndarray", np.ndarray)
+        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
+        tests = [compare(call(builtin("type"), a), "is not", plain) for a in passed.values()]
+        refuse = self.known("refuse_masked", partial(refuse_masked, self.checker.refuse))
+        return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
 
     def check_overlap(self) -> list[ast.stmt]:
         """Refuse arrays that overlap with one that is written, if the code relies on that.

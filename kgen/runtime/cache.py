@@ -105,9 +105,11 @@ class DiskCache:
                 file.write(content)
                 file.write(_trailer(content))
             os.replace(partial, path)
-        except OSError:  # a full disk, a quota
+        except BaseException as error:  # a full disk, a quota, a Ctrl-C
             with contextlib.suppress(OSError):
                 os.unlink(partial)
+            if not isinstance(error, OSError):
+                raise
             return None
         return path
 

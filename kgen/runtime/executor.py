@@ -24,7 +24,7 @@ from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.pyast import to_text
-from kgen.runtime.refusals import CallChecker
+from kgen.runtime.refusals import CallChecker, refuse_masked
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.generate import generate_module
 from kgen.targets.module import Launch, Module
@@ -318,7 +318,8 @@ class ExecutorBase:
         CallChecker(contract).check({n: v for n, v in kwargs.items() if n not in self.optional})
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
-        """Refuse a number for an array, an array for a number, and swapped bytes."""
+        """Refuse a number for an array, an array for a number, masks and swapped bytes."""
+        refuse_masked(self._refuse, **{arg.name: value})
         if isinstance(arg, ArrayArg) and not hasattr(value, "strides"):
             self._refuse(
                 f"argument '{arg.name}' is an array, and a {type(value).__name__} is none",

@@ -14,7 +14,7 @@ from kgen.runtime.arguments import Contract, SizeStep, strides_fit
 from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
-__all__ = ["CallChecker", "refuse_read_only"]
+__all__ = ["CallChecker", "refuse_masked", "refuse_read_only"]
 
 
 class CallChecker:
@@ -251,7 +251,7 @@ class CallChecker:
         return FreeLayout(strides, offsets)
 
     def _explain_offset(self, arg: ArgumentInfo, array: Any) -> None:
-        offset = getattr(array, "offset", 0)
+        offset = 0 if isinstance(array, np.ndarray) else getattr(array, "offset", 0)
         if offset and arg.offset is None:
             self.refuse(
                 f"argument '{arg.name}' begins {offset} bytes into its buffer",
@@ -272,6 +272,16 @@ def refuse_read_only(refuse: Callable[..., Any], argument: str) -> None:
         f"argument '{argument}' is read-only, and the kernel writes it",
         hint=f"pass {argument}.copy()",
     )
+
+
+def refuse_masked(refuse: Callable[..., Any], /, **arrays: Any) -> None:
+    """Refuse masked arrays: kernels compute with all elements, and would lose the mask."""
+    for argument, array in arrays.items():
+        if isinstance(array, np.ma.MaskedArray):
+            refuse(
+                f"argument '{argument}' is a masked array, and kernels know no masks",
+                hint=f"pass {argument}.filled(...), or {argument}.data and the mask as an array",
+            )
 
 
 def _tuple_text(exprs: tuple[Expr, ...]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sysconfig
 import tempfile
@@ -23,6 +25,7 @@ __all__ = [
     "find_c_compiler",
     "find_nvcc",
     "keep_source",
+    "run_compiler",
 ]
 
 NVCC_FLAGS: Final = ("-O3",)
@@ -62,8 +65,35 @@ def _find(
 @lru_cache(maxsize=8)
 def compiler_version(command: tuple[str, ...]) -> str:
     """Return what the compiler says of itself."""
-    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return result.stdout
+    return run_compiler([*command, "--version"]).stdout
+
+
+def run_compiler(
+    words: Sequence[str], folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a compiler; if that is interrupted, end it and all processes that it has started.
+
+    They are a process group of their own: a Ctrl-C of the terminal does not reach them, and
+    those of a compiler driver do not outlive it. Their temporary files are in *folder*.
+    """
+    environment = os.environ if folder is None else {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
+    ) as process:
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
 
 def compile_source(
@@ -78,7 +108,7 @@ def compile_source(
     """Write *source* to the file *code* and compile it to *product*; refuse code with errors."""
     code.write_text(source)
     words = [*command, "-o", str(product), str(code), *libraries]
-    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    result = run_compiler(words, code.parent)
     if result.returncode:
         kept = keep_source(source, code.name)
         output = (result.stderr or result.stdout).strip()

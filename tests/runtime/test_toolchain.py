@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,3 +59,71 @@ def test_cuda_code_with_errors(nvcc: str, monkeypatch: pytest.MonkeyPatch, tmp_p
     text = str(caught.value)
     path = Path(text[text.index("(/") + 1 : text.index(")")])
     assert "y[" in path.read_text()
+
+
+#: Starts a process of its own, as gcc does, writes a temporary file, and never ends.
+SLOW_COMPILER = """#!/bin/sh
+case "$*" in *--version*) echo slow 1.0; exit 0;; esac
+sleep 1000 &
+echo $! > "$PIDS/child"
+echo part > "${TMPDIR:-/tmp}/cc-part.s"
+echo $$ > "$PIDS/driver"
+wait
+"""
+
+CALL_C = """
+import kgen as lp
+lp.make_kernel("{[i]: 0<=i<8}", "out[i] = i", target=lp.ExecutableCTarget())()
+"""
+
+CALL_NVCC = """
+from kgen.runtime.cache import process_caches
+from kgen.runtime.toolchain import compile_cubin
+compile_cubin(process_caches.disk, "code", (), "kernel")
+"""
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return bool(condition())
+
+
+@pytest.mark.parametrize(("variable", "script"), [("CC", CALL_C), ("NVCC", CALL_NVCC)])
+def test_an_interrupted_compilation_leaves_nothing(
+    variable: str, script: str, tmp_path: Path
+) -> None:
+    folders = {name: tmp_path / name for name in ("pids", "tmp", "cache")}
+    for folder in folders.values():
+        folder.mkdir()
+    compiler = tmp_path / "slow"
+    compiler.write_text(SLOW_COMPILER)
+    compiler.chmod(0o755)
+    environment = {
+        **os.environ,
+        variable: str(compiler),
+        "PIDS": str(folders["pids"]),
+        "TMPDIR": str(folders["tmp"]),
+        "KGEN_CACHE_DIR": str(folders["cache"]),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL
+    )
+    driver = folders["pids"] / "driver"
+    assert wait_for(lambda: driver.exists() and driver.read_text())
+    pids = [int(file.read_text()) for file in folders["pids"].iterdir()]
+    assert len(pids) == 2
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    assert wait_for(lambda: not any(map(is_running, pids)))
+    for name in ("tmp", "cache"):
+        assert [path for path in folders[name].rglob("*") if path.is_file()] == []
+    assert list(folders["tmp"].iterdir()) == []
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -77,6 +77,8 @@ def _image_of(kernel: str, name: str, queue: cl.CommandQueue, value: Any) -> Any
         return ImageArray(value, tuple(extents), dtype)
     if not isinstance(value, np.ndarray | cla.Array):
         return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise _refusal(kernel, name, "masked arrays", "pass a.filled(...)")
     channels = _FORMATS.get(value.dtype.name)
     if channels is None or not 1 <= value.ndim <= 3:
         what = f"images with {value.ndim} axes and elements of {value.dtype}"

@@ -167,8 +167,8 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     def go_through_host(self) -> list[ast.stmt]:
         """Leave calls with numpy arrays, or for numpy arrays, to the slow way.
 
-        Only device arrays have an offset; to ask for it is a quicker test than for the class.
-        It must be one that the kernel's code can do with.
+        Only device arrays have ``base_data``; to ask for it is a quicker test than for the class.
+        Their offset must be one that the kernel's code can do with.
         """
         slow_way = partial(
             _call_through_host, self.other_function, self.contract, self.options.no_numpy
@@ -190,9 +190,10 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         offset = attribute(name(arg.name), "offset")
         if arg.offset is not None:
             offset = ast.BinOp(offset, ast.Mod(), const(arg.dtype.itemsize))
+        has_memory = compare(attribute(name(arg.name), "base_data"), "is not", NONE)
         if self.contract.is_required_array(arg):
-            return offset
-        return all_of([self.is_given(arg.name), offset])
+            return all_of([has_memory, offset])
+        return all_of([self.is_given(arg.name), has_memory, offset])
 
     # -- memory -----------------------------------------------------------------------------
 
