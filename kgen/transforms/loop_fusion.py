@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 from pytools import UniqueNameGenerator
 
@@ -12,6 +14,7 @@ from kgen.analysis.domains import difference
 from kgen.analysis.instances import Instances, relate
 from kgen.errors import TransformError, message
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import require_iname, taken_names
 
@@ -28,7 +31,8 @@ def get_kennedy_unweighted_fusion_candidates(
 
     Loops are put together greedily, in the order of the program, after Kennedy and McKinley
     (1994): those that have the same values, tags and loops around them, between which nothing
-    else has to run, and of which no iteration needs a later one of a loop before it.
+    else has to run, and of which no iteration needs a later one of a loop before it. A loop that
+    is no candidate runs as a whole: what waits for a part of it waits for all of it.
 
     :arg prefix: the new loops are called ``prefix``, ``prefix_0``, ...
 
@@ -55,22 +59,19 @@ def get_kennedy_unweighted_fusion_candidates(
     loops = [name for name in kernel.iname_order if name in set(candidates)]
     for name in candidates:
         require_iname(kernel, name)
-    graph = _Graph(kernel, loops)
     names = UniqueNameGenerator(set(taken_names(kernel)))
-    return {names(prefix): tuple(group) for group in graph.groups()}
+    return {names(prefix): tuple(group) for group in _Candidates(kernel, loops).groups()}
 
 
-class _Graph:
-    """Loops, and instructions outside of them, and which waits for which."""
+class _Candidates:
+    """The loops that may become one, and what is known of the instructions in and around them."""
 
     def __init__(self, kernel: LoopKernel, loops: list[str]) -> None:
         self.kernel = kernel
-        self.loops = loops
+        self.loops = frozenset(loops)
         self.instances = Instances(kernel, has_axes=False)
-        self.node_of: dict[str, str] = {}
-        chosen = set(loops)
         for insn in kernel.instructions:
-            own = sorted(insn.within_inames & chosen, key=kernel.iname_order.__getitem__)
+            own = sorted(insn.within_inames & self.loops, key=kernel.iname_order.__getitem__)
             if len(own) > 1:
                 raise TransformError(
                     message(
@@ -79,20 +80,90 @@ class _Graph:
                         because=f"instruction '{insn.id}' is inside of both",
                     )
                 )
-            self.node_of[str(insn.id)] = f"for {own[0]}" if own else str(insn.id)
-        self.before: dict[str, dict[str, None]] = {}  # the nodes that each one waits for
-        self.members: dict[str, list[str]] = {}
-        self.loop_of = {f"for {loop}": loop for loop in loops}
         self.accesses: dict[str, list[Access]] = {}
         for access in collect_accesses(kernel):
             self.accesses.setdefault(access.insn_id, []).append(access)
-        for insn in kernel.instructions:
-            node = self.node_of[str(insn.id)]
-            self.members.setdefault(node, []).append(str(insn.id))
-            waits = self.before.setdefault(node, {})
-            for earlier in sorted(insn.depends_on):
-                if self.node_of[earlier] != node:
-                    waits[self.node_of[earlier]] = None
+        parallel = (name for name in kernel.inames if kernel.has_tag(name, ConcurrentTag))
+        self.sequential = frozenset(kernel.inames).difference(parallel) | self.loops
+
+    def groups(self) -> list[list[str]]:
+        """Return the loops that can become one, in the order of their first loops."""
+        found: list[list[str]] = []
+        nests = [(tuple(self.kernel.id_to_insn), frozenset[str]())]
+        while nests:
+            insns, around = nests.pop(0)
+            blocks = self._blocks(insns, around)
+            found += _Nest(self, blocks).groups()
+            nests += [
+                (block.insns, around | block.loops)
+                for block in blocks
+                if len(block.insns) > 1 and block.candidate is None
+            ]
+        order = self.kernel.iname_order
+        return sorted(found, key=lambda group: order[group[0]])
+
+    def _blocks(self, insns: Sequence[str], around: frozenset[str]) -> tuple[_Block, ...]:
+        """Return the outermost loops in a nest, each with all that is in it, and instructions.
+
+        Loops that have an instruction in common are in each other: such a block runs as a whole.
+        """
+        loops_of = {
+            insn: (self.kernel.id_to_insn[insn].within_inames & self.sequential) - around
+            for insn in insns
+        }
+        blocks: dict[str, _Block] = {}
+        for part in _connected(loops_of):
+            whole = frozenset.intersection(*(loops_of[insn] for insn in part))
+            for several in [part] if whole else [[insn] for insn in part]:
+                loops = whole or loops_of[several[0]]
+                candidate = min(loops & self.loops, default=None)
+                name = several[0] if candidate is None else f"for {candidate}"
+                before = blocks[name].insns if name in blocks else ()
+                blocks[name] = _Block(name, (*before, *several), loops, candidate)
+        return tuple(blocks.values())
+
+
+def _connected(loops_of: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Return the instructions that have loops in common, or with others in between."""
+    place = {insn: number for number, insn in enumerate(loops_of)}
+    part_of: dict[str, list[str]] = {}  # per loop
+    parts: list[list[str]] = []
+    for insn, loops in loops_of.items():
+        old = {id(part_of[name]): part_of[name] for name in loops if name in part_of}
+        joined = sorted((insn, *chain.from_iterable(old.values())), key=place.__getitem__)
+        parts = [*(part for part in parts if id(part) not in old), joined]
+        part_of.update((name, joined) for member in joined for name in loops_of[member])
+    return sorted(parts, key=lambda part: place[part[0]])
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A loop with the ids of all instructions in it, or an instruction that is in none."""
+
+    name: str
+    insns: tuple[str, ...]
+    loops: frozenset[str]
+    candidate: str | None
+
+
+class _Nest:
+    """Blocks that run one after the other inside of the same loops, and which waits for which."""
+
+    def __init__(self, candidates: _Candidates, blocks: Sequence[_Block]) -> None:
+        self.kernel = candidates.kernel
+        self.instances = candidates.instances
+        self.loop_of = {b.name: b.candidate for b in blocks if b.candidate is not None}
+        self.members = {block.name: block.insns for block in blocks}
+        self.accesses = candidates.accesses
+        node_of = {insn: block.name for block in blocks for insn in block.insns}
+        self.before: dict[str, dict[str, None]] = {}  # the blocks that each one waits for
+        for block in blocks:
+            waits: dict[str, None] = {}
+            for insn in block.insns:
+                for earlier in sorted(self.kernel.id_to_insn[insn].depends_on):
+                    if node_of.get(earlier, block.name) != block.name:
+                        waits[node_of[earlier]] = None
+            self.before[block.name] = waits
 
     def groups(self) -> list[list[str]]:
         """Return the loops that can become one.
@@ -100,6 +171,8 @@ class _Graph:
         Groups run in the order of their numbers: what waits for a loop is in its group, if
         the two can be one, or in a later one.
         """
+        if not self.loop_of:
+            return []
         found: list[list[str]] = []
         lowest: dict[str, int] = {}  # per node: the group that it is in, or the first one after
         reached: dict[str, dict[str, None]] = {}
