@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeGuard
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
+from pymbolic.mapper import UnsupportedExpressionError
+from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 
 from kgen.analysis.access import (
     Access,
@@ -22,7 +24,7 @@ from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingErr
 from kgen.ir.affine import linear_form
 from kgen.ir.data import ValueArg
 from kgen.ir.domain import PwAff, Set, isl_int, param_names, sample_point
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, substitute, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.quasi_affine import map_from_exprs, pw_aff_from_expr, set_from_condition
 
@@ -333,19 +335,18 @@ class Footprints:
         domain = domain.intersect(set_from_condition(domain.get_space(), wrong))
         return sample_point(domain.intersect_params(self.kernel.assumptions))
 
-    def element(self, access: Access, point: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the element that an access touches at a point; all subscripts are affine."""
-        relation = self.relation(access)
-        assert relation is not None
-        for kind in (isl.dim_type.in_, _PARAM):
-            for at in range(relation.dim(kind)):
-                name = relation.get_dim_name(kind, at)
-                value = isl_int(point[str(name)])
-                relation = relation.fix_val(kind, at, value)
-        found = relation.range().sample_point()
-        return tuple(
-            found.get_coordinate_val(_SET, at).to_python() for at in range(relation.dim(_SET))
-        )
+    def element(self, access: Access, point: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the subscripts of an access at a point; what is not affine stays as it is."""
+        assert access.index is not None
+        return tuple(_value_at(index, point) for index in access.index)
+
+
+def _value_at(index: Expr, point: Mapping[str, int]) -> str:
+    value = substitute(index, dict(point))
+    try:
+        return str(evaluate(value))
+    except (UnknownVariableError, UnsupportedExpressionError):
+        return to_text(value)
 
 
 def split_constant(index: Expr) -> tuple[Expr, int]:

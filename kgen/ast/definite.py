@@ -21,10 +21,13 @@ from kgen.ir import domain as domains
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
+    IdentityMapper,
     LocalHardwareAxisIndex,
+    substitute,
     to_text,
     variable_names,
 )
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axis_context
@@ -132,7 +135,8 @@ class _Checker:
         reads, writes = self._uses(run.insn_id)
         self._read(run, run.values.values(), facts, path)
         for name in reads:
-            self._check(run, name, facts, path)
+            if not self._is_set(run, name, facts, path):
+                self._check_choices(run, name, facts, path)
         for name in writes:
             self._add(name, path)
 
@@ -181,12 +185,22 @@ class _Checker:
         for name in self.tracked.intersection(variable_names(*exprs)):
             self._check(node, name, facts, path)
 
+    def _check_choices(self, run: Run, name: str, facts: Facts, path: _Way) -> None:
+        """Check where *run* reads a name, under what ``then if condition else ...`` asks there."""
+        for chosen in _choices(self.kernel.id_to_insn[run.insn_id], name):
+            conditions = [substitute(condition, run.values) for condition in chosen]
+            self._check(run, name, facts.with_(*conditions), path.union(conditions))
+
     def _check(self, node: Node, name: str, facts: Facts, path: _Way) -> None:
+        if not self._is_set(node, name, facts, path):
+            raise self._error(node, name)
+
+    def _is_set(self, node: Node, name: str, facts: Facts, path: _Way) -> bool:
         ways = self.ways.get(name, set())
         if any(way <= path for way in ways):
-            return
+            return True
         if any((insn_id, name) in self.unproved for insn_id in _run_ids(node)):
-            return
+            return True
         is_vouched_for = isinstance(node, Run) or _stands_as_asked(node, path)
         some = [
             conjunction([c for c in way - path if facts.decides(c)])
@@ -194,9 +208,7 @@ class _Checker:
             if is_vouched_for or all(facts.decides(c) for c in way - path)
         ]
         where = disjunction(some) if some else False
-        if where is True or (where is not False and facts.imply(where)):
-            return
-        raise self._error(node, name)
+        return where is True or (where is not False and facts.imply(where))
 
     def _error(self, node: Node, name: str) -> CodegenError:
         insn_id = next(iter(_run_ids(node)))
@@ -211,6 +223,40 @@ class _Checker:
                 "a fault of kgen: please report it",
             )
         )
+
+
+class _Choices(IdentityMapper):
+    """Finds the conditions of ``then if condition else ...`` around what reads a name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.conditions: tuple[Expr, ...] = ()
+        self.found: list[tuple[Expr, ...]] = []
+
+    def map_variable(self, expr: p.Variable) -> Expr:
+        if expr.name == self.name:
+            self.found.append(self.conditions)
+        return expr
+
+    def map_if(self, expr: p.If) -> Expr:
+        self.rec(expr.condition)
+        around = self.conditions
+        for chosen, value in (
+            (expr.condition, expr.then),
+            (negation(expr.condition), expr.else_),
+        ):
+            self.conditions = (*around, *conjuncts(chosen))
+            self.rec(value)
+        self.conditions = around
+        return expr
+
+
+def _choices(insn: InstructionBase, name: str) -> list[tuple[Expr, ...]]:
+    choices = _Choices(name)
+    for expr in insn.expressions():
+        choices(expr)
+    return choices.found
 
 
 def _text(node: Node) -> str:

@@ -179,3 +179,13 @@ def test_sizes_that_nothing_relates_are_not_judged() -> None:
         check_bounds(kernel("{ [i]: 0 <= i < hi }", "out[i] = a[i - 1]", "n"))
     with pytest.raises(KgenIndexError, match=r"for hi = 1, i = 0 reads a\[1\]"):
         check_bounds(kernel("{ [i]: 0 <= i < hi }", "out[i] = a[i + 1]", "hi"))
+
+
+def test_a_stray_subscript_beside_one_that_is_data_is_named_with_it() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 4 }",
+        "out[i] = a[i + 1, p[2*i]]",
+        [lp.GlobalArg("a", "float32", shape="4, 4"), lp.GlobalArg("p", "int32", shape=7), "..."],
+    )
+    with pytest.raises(lp.KgenError, match=r"i = 3 reads a\[4, p\["):
+        lp.generate_code_v2(knl)

@@ -142,3 +142,26 @@ def test_the_guard_of_a_loop_with_barriers_is_that_of_the_group() -> None:
     code = generate_module(knl).device_source
     assert code.count("barrier(") == 2
     assert "if (" not in code
+
+
+@pytest.mark.parametrize(
+    ("value", "is_set"),
+    [
+        ("t if i >= 3 else a[i]", True),
+        ("a[i] if i < 3 else t", True),
+        ("2*(a[i] if i < 2 else t)", False),
+        ("(t if i >= 3 else 0) + t", False),
+    ],
+)
+def test_a_choice_reads_what_it_chooses(value: str, is_set: bool) -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"<> t = a[i] {{id=t, if=i >= 3}}\nb[i] = {value} {{dep=t}}",
+        [lp.GlobalArg("a,b", np.float32, shape="n"), ...],
+        target=lp.CTarget(),
+    )
+    if is_set:
+        assert lower(knl.default_entrypoint).functions
+        return
+    with pytest.raises(lp.KgenError, match=r"has not been set|nothing can have written"):
+        lower(knl.default_entrypoint)
