@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pymbolic import evaluate
 
+import kgen as lp
 from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KernelError, KgenIndexError, KgenWarning, StaticValueFindingError
