@@ -38,6 +38,7 @@ from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.generate import prepare, schedule_prepared
 from kgen.targets.limits import find_excesses
+from kgen.targets.origin import compare_with_origin, origin_error
 from kgen.transforms.inline import without_calls
 
 __all__ = ["Finding", "Report", "Status", "verify"]
@@ -143,6 +144,8 @@ def verify(
         definition  what is read from a temporary was written before
         divergence  all work-items of a group meet the same barriers
         device      the device has room for the work-groups and their memory
+        origin      each result is computed as in the kernel that the user wrote, before
+                    transformations: compared for a few sizes, by evaluation
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]",
@@ -186,6 +189,7 @@ class _Verifier:
             ("barriers", self._barriers),
             ("definition", self._definition),
             ("divergence", self._divergence),
+            ("origin", self._origin),
         ):
             yield from self._or_proved(check, self._in_time(check, run))
 
@@ -308,6 +312,22 @@ class _Verifier:
                 instruction=found.read.insn_id,
                 array=found.read.array,
             )
+
+    def _origin(self) -> Iterator[Finding]:
+        assert self.schedule is not None
+        origin = self.given.origin
+        if origin is None:
+            return
+        found = compare_with_origin(
+            origin, self.kernel, self.schedule, self.dtypes, has_axes=self.has_axes
+        )
+        if found.difference is not None:
+            array, insn = found.difference.array, found.difference.now
+            yield _violation(
+                "origin", origin_error(self.kernel, found.difference), insn and insn.insn_id, array
+            )
+        elif found.reason is not None:
+            yield Finding(check="origin", status=Status.UNKNOWN, message=found.reason)
 
     def _divergence(self) -> Iterator[Finding]:
         assert self.schedule is not None

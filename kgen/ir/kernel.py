@@ -177,6 +177,8 @@ class LoopKernel(Taggable):
     linearization: tuple[ScheduleItem, ...] | None = None
     #: what inames that are gone were in terms of those that came for them, oldest first
     applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = ()
+    #: the kernel as the user wrote it; ``None`` for one that was not transformed since
+    origin: LoopKernel | None = None
 
     def __post_init__(self) -> None:
         for name in _MAPS:

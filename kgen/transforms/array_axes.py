@@ -22,12 +22,18 @@ from kgen.transforms.array_accesses import (
     renamed,
     rewrite_accesses,
 )
-from kgen.transforms.select import require_array, require_new_name, split_names, transform
+from kgen.transforms.select import (
+    Meaning,
+    require_array,
+    require_new_name,
+    split_names,
+    transform_of,
+)
 
 __all__ = ["concatenate_arrays", "split_array_axis"]
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def split_array_axis(
     kernel: LoopKernel,
     array_names: str | Sequence[str],
@@ -132,7 +138,7 @@ def _divided(signs: Signs, index: Expr, count: int) -> tuple[Expr, Expr]:
 # -- putting together ----------------------------------------------------------------------------
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def concatenate_arrays(
     kernel: LoopKernel,
     array_names: str | Sequence[str],

@@ -17,12 +17,12 @@ from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.tags import ForceSequentialTag
 from kgen.ir.types import INT32, AddressSpace
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index
-from kgen.transforms.select import split_names, taken_names, transform
+from kgen.transforms.select import Meaning, split_names, taken_names, transform_of
 
 __all__ = ["to_batched"]
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def to_batched(
     kernel: LoopKernel,
     nbatches: int | str,

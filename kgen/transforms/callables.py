@@ -168,7 +168,9 @@ class _CallRenamer(IdentityMapper):
             for name, rule in kernel.substitutions.items()
         }
         functions = {self._name(name): function for name, function in kernel.functions.items()}
-        return kernel.copy(instructions=instructions, substitutions=rules, functions=functions)
+        return kernel.copy(
+            instructions=instructions, substitutions=rules, functions=functions, origin=None
+        )
 
     def _name(self, name: str) -> str:
         return self.new if name == self.old else name

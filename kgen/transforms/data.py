@@ -16,6 +16,7 @@ from kgen.ir.options import make_options
 from kgen.ir.types import AddressSpace, to_kgen_type
 from kgen.transforms.array_accesses import refuse_elements_by_number
 from kgen.transforms.select import (
+    Meaning,
     NoSuchNameError,
     Program,
     has_several_kernels,
@@ -24,6 +25,7 @@ from kgen.transforms.select import (
     require_new_name,
     split_names,
     transform,
+    transform_of,
 )
 from kgen.transforms.uses import rules_of
 from kgen.transforms.variables import substitute_everywhere
@@ -72,7 +74,7 @@ def add_dtypes(prog_or_kernel: Program, dtype_dict: Mapping[str, Any]) -> Progra
     return _add_dtypes(program, dtypes)
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def _add_dtypes(kernel: LoopKernel, dtype_dict: Mapping[str, Any]) -> LoopKernel:
     known = {**kernel.arg_dict, **kernel.temporary_variables}
     changed: dict[str, Any] = {}
@@ -106,7 +108,7 @@ def with_declarations(kernel: LoopKernel, changed: Mapping[str, Any]) -> LoopKer
     )
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
     """Change options: ``set_options(kernel, write_code=True)`` or ``"write_code,no_numpy"``.
 
@@ -126,7 +128,7 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
 # -- arguments -------------------------------------------------------------------------------
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> LoopKernel:
     """Put the arguments into the order of *arg_names*, in which each must be.
 
@@ -153,7 +155,7 @@ def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> Lo
     return kernel.copy(args=args)
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def rename_argument(
     kernel: LoopKernel, old_name: str, new_name: str, existing_ok: bool = False
 ) -> LoopKernel:

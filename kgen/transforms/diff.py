@@ -162,6 +162,7 @@ class _Differentiation:
             instructions=tuple(instructions),
             domains=tuple(domains),
             inames=inames,
+            origin=None,
             **self._declarations(wanted, instructions),
         )
         check_well_formed(changed)

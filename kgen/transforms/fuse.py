@@ -75,7 +75,7 @@ def fuse_kernels(
     fused = renamed[0]
     for part in renamed[1:]:
         fused = _fuse(fused, part)
-    fused = _with_flow(fused.copy(name=name), renamed, flow)
+    fused = _with_flow(fused.copy(name=name), renamed, flow).copy(origin=None)
     check_well_formed(fused)
     table: dict[str, Any] = {name: CallableKernel(fused)}
     for program in kernels:

@@ -7,12 +7,12 @@ from kgen.ir.data import ArrayArg, ImageArg
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import auto
-from kgen.transforms.select import require_argument, transform
+from kgen.transforms.select import Meaning, require_argument, transform_of
 
 __all__ = ["change_arg_to_image"]
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def change_arg_to_image(kernel: LoopKernel, name: str) -> LoopKernel:
     """Read an array argument as an image, which OpenCL has: through a cache for neighbours.
 

@@ -141,7 +141,15 @@ def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
 
 
 def inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
-    """Put kernels in the place of their calls in *kernel*."""
+    """Put kernels in the place of their calls in *kernel*; as they were written in its origin."""
+    result = _inline_calls(kernel, callees)
+    if all(one.origin is None for one in (kernel, *callees.values())):
+        return result.copy(origin=None)
+    written = {name: callee.origin or callee for name, callee in callees.items()}
+    return result.copy(origin=_inline_calls(kernel.origin or kernel, written).copy(origin=None))
+
+
+def _inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
     expanded = {name: expand_subst(callee) for name, callee in callees.items()}
     swept: set[str] = set()
     for insn_id, name in [(str(insn.id), name) for insn, name in calls_of(kernel)]:

@@ -16,13 +16,13 @@ from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.select import NoSuchNameError, Program, matcher, transform
+from kgen.transforms.select import Meaning, NoSuchNameError, Program, matcher, transform_of
 from kgen.transforms.variables import substitute_everywhere, substitute_in_instructions
 
 __all__ = ["assume", "fix_parameters"]
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any) -> LoopKernel:
     """Replace parameters and value arguments by numbers; the arguments are gone then.
 
@@ -130,7 +130,7 @@ def assume(kernel: Program, assumptions: Any) -> Program:
     return _assume(kernel, given, assumptions)
 
 
-@transform
+@transform_of(Meaning.CHANGED)
 def _assume(kernel: LoopKernel, given: Set, assumptions: Any) -> LoopKernel:
     both = kernel.assumptions.intersect(given)
     if sample_point(both) is None:

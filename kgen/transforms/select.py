@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from kgen.errors import KernelError, TransformError, message, near_names
+from kgen.errors import KernelError, KgenError, TransformError, message, near_names
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
 from kgen.ir.effort import limited
 from kgen.ir.instruction import InstructionBase
@@ -16,6 +17,7 @@ from kgen.ir.unit import TranslationUnit
 
 __all__ = [
     "InstructionTest",
+    "Meaning",
     "NoSuchNameError",
     "NothingSelectedError",
     "Program",
@@ -31,6 +33,7 @@ __all__ = [
     "split_names",
     "taken_names",
     "transform",
+    "transform_of",
 ]
 
 P = ParamSpec("P")
@@ -56,6 +59,23 @@ class NoSuchNameError(NothingSelectedError):
         super().__init__(text)
 
 
+class Meaning(Enum):
+    """What a transformation does to the meaning of a kernel, as the user wrote it.
+
+    ``verify`` compares a kernel with its ``origin``: the kernel as it was written.
+    """
+
+    #: the kernel computes the same: the origin stays
+    KEPT = "kept"
+    #: the user states an order: of what the origin has, too; the rest is about the code only
+    STATED = "stated"
+    #: the program changes, by intent: the origin in the same way; where that is impossible
+    #: the result is the kernel as it was written
+    CHANGED = "changed"
+    #: the result is the kernel as it was written
+    NEW = "new"
+
+
 class Transform(Protocol[P]):
     """A function on kernels that works on whole programs as well."""
 
@@ -65,20 +85,35 @@ class Transform(Protocol[P]):
 
 
 def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Transform[P]:
-    """Make a function on kernels a transformation.
+    """Make a function on kernels a transformation that keeps what they compute.
 
     The result works on a :class:`TranslationUnit` too: on every kernel in it, or, where it
     names something, on those kernels that have it; :class:`NothingSelectedError` when none has.
     The changed kernel is checked with :func:`check_well_formed`.
     """
+    return _transform(function, Meaning.KEPT)
+
+
+def transform_of(
+    meaning: Meaning,
+) -> Callable[[Callable[Concatenate[LoopKernel, P], LoopKernel]], Transform[P]]:
+    """Make a function on kernels a transformation; it may change what they compute."""
+    return lambda function: _transform(function, meaning)
+
+
+def _transform(
+    function: Callable[Concatenate[LoopKernel, P], LoopKernel], meaning: Meaning
+) -> Transform[P]:
     first = function.__code__.co_varnames[0]
 
     @limited(function.__name__.lstrip("_"), TransformError)
     def on_kernel(kernel: LoopKernel, *args: P.args, **kwargs: P.kwargs) -> LoopKernel:
         changed = function(kernel, *args, **kwargs)
-        if changed is not kernel:
-            check_well_formed(changed)
-        return changed
+        if changed is kernel:
+            return kernel
+        check_well_formed(changed)
+        origin = _origin_of(kernel, meaning, lambda one: function(one, *args, **kwargs))
+        return _with_origin(changed, origin)
 
     @functools.wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -93,6 +128,26 @@ def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Tra
         )
 
     return cast("Transform[P]", apply)
+
+
+def _origin_of(
+    kernel: LoopKernel, meaning: Meaning, change: Callable[..., LoopKernel]
+) -> LoopKernel | None:
+    """Return what the result of a *change* of *kernel* is to be compared with."""
+    if meaning is Meaning.KEPT:
+        return kernel if kernel.origin is None else kernel.origin
+    if meaning is Meaning.NEW or kernel.origin is None:
+        return None
+    try:
+        return _with_origin(change(kernel.origin), None)
+    except (KgenError, TypeError):
+        return kernel.origin if meaning is Meaning.STATED else None
+
+
+def _with_origin(kernel: LoopKernel, origin: LoopKernel | None) -> LoopKernel:
+    if kernel.origin is origin:
+        return kernel
+    return kernel.copy(origin=origin, linearization=kernel.linearization)
 
 
 def has_several_kernels(program: LoopKernel | TranslationUnit) -> bool:

@@ -14,10 +14,12 @@ from kgen.ir.parse import parse
 from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import (
+    Meaning,
     NothingSelectedError,
     matcher,
     require_instruction,
     transform,
+    transform_of,
 )
 
 __all__ = [
@@ -57,7 +59,7 @@ def found(kernel: LoopKernel, insn_match: Any) -> list[InstructionBase]:
     return insns
 
 
-@transform
+@transform_of(Meaning.NEW)
 def map_instructions(
     kernel: LoopKernel, insn_match: Any, f: Callable[[InstructionBase], InstructionBase]
 ) -> LoopKernel:
@@ -103,7 +105,7 @@ def tag_instructions(kernel: LoopKernel, new_tag: TagLike, within: Any = None) -
 # -- dependencies ------------------------------------------------------------------------------
 
 
-@transform
+@transform_of(Meaning.STATED)
 def add_dependency(kernel: LoopKernel, insn_match: Any, depends_on: Any) -> LoopKernel:
     """Let the instructions that match run after those that match *depends_on*.
 
@@ -137,7 +139,7 @@ def _id_or_match(kernel: LoopKernel, given: Any) -> Any:
     return given
 
 
-@transform
+@transform_of(Meaning.NEW)
 def remove_instructions(kernel: LoopKernel, insn_ids: str | Collection[str] | Any) -> LoopKernel:
     """Remove instructions; what waited for them waits for what they waited for.
 
@@ -245,7 +247,7 @@ def replace_instruction_ids(
     return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
 
 
-@transform
+@transform_of(Meaning.NEW)
 def remove_predicates_from_insn(
     kernel: LoopKernel, predicates: Iterable[Any], insn_match: Any
 ) -> LoopKernel:

@@ -154,7 +154,7 @@ def _check_between(
 ) -> None:
     """Refuse a writer that runs between two uses."""
     for user in sorted(ancestors(kernel, writer).intersection(users)):
-        if user != writer.id:
+        if writer.id not in ancestors(kernel, kernel.id_to_insn[user]):  # else it is a cycle
             raise TransformError(
                 message(
                     f"the values of '{rule.name}' change between its uses",

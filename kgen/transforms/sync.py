@@ -12,7 +12,7 @@ from kgen.ir.dependencies import ancestors
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import TagLike, to_tags
-from kgen.transforms.select import require_iname, split_names, transform
+from kgen.transforms.select import Meaning, require_iname, split_names, transform, transform_of
 from kgen.transforms.statements import found
 
 __all__ = ["add_barrier", "add_nosync"]
@@ -20,7 +20,7 @@ __all__ = ["add_barrier", "add_nosync"]
 _SCOPES = ("local", "global", "any")
 
 
-@transform
+@transform_of(Meaning.STATED)
 def add_nosync(
     kernel: LoopKernel,
     scope: str,

@@ -27,12 +27,13 @@ from kgen.ir.tags import (
 )
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import (
+    Meaning,
     Program,
     has_several_kernels,
     matcher,
     require_iname,
     split_names,
-    transform,
+    transform_of,
 )
 
 __all__ = [
@@ -86,7 +87,7 @@ def tag_inames(
     return _tag(kernel, pairs, force, ignore_nonexistent)
 
 
-@transform
+@transform_of(Meaning.STATED)
 def _tag(
     kernel: LoopKernel,
     pairs: Sequence[tuple[str, Sequence[Tag | None]]],
@@ -232,7 +233,7 @@ def _unfit_reduction(kernel: LoopKernel, insn_id: str, name: str) -> TransformEr
     )
 
 
-@transform
+@transform_of(Meaning.STATED)
 def untag_inames(
     kernel: LoopKernel, iname_to_untag: str | Iterable[str], tag_type: type[Tag]
 ) -> LoopKernel:
@@ -256,7 +257,7 @@ def untag_inames(
     return kernel.copy(inames=inames)
 
 
-@transform
+@transform_of(Meaning.STATED)
 def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> LoopKernel:
     """Say in which order loops nest where nothing else decides it, the outermost first.
 

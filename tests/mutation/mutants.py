@@ -1,9 +1,14 @@
-"""Schedules with a barrier less, kernels with a dependency less."""
+"""Schedules with a barrier less; kernels with a dependency less, moved code, other subscripts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import pymbolic.primitives as p
+
+from kgen.ir.expr import IdentityMapper, walk
+from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.schedule.tree import (
     Barrier,
@@ -55,3 +60,53 @@ def without_dependencies(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]
             changed = list(kernel.instructions)
             changed[number] = insn.copy(depends_on=insn.depends_on - {other})
             yield f"{insn.id} after {other}", kernel.copy(instructions=tuple(changed))
+
+
+def moved(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
+    """Give the kernel with each instruction moved out of, or into, one loop."""
+    for number, insn in enumerate(kernel.instructions):
+        own = set(insn.assignee_subscript_deps()[0]) if insn.assignees else set()
+        used = own.union(insn.read_dependency_names(), insn.reduction_inames())
+        for name in sorted(
+            insn.within_inames - kernel.with_outer_inames(frozenset(used & kernel.inames.keys()))
+        ):
+            around = insn.within_inames - {name}
+            yield f"{insn.id} out of {name}", _with(kernel, number, within_inames=around)
+        nearby = {name for other in kernel.instructions for name in other.within_inames}
+        for name in sorted(nearby - insn.within_inames - insn.reduction_inames()):
+            around = insn.within_inames | {name}
+            yield f"{insn.id} into {name}", _with(kernel, number, within_inames=around)
+
+
+def shifted(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
+    """Give the kernel with each subscript that is read one further, or nearer."""
+    for number, insn in enumerate(kernel.instructions):
+        if not isinstance(insn, Assignment):
+            continue
+        reads = dict.fromkeys(n for n in walk(insn.expression) if isinstance(n, p.Subscript))
+        for read in reads:
+            for axis, index in enumerate(read.index_tuple):
+                for step in (1, -1):
+                    parts = [*read.index_tuple]
+                    parts[axis] = p.Sum((index, step))
+                    other = p.Subscript(read.aggregate, tuple(parts))
+                    value = _Replacer(read, other)(insn.expression)
+                    yield f"{insn.id} reads {other}", _with(kernel, number, expression=value)
+
+
+class _Replacer(IdentityMapper):
+    """Puts one expression in the place of another."""
+
+    def __init__(self, old: p.Subscript, new: p.Subscript) -> None:
+        super().__init__()
+        self.old = old
+        self.new = new
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> Any:
+        return self.new if expr == self.old else super().map_subscript(expr, *args)
+
+
+def _with(kernel: LoopKernel, number: int, **changes: Any) -> LoopKernel:
+    changed = list(kernel.instructions)
+    changed[number] = changed[number].copy(**changes)
+    return kernel.copy(instructions=tuple(changed))

@@ -1,0 +1,52 @@
+"""Sizes for which kernels are tried: all that assumptions allow, or some that are small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from kgen.ir.domain import Set, from_named, isl_int, param_names, project_out_named
+
+__all__ = ["all_sizes", "sizes_near"]
+
+
+def all_sizes(allowed: Set, names: Sequence[str], most: int) -> list[dict[str, int]] | None:
+    """Return all values that sizes may have, ``None`` where these are more than *most*."""
+    if not set(names) <= set(param_names(allowed)):
+        return [{}] if not names else None
+    others = [name for name in param_names(allowed) if name not in names]
+    points = from_named(project_out_named(allowed, others), names)
+    found: list[dict[str, int]] = []
+    while not points.is_empty():
+        if len(found) == most or not points.is_bounded():
+            return None
+        point = points.sample_point()
+        values = [point.get_coordinate_val(isl.dim_type.set, k) for k in range(len(names))]
+        found.append(dict(zip(names, (int(v.to_python()) for v in values), strict=True)))
+        points = points.subtract(isl.Set.from_point(point))
+    return sorted(found, key=lambda sizes: tuple(sizes.values()))
+
+
+def sizes_near(allowed: Set, names: Sequence[str], least: int) -> dict[str, int] | None:
+    """Return sizes of at least *least*, all different, where the assumptions allow that."""
+    sizes: dict[str, int] = {}
+    for offset, name in enumerate(names):
+        value = least + offset
+        at = allowed.find_dim_by_name(isl.dim_type.param, name)
+        if at >= 0:
+            above = allowed.lower_bound_val(isl.dim_type.param, at, isl_int(value))
+            found = _least(allowed if above.is_empty() else above, name)
+            if found is None:
+                return None
+            value = found
+            allowed = allowed.fix_val(isl.dim_type.param, at, isl_int(value))
+        sizes[name] = value
+    return sizes
+
+
+def _least(allowed: Set, name: str) -> int | None:
+    """Return the least value of a parameter, if it has one."""
+    only = project_out_named(allowed, [other for other in param_names(allowed) if other != name])
+    found = from_named(only, (name,)).dim_min_val(0)
+    return int(found.to_python()) if found.is_int() else None

@@ -1,0 +1,547 @@
+"""What a scheduled kernel computes for sizes that are given: fingerprints of its results.
+
+Each element of an argument has a random number for its value, and arithmetic is that of a finite
+field: two polynomials of elements that differ have different values, but for a chance of 1 in
+2^100, while sums and products in another order, or in parts, have the same. All other functions
+are random ones of the values of their operands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper import Mapper
+
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.domain import Set, isl_int, param_names
+from kgen.ir.expr import TypeCast, TypedLiteral, to_text, walk
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.schedule.tree import Schedule, insn_ids
+from kgen.schedule.visits import Visit, visits_of
+
+__all__ = ["Evaluation", "NotEvaluatedError", "Write", "evaluate", "value_of"]
+
+#: The field: numbers modulo this prime; those near 0 stand for the integers that they are.
+_PRIME: Final = 2**127 - 1
+_SMALL: Final = 2**40
+#: Values that arguments of integers have: subscripts, lengths and conditions.
+_INTEGERS: Final = 4
+
+Point = tuple[int, ...]
+
+
+class NotEvaluatedError(Exception):
+    """Says why the results of a kernel are not known."""
+
+
+class Write(NamedTuple):
+    """What an element was given last, and by which instance."""
+
+    value: int
+    insn_id: str
+    point: Mapping[str, int]
+
+
+@dataclass
+class Evaluation:
+    """The elements of arguments that a kernel has written, by array and subscripts.
+
+    ``depends_on_data`` where conditions or subscripts do, which were tried for one choice,
+    ``reads_undefined`` where an element of a temporary is read that nothing has written.
+    """
+
+    results: dict[str, dict[Point, Write]] = field(default_factory=dict)
+    depends_on_data: bool = False
+    reads_undefined: bool = False
+
+
+def evaluate(
+    kernel: LoopKernel,
+    schedule: Schedule,
+    sizes: Mapping[str, int],
+    *,
+    has_axes: bool,
+    most: int,
+) -> Evaluation:
+    """Run the instances of a prepared kernel in the order of its schedule.
+
+    Work-items run side by side, one instruction each in turn. Raises
+    :class:`NotEvaluatedError` where there are more than *most* instances, and for what has no
+    fingerprint, such as C code and loops whose ends depend on data.
+    """
+    return _Evaluator(kernel, schedule, sizes, has_axes=has_axes, most=most).run()
+
+
+def value_of(kernel: LoopKernel, name: str, index: Point, results: Mapping[Point, Write]) -> int:
+    """Return the value of an element of an argument in the end, written or not."""
+    written = results.get(index)
+    return _initial(kernel, name, index) if written is None else written.value
+
+
+class _Instance(NamedTuple):
+    time: tuple[int, ...]
+    item: Point
+    insn: InstructionBase
+    point: dict[str, int]
+
+
+class _Evaluator:
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        schedule: Schedule,
+        sizes: Mapping[str, int],
+        *,
+        has_axes: bool,
+        most: int,
+    ) -> None:
+        self.kernel = kernel
+        self.schedule = schedule
+        self.sizes = sizes
+        self.most = most
+        self.axes = kernel.axes if has_axes else {}
+        self.found = Evaluation()
+        self.memory: dict[tuple[str, Point], dict[Point, Write]] = {}
+        self.values = _Values(self)
+
+    def run(self) -> Evaluation:
+        """Run all instances."""
+        for instance in sorted(self._instances(), key=lambda one: (one.time, one.item)):
+            self._execute(instance)
+        for (name, _), written in self.memory.items():
+            if name not in self.kernel.temporary_variables:
+                self.found.results[name] = written
+        return self.found
+
+    # -- instances ---------------------------------------------------------------------------
+
+    def _instances(self) -> Iterator[_Instance]:
+        visits = list(visits_of(self.schedule.steps))
+        first: dict[int, int] = {}
+        for visit in visits:
+            for number, _ in visit.loops:
+                first.setdefault(number, visit.position)
+        left = self.most
+        for visit in visits:
+            insn = self.kernel.id_to_insn[visit.insn_id]
+            if not isinstance(insn, Assignment | CallInstruction | CInstruction):
+                continue
+            items = list(self._other_items(insn))
+            points = self._points(insn, left // max(1, len(items)))
+            left -= len(points) * len(items)
+            for point in points:
+                time = _time(visit, first, point)
+                mine = self._item(insn, point)
+                for other in items:
+                    yield _Instance(time, _joined(mine, other), insn, point)
+
+    def _points(self, insn: InstructionBase, most: int) -> list[dict[str, int]]:
+        names = tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
+        domain = self._at_sizes(self.kernel.domain_of(names), f"the loops around '{insn.id}'")
+        if not names:
+            return [] if domain.is_empty() else [{}]
+        box = 1
+        for at in range(len(names)):
+            low, high = domain.dim_min_val(at), domain.dim_max_val(at)
+            if domain.is_empty():
+                return []
+            if not (low.is_int() and high.is_int()):
+                raise NotEvaluatedError(f"the loop '{names[at]}' has no end")
+            box *= high.to_python() - low.to_python() + 1
+            if box > 8 * most:
+                raise NotEvaluatedError("there are too many instances")
+        found: list[dict[str, int]] = []
+
+        def note(point: isl.Point) -> None:
+            values = (
+                point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(len(names))
+            )
+            found.append(dict(zip(names, values, strict=True)))
+
+        domain.foreach_point(note)
+        if len(found) > most:
+            raise NotEvaluatedError("there are too many instances")
+        return found
+
+    def _at_sizes(self, domain: Set, what: str) -> Set:
+        for name in param_names(domain):
+            if name not in self.sizes:
+                if domain.involves_dims(
+                    isl.dim_type.param, domain.find_dim_by_name(isl.dim_type.param, name), 1
+                ):
+                    raise NotEvaluatedError(f"{what} depend on '{name}', which is data")
+                continue
+            at = domain.find_dim_by_name(isl.dim_type.param, name)
+            domain = domain.fix_val(isl.dim_type.param, at, isl_int(self.sizes[name]))
+        return domain
+
+    def _item(self, insn: InstructionBase, point: Mapping[str, int]) -> dict[tuple[bool, int], int]:
+        """Return where an instance runs, by hardware axis."""
+        where: dict[tuple[bool, int], int] = {}
+        for name in insn.within_inames & self.axes.keys():
+            axis = self.axes[name]
+            first = self.values.of(axis.first, dict(self.sizes), ())
+            where[isinstance(axis.tag, GroupInameTag), axis.tag.axis] = point[name] - first
+        return where
+
+    def _other_items(self, insn: InstructionBase) -> Iterator[dict[tuple[bool, int], int]]:
+        """Give all work-items that run an instruction in place of the one that it is in."""
+        if not self.axes:
+            yield {}
+            return
+        launch = next(
+            found
+            for found in (insn_ids(launch.body) for launch in self.schedule.launches)
+            if insn.id in found
+        )
+        grid = self.kernel.grid_of_launch(launch)
+        axes = {
+            (isinstance(axis.tag, GroupInameTag), axis.tag.axis)
+            for name, axis in self.axes.items()
+            if name in insn.within_inames
+        }
+        free: list[tuple[bool, int]] = []
+        ranges: list[range] = []
+        for is_group, extents in ((True, grid.groups), (False, grid.locals)):
+            for number, extent in enumerate(extents):
+                if (is_group, number) not in axes:
+                    free.append((is_group, number))
+                    ranges.append(range(self.values.of(extent, dict(self.sizes), ())))
+        if not self._is_own(insn):  # the same value at the same place: once is enough
+            ranges = [range(min(1, len(one))) for one in ranges]
+        for values in product(*ranges):
+            yield dict(zip(free, values, strict=True))
+
+    def _is_own(self, insn: InstructionBase) -> bool:
+        """Tell whether an instruction writes what each work-item, or group, has of its own."""
+        return any(
+            self._space(name) in (AddressSpace.PRIVATE, AddressSpace.LOCAL)
+            for name in insn.assignee_var_names()
+        )
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def _space(self, name: str) -> Any:
+        variable = self.kernel.temporary_variables.get(name)
+        return AddressSpace.GLOBAL if variable is None else variable.address_space
+
+    def owner(self, name: str, item: Point) -> Point:
+        """Return which of the copies of an array a work-item has."""
+        space = self._space(name)
+        if space == AddressSpace.GLOBAL or not self.axes:
+            return ()
+        return item[: len(item) // 2] if space == AddressSpace.LOCAL else item
+
+    def read(self, name: str, index: Point, item: Point) -> int:
+        """Return the value of an element, for one work-item."""
+        owner = self.owner(name, item)
+        written = self.memory.get((name, owner), {}).get(index)
+        if written is not None:
+            return written.value
+        variable = self.kernel.array_vars.get(name)
+        if isinstance(variable, TemporaryVariable):
+            if variable.initializer is None:
+                self.found.reads_undefined = True
+                return _random("undefined", name, *owner, *index)
+            try:
+                return _number(np.asarray(variable.initializer)[index])
+            except IndexError:
+                return _random("outside", name, *index)
+        if _is_integral(self._dtype(name)):
+            self.found.depends_on_data = True
+        return _initial(self.kernel, name, index)
+
+    def _dtype(self, name: str) -> Any:
+        variable = self.kernel.array_vars.get(name) or self.kernel.arg_dict.get(name)
+        return None if variable is None else variable.dtype
+
+    def is_real(self, expr: Any) -> bool:
+        """Tell whether an expression may be no integer."""
+        return any(
+            isinstance(node, p.Quotient | p.Call | float | complex | np.inexact)
+            or (
+                isinstance(node, p.Variable)
+                and isinstance(self._dtype(node.name), NumpyType)
+                and not _is_integral(self._dtype(node.name))
+            )
+            for node in walk(expr)
+        )
+
+    # -- execution ---------------------------------------------------------------------------
+
+    def _execute(self, instance: _Instance) -> None:
+        insn = instance.insn
+        names = {**self.sizes, **instance.point}
+        for condition in insn.sorted_predicates:
+            if not self.values.of(condition, names, instance.item):
+                return
+        if isinstance(insn, CInstruction):
+            raise NotEvaluatedError(f"'{insn.id}' is C code")
+        assert isinstance(insn, Assignment | CallInstruction)
+        for lhs in insn.assignees:
+            if not isinstance(lhs, p.Variable | p.Subscript):
+                raise NotEvaluatedError(f"'{insn.id}' writes '{to_text(lhs)}'")
+        value = self.values.of(insn.expression, names, instance.item)
+        if any(_is_integral(self._dtype(name)) for name in insn.assignee_var_names()):
+            value = self.values.rounded(value, insn.expression)
+        values = [value] if isinstance(insn, Assignment) else _results(value, insn)
+        for lhs, one in zip(insn.assignees, values, strict=True):
+            index = tuple(self.values.of(part, names, instance.item) for part in index_of(lhs))
+            name = assignee_name(lhs)
+            place = self.memory.setdefault((name, self.owner(name, instance.item)), {})
+            place[index] = Write(one, str(insn.id), instance.point)
+
+
+def _initial(kernel: LoopKernel, name: str, index: Point) -> int:
+    declared = kernel.arg_dict.get(name)
+    value = _random("argument", name, *index)
+    return value % _INTEGERS if _is_integral(getattr(declared, "dtype", None)) else value
+
+
+def _is_integral(dtype: Any) -> bool:
+    return isinstance(dtype, NumpyType) and dtype.is_integral()
+
+
+def _results(value: int, insn: CallInstruction) -> list[int]:
+    return [_random("result", number, value) for number in range(len(insn.assignees))]
+
+
+def _time(visit: Visit, first: Mapping[int, int], point: Mapping[str, int]) -> tuple[int, ...]:
+    """Return when an instance runs: positions and iterations, from the outside in."""
+    time: list[int] = []
+    for number, iname in visit.loops:
+        time += (first[number], point[iname])
+    return (*time, visit.position)
+
+
+def _joined(mine: Mapping[tuple[bool, int], int], other: Mapping[tuple[bool, int], int]) -> Point:
+    """Return a work-item as numbers: those of its group, then those in its group."""
+    where = {**mine, **other}
+    return tuple(where.get((is_group, axis), 0) for is_group in (True, False) for axis in range(3))
+
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def _canonical(value: int) -> int:
+    """Return the number of the field as an integer near 0, where it is one."""
+    if -_SMALL < value < _SMALL:
+        return value
+    value %= _PRIME
+    return value - _PRIME if value > _PRIME - _SMALL else value
+
+
+def _random(*key: Any) -> int:
+    text = repr(tuple(_canonical(k) if isinstance(k, int) else k for k in key))
+    found = int.from_bytes(hashlib.sha256(text.encode()).digest()[:15], "big")
+    return found % (_PRIME - 4 * _SMALL) + 2 * _SMALL
+
+
+def _is_data(value: int) -> bool:
+    return not -_SMALL < value < _SMALL
+
+
+def _rank(value: int) -> int:
+    """Return what comparisons compare: data are as often negative as positive."""
+    if not _is_data(value):
+        return value
+    rank = _random("rank", value)
+    return rank if rank % 2 else -rank
+
+
+def _number(value: Any) -> int:
+    """Return a constant as a number of the field."""
+    if isinstance(value, complex | np.complexfloating):
+        return _canonical(_number(value.real) + _number(value.imag) * _random("imaginary"))
+    if isinstance(value, bool | np.bool_ | int | np.integer):
+        return _canonical(int(value))
+    if not np.isfinite(value):
+        return _random("constant", str(value))
+    fraction = Fraction(float(value))
+    return _canonical(fraction.numerator * pow(fraction.denominator, -1, _PRIME))
+
+
+_COMPARE: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+_INTEGER_ONLY: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "floor_div": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "trunc_quotient": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "trunc_remainder": lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
+    "left_shift": lambda a, b: a << b if 0 <= b < 64 else _random("shift", a, b),
+    "right_shift": lambda a, b: a >> b if b >= 0 else _random("shift", a, b),
+}
+
+
+class _Values(Mapper[int, Any]):
+    """Values of expressions for one instance: its names and its work-item are the arguments."""
+
+    def __init__(self, memory: _Evaluator) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def of(self, expr: Any, names: dict[str, int], item: Point) -> int:
+        """Return the value of an expression."""
+        return int(self.rec(expr, names, item))
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> int:
+        raise NotEvaluatedError(f"'{to_text(expr)}' has no value that can be compared")
+
+    def map_constant(self, expr: Any, *args: Any) -> int:
+        return expr if type(expr) is int else _number(expr)
+
+    def map_typed_literal(self, expr: TypedLiteral, *args: Any) -> int:
+        return _number(expr.value)
+
+    def map_variable(self, expr: p.Variable, names: dict[str, int], item: Point) -> int:
+        found = names.get(expr.name)
+        return self.memory.read(expr.name, (), item) if found is None else found
+
+    map_tagged_variable = map_variable
+
+    def map_subscript(self, expr: p.Subscript, names: dict[str, int], item: Point) -> int:
+        if not isinstance(expr.aggregate, p.Variable):
+            return self.handle_unsupported_expression(expr)
+        index = tuple(self.rec(part, names, item) for part in expr.index_tuple)
+        return self.memory.read(expr.aggregate.name, index, item)
+
+    def map_sum(self, expr: p.Sum, *args: Any) -> int:
+        return _canonical(sum(self.rec(child, *args) for child in expr.children))
+
+    def map_product(self, expr: p.Product, *args: Any) -> int:
+        value = 1
+        for child in expr.children:
+            value = _canonical(value * self.rec(child, *args))
+        return value
+
+    def map_quotient(self, expr: p.Quotient, *args: Any) -> int:
+        top, bottom = self.rec(expr.numerator, *args), self.rec(expr.denominator, *args)
+        if bottom % _PRIME == 0:
+            return _random("quotient", top, bottom)
+        return _canonical(top * pow(bottom, -1, _PRIME))
+
+    def _integers(self, kind: str, left: Any, right: Any, *args: Any) -> int:
+        one, other = self.rec(left, *args), self.rec(right, *args)
+        if _is_data(one) or _is_data(other) or (other == 0 and "shift" not in kind):
+            return _random(kind, one, other)
+        return _canonical(_INTEGER_ONLY[kind](one, other))
+
+    def map_floor_div(self, expr: p.FloorDiv, *args: Any) -> int:
+        return self._integers("floor_div", expr.numerator, expr.denominator, *args)
+
+    def map_remainder(self, expr: p.Remainder, *args: Any) -> int:
+        return self._integers("remainder", expr.numerator, expr.denominator, *args)
+
+    def map_trunc_quotient(self, expr: Any, *args: Any) -> int:
+        return self._integers("trunc_quotient", expr.numerator, expr.denominator, *args)
+
+    def map_trunc_remainder(self, expr: Any, *args: Any) -> int:
+        return self._integers("trunc_remainder", expr.numerator, expr.denominator, *args)
+
+    def map_left_shift(self, expr: p.LeftShift, *args: Any) -> int:
+        return self._integers("left_shift", expr.shiftee, expr.shift, *args)
+
+    def map_right_shift(self, expr: p.RightShift, *args: Any) -> int:
+        return self._integers("right_shift", expr.shiftee, expr.shift, *args)
+
+    def map_power(self, expr: p.Power, *args: Any) -> int:
+        base, exponent = self.rec(expr.base, *args), self.rec(expr.exponent, *args)
+        if _is_data(exponent) or (exponent < 0 and base % _PRIME == 0):
+            return _random("power", base, exponent)
+        return _canonical(pow(base, exponent, _PRIME))
+
+    def rounded(self, value: int, expr: Any) -> int:
+        """Return the value of an expression as an integer: another one, if it may be real."""
+        if _is_data(value) and self.memory.is_real(expr):
+            return _random("rounded", value)
+        return value
+
+    def map_type_cast(self, expr: TypeCast, *args: Any) -> int:
+        value = self.rec(expr.child, *args)
+        return self.rounded(value, expr.child) if _is_integral(expr.type) else value
+
+    def map_if(self, expr: p.If, *args: Any) -> int:
+        return self.rec(expr.then if self._is_true(expr.condition, *args) else expr.else_, *args)
+
+    def _is_true(self, expr: Any, *args: Any) -> bool:
+        value = self.rec(expr, *args)
+        if _is_data(value):
+            self.memory.found.depends_on_data = True
+        return _rank(value) > 0 if _is_data(value) else bool(value)
+
+    def map_comparison(self, expr: p.Comparison, *args: Any) -> int:
+        left, right = self.rec(expr.left, *args), self.rec(expr.right, *args)
+        if _is_data(left) or _is_data(right):
+            self.memory.found.depends_on_data = True
+        return int(_COMPARE[str(expr.operator)](_rank(left), _rank(right)))
+
+    def map_logical_and(self, expr: p.LogicalAnd, *args: Any) -> int:
+        return int(all(self._is_true(child, *args) for child in expr.children))
+
+    def map_logical_or(self, expr: p.LogicalOr, *args: Any) -> int:
+        return int(any(self._is_true(child, *args) for child in expr.children))
+
+    def map_logical_not(self, expr: p.LogicalNot, *args: Any) -> int:
+        return int(not self._is_true(expr.child, *args))
+
+    def _extreme(self, children: Iterable[Any], choose: Any, *args: Any) -> int:
+        values = [self.rec(child, *args) for child in children]
+        if any(map(_is_data, values)):
+            self.memory.found.depends_on_data = True
+        return int(choose(values, key=_rank))
+
+    def map_min(self, expr: p.Min, *args: Any) -> int:
+        return self._extreme(expr.children, min, *args)
+
+    def map_max(self, expr: p.Max, *args: Any) -> int:
+        return self._extreme(expr.children, max, *args)
+
+    def _bits(
+        self, operation: Callable[[int, int], int], children: Sequence[Any], *args: Any
+    ) -> int:
+        values = [self.rec(child, *args) for child in children]
+        if any(map(_is_data, values)):
+            return _random(operation.__name__, *sorted(values))
+        return reduce(operation, values)
+
+    def map_bitwise_and(self, expr: p.BitwiseAnd, *args: Any) -> int:
+        return self._bits(operator.and_, expr.children, *args)
+
+    def map_bitwise_or(self, expr: p.BitwiseOr, *args: Any) -> int:
+        return self._bits(operator.or_, expr.children, *args)
+
+    def map_bitwise_xor(self, expr: p.BitwiseXor, *args: Any) -> int:
+        return self._bits(operator.xor, expr.children, *args)
+
+    def map_bitwise_not(self, expr: p.BitwiseNot, *args: Any) -> int:
+        return -1 - self.rec(expr.child, *args)
+
+    def map_call(self, expr: p.Call, *args: Any) -> int:
+        name = expr.function.name if isinstance(expr.function, p.Variable) else ""
+        if name in ("min", "max", "fmin", "fmax"):
+            return self._extreme(expr.parameters, min if "min" in name else max, *args)
+        return _random("call", name, *(self.rec(child, *args) for child in expr.parameters))
+
+    def map_lookup(self, expr: p.Lookup, *args: Any) -> int:
+        return _random("part", expr.name, self.rec(expr.aggregate, *args))
