@@ -101,7 +101,11 @@ def _mutants(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
 
 def _result(name: str, kernel: LoopKernel) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    arrays = {arg.name: rng.random(tuple(map(int, arg.shape))) for arg in kernel.args}
+    arrays = {
+        arg.name: rng.random(tuple(map(int, arg.shape)))
+        for arg in kernel.args
+        if isinstance(arg, lp.ArrayArg)
+    }
     PROGRAMS[name]().map_kernels(lambda _: kernel)(**arrays)
     return arrays
 

@@ -85,10 +85,10 @@ def shifted(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
             continue
         reads = dict.fromkeys(n for n in walk(insn.expression) if isinstance(n, p.Subscript))
         for read in reads:
-            for axis, index in enumerate(read.index_tuple):
+            for axis in range(len(read.index_tuple)):
                 for step in (1, -1):
-                    parts = [*read.index_tuple]
-                    parts[axis] = p.Sum((index, step))
+                    parts: list[Any] = [*read.index_tuple]
+                    parts[axis] = p.Sum((parts[axis], step))
                     other = p.Subscript(read.aggregate, tuple(parts))
                     value = _Replacer(read, other)(insn.expression)
                     yield f"{insn.id} reads {other}", _with(kernel, number, expression=value)
