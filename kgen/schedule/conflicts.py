@@ -11,14 +11,14 @@ from typing import NamedTuple
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.analysis.access import Access, Place
+from kgen.analysis.access import Access, Place, PlaceMapper
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.analysis.instances import axis_name, bound, elements_around, elements_of, relate
 from kgen.analysis.points import describe_pair, example
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.domain import Set, param_names, project_out_named
-from kgen.ir.expr import is_zero
+from kgen.ir.domain import Set, param_names, project_out_named, to_named
+from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTag
@@ -106,6 +106,52 @@ class Conflicts:
             self._memo[key] = self._conflict(first, second, equal, ascending)
         found = self._memo[key]
         return None if found is None else Conflict(one, other, found.reach, found.where)
+
+    def are_distant(
+        self,
+        one: Access,
+        other: Access,
+        equal: tuple[str, ...],
+        loop: str,
+        inside: Iterable[str],
+    ) -> bool:
+        """Tell whether an iteration of *loop* lies between any two in which the accesses conflict.
+
+        That is one in which the instructions *inside* of the loop, or some of them, have instances
+        in the same group. ``t[k % 2]`` is written again two iterations later.
+        """
+        mentioned = variable_names(*(one.index or ()), *(other.index or ()))
+        if one.array != other.array or loop not in mentioned:
+            return False
+        around = Around(equal, loop, self._is_local(one.array))
+        both = self._touched(one, "a", around)[0].intersect(self._touched(other, "b", around)[0])
+        between = self._iterations(around, tuple(inside))
+        for early, late in (("a", "m"), ("m", "b")):
+            between = relate(between, f"{loop}.{early}", f"{loop}.{late}", "lt_set")
+        between = project_out_named(between, [f"{loop}.m"])
+        return self._meeting(both.subtract(between), around, loop) is None
+
+    def _iterations(self, around: Around, insn_ids: tuple[str, ...]) -> Set:
+        """Return the iterations, called ``.m``, in which instructions of a group have instances.
+
+        The group is the one that ``.a`` is in. Work-items that have none meet barriers as well.
+        """
+        union: Set | None = None
+        mapper = PlaceMapper(self.kernel)
+        insns = (self.kernel.id_to_insn[insn_id] for insn_id in insn_ids)
+        for place in dict.fromkeys(map(mapper.visit_predicates, insns)):
+            domain, _ = self.footprints.domain(place)
+            named = to_named(domain.intersect_params(self.kernel.assumptions))
+            named = self._seen_from(named, place, "m", around)
+            for name in param_names(named):
+                if name.startswith(".lid"):
+                    named = project_out_named(named, [name])
+                elif name.startswith(".gid") and name.endswith(".m"):
+                    at = named.find_dim_by_name(_PARAM, name)
+                    named = named.set_dim_name(_PARAM, at, f"{name.removesuffix('.m')}.a")
+            union = named if union is None else union.union(named)
+        assert union is not None
+        return union
 
     def may_pass(self, one: Access, other: Access) -> bool:
         """Tell whether two accesses need no order: said to, or both updates in one step."""

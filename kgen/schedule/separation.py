@@ -57,6 +57,16 @@ class _Order:
                 for child in node.children:
                     self.add(child, loops)
 
+    def has_barrier(self, memory: str, loops: _Loops) -> bool:
+        """Tell whether a barrier runs in every iteration of the innermost of *loops*."""
+        return any(memory in kept and around == loops for _, around, kept in self.barriers)
+
+    def insns_in(self, loops: _Loops) -> tuple[str, ...]:
+        """Return the instructions in *loops*."""
+        return tuple(
+            insn_id for insn_id, (_, around) in self.insns.items() if around[: len(loops)] == loops
+        )
+
     def separates(self, one: str, other: str, memory: str, common: _Loops, carried: bool) -> bool:
         """Tell whether a barrier is certain to run between an access and a later one.
 
@@ -155,6 +165,9 @@ def _of_pair(
         if found is None:
             continue
         is_kept = order.separates(one.insn_id, other.insn_id, memory, loops, carried)
+        if not is_kept and ascending is not None and order.has_barrier(memory, loops):
+            inside = order.insns_in(loops)
+            is_kept = conflicts.are_distant(one, other, equal, ascending, inside)
         if found.reach is Reach.DEVICE or not is_kept:
             yield Unsynchronized(found, ascending)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kgen.analysis.access import Access
@@ -71,6 +71,7 @@ class _Inserter:
     def __init__(self, kernel: LoopKernel, conflicts: Conflicts) -> None:
         self.kernel = kernel
         self.conflicts = conflicts
+        self.inside: tuple[str, ...] = ()  # the instructions of the loop that is looked at
 
     def body(self, node: Node, outer: tuple[str, ...], loop: str | None) -> Node:
         """Treat a body: *outer* are the loops around it, *loop* the innermost of them."""
@@ -86,6 +87,7 @@ class _Inserter:
         accesses = self._accesses([part.node for part in parts], inside)
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
+            self.inside = insn_ids(node)
             kept_apart = any(need.memory == "local" for need in needs)
             needs += self._spans(accesses, len(parts), outer, loop, kept_apart=kept_apart)
         present = [(k, p.node) for k, p in enumerate(parts) if isinstance(p.node, Barrier)]
@@ -142,10 +144,18 @@ class _Inserter:
                     continue
                 if not (inside and found.reach is Reach.GROUP):
                     span = self._span(found, one.child, other.child, count, ascending)
+                    if ascending is not None and self._are_distant(found, equal, ascending):
+                        spans[replace(span, first=0, last=count - 1)] = None
+                        continue
                     spans[span] = None
                     if memory == "local":
                         met.add(place)
         return list(spans)
+
+    def _are_distant(self, found: Conflict, equal: tuple[str, ...], loop: str) -> bool:
+        """Tell whether any barrier in the loop is between two accesses of different iterations."""
+        one, other = found.first, found.second
+        return self.conflicts.are_distant(one, other, equal, loop, self.inside)
 
     def _are_apart(
         self, visits: Seq[_Visit], equal: tuple[str, ...], ascending: str | None
