@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
+import stat
 import tempfile
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol
 from weakref import WeakSet
 
 import platformdirs
+
+from kgen.errors import KgenError, KgenWarning
 
 __all__ = [
     "CacheMode",
@@ -34,6 +40,7 @@ _TRAILER_SIZE: Final = len(_MARK) + hashlib.sha256().digest_size
 _PARTIAL_PREFIX: Final = "partial-"
 #: A partial file this old belongs to a process that was killed.
 _PARTIAL_LIFETIME_S: Final = 3600.0
+_DEFAULT_SIZE_MIB: Final = 1024
 
 
 def content_key(*parts: str | bytes) -> str:
@@ -54,12 +61,19 @@ class DiskCache:
     two processes that make the same entry publish the same content. Where the folder cannot
     be written, nothing is stored.
 
-    *folder* is by default ``$KGEN_CACHE_DIR``, else the user's cache folder for kgen.
+    What is in the folder is run, so nobody else may write there: it is made for its user only.
+    A folder or an entry that another user owns, or that others may write, is not used.
+
+    *folder* is by default ``$KGEN_CACHE_DIR``, else the user's cache folder for kgen. The entries
+    have at most ``$KGEN_CACHE_SIZE`` MiB, by default 1024; those that have not been used for the
+    longest time are removed first. A process keeps what it has loaded.
     """
 
     def __init__(self, folder: str | Path | None = None, *, enabled: bool = True) -> None:
         self._folder = None if folder is None else Path(folder)
         self._swept: Path | None = None
+        self._usage = _Usage()
+        self._refused: set[str] = set()
         self.enabled = enabled
 
     @property
@@ -78,8 +92,15 @@ class DiskCache:
         """Return the content stored for *key*; ``None`` when there is none that is intact."""
         if not self.enabled:
             return None
+        path = self.path_of(key)
         try:
-            entry = self.path_of(key).read_bytes()
+            if not self._is_own(self.folder):
+                return None
+            with open(path, "rb") as file:
+                if not self._is_own(path, os.fstat(file.fileno())):
+                    return None
+                entry = file.read()
+            os.utime(path)  # the time of its last use
         except OSError:
             return None
         content, trailer = entry[:-_TRAILER_SIZE], entry[-_TRAILER_SIZE:]
@@ -94,8 +115,15 @@ class DiskCache:
         if not self.enabled:
             return None
         path = self.path_of(key)
+        size, limit = len(content) + _TRAILER_SIZE, size_limit()
+        if size > limit:
+            return None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            if not self._is_own(self.folder):
+                return None
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             self._sweep()
             handle, partial = tempfile.mkstemp(prefix=_PARTIAL_PREFIX, dir=self.folder)
         except OSError:
@@ -111,7 +139,25 @@ class DiskCache:
             if not isinstance(error, OSError):
                 raise
             return None
+        self._usage.add(self.folder, path, size, limit)
         return path
+
+    def _is_own(self, path: Path, status: os.stat_result | None = None) -> bool:
+        """Tell whether only this user can have written a folder or an entry; else warn, once."""
+        status = status or path.stat()
+        if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return True
+        if str(path) not in self._refused:
+            self._refused.add(str(path))
+            is_foreign = status.st_uid != os.geteuid()
+            whose = "another user owns it" if is_foreign else "others may write to it"
+            warnings.warn(
+                f"'{path}' of the cache is not used: {whose} (chmod go-w, or KGEN_CACHE_DIR for "
+                "another folder)",
+                KgenWarning,
+                stacklevel=3,
+            )
+        return False
 
     def _sweep(self) -> None:
         """Remove what killed processes left, once per folder."""
@@ -123,6 +169,52 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 if partial.stat().st_mtime < oldest:
                     partial.unlink()
+
+
+class _Usage:
+    """How much the entries of a folder have, looked at now and then."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.total = 0
+        self.since_look = 0
+
+    def add(self, folder: Path, path: Path, size: int, limit: int) -> None:
+        """Count a new entry; where there is too much, remove others that were used before it."""
+        self.total += size
+        self.since_look += size
+        if folder == self.folder and self.total <= limit and 16 * self.since_look <= limit:
+            return
+        entries = sorted(_entries(folder))
+        self.folder, self.since_look = folder, 0
+        self.total = sum(bytes_ for _, bytes_, _ in entries)
+        for _, bytes_, entry in entries:
+            if self.total <= limit:
+                return
+            if entry != str(path):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry)
+                self.total -= bytes_
+
+
+def _entries(folder: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield the time of last use, the size and the path of each entry."""
+    for entry in folder.glob("??/*"):
+        with contextlib.suppress(OSError):  # removed by another process
+            status = entry.stat()
+            yield status.st_mtime_ns, status.st_size, str(entry)
+
+
+def size_limit() -> int:
+    """Return how many bytes the entries of a folder may have; refuse what is no number."""
+    text = os.environ.get("KGEN_CACHE_SIZE", str(_DEFAULT_SIZE_MIB))
+    try:
+        size = float(text)
+    except ValueError:
+        size = math.nan
+    if not 0 <= size < math.inf:
+        raise KgenError(f"KGEN_CACHE_SIZE is '{text}'\n  hint: a number of MiB, such as 1024")
+    return int(size * 2**20)
 
 
 def _trailer(content: bytes) -> bytes:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kgen.errors import KgenError, KgenWarning
+from kgen.runtime.c import load_library
 from kgen.runtime.cache import (
     CacheMode,
     DiskCache,
@@ -155,3 +157,78 @@ def test_switched_off_it_neither_loads_nor_stores(
         assert disk.load(KEY) is None
     finally:
         set_caching_enabled(True)
+
+
+def test_the_folder_is_its_users_alone(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "kgen")
+    path = cache.store(KEY, b"content")
+    assert path is not None
+    assert [p.stat().st_mode & 0o777 for p in (cache.folder, path.parent)] == [0o700, 0o700]
+    assert not path.stat().st_mode & 0o077
+
+
+@pytest.mark.parametrize("what", ["folder", "entry"])
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_what_others_may_write_is_not_used(tmp_path: Path, what: str, mode: int) -> None:
+    path = DiskCache(tmp_path).store(KEY, b"content")
+    assert path is not None
+    (tmp_path if what == "folder" else path).chmod(mode)
+    cache = DiskCache(tmp_path)
+    with pytest.warns(KgenWarning, match="others may write to it"):
+        assert cache.load(KEY) is None
+    assert cache.find(KEY) is None
+    if what == "folder":
+        assert cache.store(KEY, b"other") is None
+    else:  # replaced by one of ours
+        cache.store(KEY, b"other")
+        assert cache.load(KEY) == b"other"
+
+
+@pytest.mark.parametrize("what", ["folder", "entry"])
+def test_what_another_user_owns_is_not_used(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = DiskCache(tmp_path).store(KEY, b"content")
+    assert path is not None
+    if os.geteuid() == 0:
+        os.chown(tmp_path if what == "folder" else path, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.warns(KgenWarning, match="another user owns it"):
+        assert DiskCache(tmp_path).load(KEY) is None
+
+
+def test_the_oldest_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEN_CACHE_SIZE", "1")  # MiB
+    cache = DiskCache(tmp_path)
+    keys = [content_key(str(number)) for number in range(30)]
+    for number, key in enumerate(keys):
+        path = cache.store(key, bytes(100_000))
+        assert path is not None
+        os.utime(path, (number, number))
+        if number > 0:
+            assert cache.load(keys[0]) is not None  # in use all the time
+        total = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+        assert total <= 2**20
+    kept = [number for number, key in enumerate(keys) if cache.path_of(key).exists()]
+    assert kept == [0, *range(21, 30)]
+    assert cache.store(KEY, bytes(2**20)) is None  # larger than all that is allowed
+
+
+def test_a_loaded_library_outlives_its_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEN_CACHE_SIZE", "0.1")
+    cache = DiskCache(tmp_path)
+    libraries = [load_library(cache, f"int f(void) {{ return {k}; }}", (), "f") for k in range(12)]
+    assert len([file for file in tmp_path.rglob("*") if file.is_file()]) < 12
+    assert [library.f() for library in libraries] == list(range(12))
+
+
+def test_a_size_that_is_no_number_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("much", "-1", "nan", "inf"):
+        monkeypatch.setenv("KGEN_CACHE_SIZE", text)
+        with pytest.raises(KgenError, match=f"KGEN_CACHE_SIZE is '{text}'"):
+            DiskCache(tmp_path).store(KEY, b"content")
