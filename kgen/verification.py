@@ -11,6 +11,7 @@ from typing import Any
 from kgen.analysis.bounds import check_access
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.ordering import find_unordered, unordered_error
+from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
 from kgen.ast.verify import verify_barriers
 from kgen.errors import (
@@ -143,6 +144,7 @@ def verify(
         barriers    between accesses of two work-items to one element there is a barrier
         definition  what is read from a temporary was written before
         divergence  all work-items of a group meet the same barriers
+        outputs     every element of an output is written; a call that allocates it fills others
         device      the device has room for the work-groups and their memory
         origin      each result is computed as in the kernel that the user wrote, before
                     transformations: compared for a few sizes, by evaluation
@@ -189,6 +191,7 @@ class _Verifier:
             ("barriers", self._barriers),
             ("definition", self._definition),
             ("divergence", self._divergence),
+            ("outputs", self._outputs),
             ("origin", self._origin),
         ):
             yield from self._or_proved(check, self._in_time(check, run))
@@ -312,6 +315,20 @@ class _Verifier:
                 instruction=found.read.insn_id,
                 array=found.read.array,
             )
+
+    def _outputs(self) -> Iterator[Finding]:
+        for array in allocated_outputs(self.kernel):
+            found = find_unwritten(self.kernel, array)
+            if found is not None:
+                yield Finding(
+                    check="outputs",
+                    status=Status.UNKNOWN,
+                    message=f"whether all of '{array.name}' is written is not known"
+                    if found.point is None
+                    else f"'{found.point}' is not written",
+                    array=array.name,
+                    point=found.point,
+                )
 
     def _origin(self) -> Iterator[Finding]:
         assert self.schedule is not None

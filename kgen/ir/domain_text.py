@@ -15,11 +15,16 @@ from kgen.errors import KernelError, KgenSyntaxError, message
 from kgen.ir.domain import BasicSet, Set, as_basic_set, as_set
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
+#: isl takes them in any case.
 _ISL_WORDS = frozenset(
     (
-        *("and", "or", "not", "exists", "implies", "true", "false", "True", "False"),
-        *("mod", "floor", "ceil", "floord", "ceild", "min", "max"),
+        *("and", "or", "not", "exists", "implies", "true", "false", "infty", "infinity", "nan"),
+        *("mod", "floor", "ceil", "floord", "ceild", "min", "max", "rat"),
     )
+)
+#: A word that is no function or operator where it stands.
+_NAME_LIKE = re.compile(
+    r"\b(?!(?:and|or|not|exists|mod|implies)\b)([A-Za-z]+)\b(?!\s*\()", re.IGNORECASE
 )
 
 
@@ -36,7 +41,7 @@ def parse_domain(text: str) -> BasicSet:
         dims = source[source.find("[") + 1 : source.find("]")] if "[" in source else ""
         bound = set(_IDENTIFIER.findall(dims))
         bound.update(_exists_names(source))
-        names = [name for name in free if name not in bound and name not in _ISL_WORDS]
+        names = [name for name in free if name not in bound and name.lower() not in _ISL_WORDS]
         source = f"[{', '.join(sorted(names))}] -> {source}"
     try:
         parsed = isl.Set(source)
@@ -161,6 +166,8 @@ def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
     if kind == "assumption" and "{" not in body:
         body = f"{{ : {body} }}"
     mends = [mend for pattern, mend in _MENDS if re.search(pattern, body)]
+    words = [word for word in _NAME_LIKE.findall(body) if word.lower() in _ISL_WORDS]
+    mends += [f"'{word}' is a word of domains: choose another name" for word in words]
     if declared and not mends:
         mends = [f"every name of a parameter is among those declared in front, [{declared[1]}] ->"]
     return KgenSyntaxError(
@@ -213,7 +220,11 @@ def parse_assumptions(given: Any) -> Set:
         _refuse_commas(source.partition(":")[2].rstrip("} "), "assumption", given.strip())
         if source.startswith("{"):
             names = dict.fromkeys(_IDENTIFIER.findall(source))
-            free = sorted(set(names) - _ISL_WORDS - set(_exists_names(source)))
+            free = sorted(
+                name
+                for name in set(names).difference(_exists_names(source))
+                if name.lower() not in _ISL_WORDS
+            )
             source = f"[{', '.join(free)}] -> {source}"
         try:
             parsed = isl.Set(source)

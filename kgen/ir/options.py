@@ -26,6 +26,8 @@ class Options:
     * ``enforce_array_accesses_within_bounds``: refuse out-of-bounds; ``"no_check"`` skips
     * ``guard_accesses``: look at subscripts that cannot be proved while the kernel runs; a call
       with a stray one raises ``KgenIndexError``
+    * ``fill_value``: the value of the elements that a kernel leaves unwritten in outputs that a
+      call allocates; a number, such as ``nan``
     * ``check_dep_resolution``: refuse ``dep=name`` that matches no instruction, else ignore it
     * ``insert_gbarriers``: put in missing global barriers instead of refusing
     * ``disable_global_barriers``, ``allow_fp_reordering``: for programs that pass them. A
@@ -43,6 +45,7 @@ class Options:
     enforce_variable_access_ordered: Any = True
     enforce_array_accesses_within_bounds: Any = True
     guard_accesses: bool = False
+    fill_value: Any = 0
     check_dep_resolution: bool = True
     insert_gbarriers: bool = False
     skip_arg_checks: bool = False

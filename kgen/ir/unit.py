@@ -181,9 +181,17 @@ class TranslationUnit:
             )
         return self.target.load_runtime().executor_for(self._executors, self, name, *args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel: ``evt, (out,) = knl(queue, a=x)``, or ``knl(a=x)`` on the host."""
         entrypoint = kwargs.pop("entrypoint", None)
+        if not isinstance(entrypoint, str | None):
+            raise InvocationError(
+                message(
+                    f"entrypoint= is the name of a kernel, not a {type(entrypoint).__name__}",
+                    hint="where a kernel has an argument 'entrypoint': "
+                    "rename_argument(knl, 'entrypoint', ...)",
+                )
+            )
         return self.executor(*args[:1], entrypoint=entrypoint)(*args, **kwargs)
 
 

@@ -154,6 +154,11 @@ class Contract:
         return tuple(arg for arg in self.passed if arg.is_array)
 
     @cached_property
+    def optional_arrays(self) -> tuple[ArgumentInfo, ...]:
+        """The arrays that a call allocates where it is not passed them."""
+        return tuple(arg for arg in self.arrays if not self.is_required_array(arg))
+
+    @cached_property
     def values(self) -> tuple[ArgumentInfo, ...]:
         """The numbers, those that are computed included, but not the offsets of arrays."""
         return tuple(arg for arg in self.arguments if not arg.is_array)

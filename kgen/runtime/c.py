@@ -175,7 +175,11 @@ class CWrapperBuilder(WrapperBuilder):
             return call(self.known("no_faults", partial(no_faults, len(faults.guards))))
         if arg.shape is not None and len(arg.shape) > 1:
             function = self.known("empty_strided", empty_strided)
-            return call(function, self.shape_of(arg), self.dtype(arg.dtype), self.strides_of(arg))
+            layout = (self.shape_of(arg), self.dtype(arg.dtype), self.strides_of(arg))
+            return call(function, *layout, *((self.fill_value(arg),) if arg.is_filled else ()))
+        if arg.is_filled:
+            full, fill = self.known("full", np.full), self.fill_value(arg)
+            return call(full, self.shape_of(arg), fill, self.dtype(arg.dtype))
         return call(self.known("empty", np.empty), self.shape_of(arg), self.dtype(arg.dtype))
 
     def find_addresses(self) -> list[ast.stmt]:

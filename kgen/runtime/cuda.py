@@ -170,7 +170,7 @@ class CudaWrapperBuilder(WrapperBuilder):
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         function = self.known("new_array", new_array)
         layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
-        return call(function, name("allocator"), *layout)
+        return call(function, name("allocator"), *layout, self.fill_value(arg))
 
     def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes the memory of a temporary."""
@@ -240,10 +240,17 @@ def new_memory(
 
 
 def new_array(
-    allocator: Any, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    allocator: Any,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    fill: np.ndarray[Any, Any] | None,
 ) -> Any:
-    """Return a device array of the given layout, its content undefined."""
+    """Return a device array of the given layout: of elements *fill*, or undefined."""
     memory = new_memory(allocator, shape, strides, dtype.itemsize)
+    if fill is not None and memory is not None:
+        n_items = extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize
+        drv.memcpy_htod(memory, np.full(n_items, fill, dtype))
     return GPUArray(shape, dtype, allocator or drv.mem_alloc, gpudata=memory, strides=strides)
 
 

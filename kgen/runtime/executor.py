@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
-from kgen.runtime.pyast import to_text
+from kgen.runtime.pyast import PREFIX, to_text
 from kgen.runtime.refusals import CallChecker, refuse_masked
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.generate import generate_module
@@ -51,6 +51,10 @@ class Entry:
 def _suits(contract: Contract, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
     """Tell whether arguments of these types are what the code was generated for."""
     return all(contract.by_name[n].dtype == dtype for n, dtype in dtypes.items())
+
+
+#: Names that no variable of Python has.
+_CONSTANTS: Final = ("None", "True", "False", "__debug__")
 
 
 class ExecutorBase:
@@ -100,6 +104,18 @@ class ExecutorBase:
         self._lock = threading.RLock()
         self._call_with(self._choose)
         caches.in_memory.add(self)
+
+    def _check_names(self) -> None:
+        """Refuse arguments that have the name of something else in every call."""
+        taken = {*self.positional, *self.optional, "entrypoint", *_CONSTANTS}
+        for name in (arg.name for arg in self._bundles.arguments):
+            if name in taken or name.startswith(PREFIX):
+                self._refuse(
+                    f"argument '{name}' has the name of an argument of every call"
+                    if name not in _CONSTANTS
+                    else f"argument '{name}' has the name of a constant of Python",
+                    hint=f"rename_argument(knl, '{name}', ...)",
+                )
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
         """Let calls of this executor be calls of *invoke*."""
@@ -281,6 +297,7 @@ class ExecutorBase:
     # -- refusals --------------------------------------------------------------------------
 
     def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._check_names()
         n_passed = sum(arg is not None for arg in args)
         if n_passed != len(self.positional):
             wanted = ", ".join(self.positional) or "nothing"

@@ -10,6 +10,7 @@ from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import InvocationError, message, near_names
 from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.options import Options
 from kgen.runtime.arguments import Contract, SizeStep, strides_fit
 from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
@@ -68,6 +69,9 @@ class CallChecker:
         for arg in self.contract.arrays:
             if arg.name in given:
                 self._explain_shape(arg, given[arg.name], sizes)
+        for arg in (*self.contract.optional_arrays, *self.contract.temporaries):
+            if arg.name not in given:
+                self._explain_extents(arg, sizes)
         return sizes
 
     def _explain_conditions(self, sizes: Mapping[str, Any]) -> None:
@@ -209,6 +213,35 @@ class CallChecker:
                 )
         if arg.strides is not None and len(shape) != len(arg.strides):
             self._explain_axes(arg, array)
+
+    def _explain_extents(self, arg: ArgumentInfo, sizes: Mapping[str, Any]) -> None:
+        """Refuse sizes with which an array that the call allocates has a negative extent."""
+        shape = tuple(evaluate(extent, sizes) for extent in arg.shape or ())
+        if any(extent < 0 for extent in shape):
+            names = variable_names(*(arg.shape or ()))
+            self.refuse(
+                f"array '{arg.name}' has a negative extent{_sizes_text(arg.shape or (), sizes)}",
+                because=f"its shape is {_tuple_text(arg.shape or ())}, here {shape}",
+                hint=f"pass a larger value for {' or '.join(map(repr, names))}",
+            )
+
+    def fill_value(self, arg: ArgumentInfo, options: Options) -> np.ndarray[Any, Any]:
+        """Return the option ``fill_value`` in the type of *arg*, or refuse it."""
+        value = np.asarray(options.fill_value)
+        kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}.get(arg.dtype.kind, "biufc")
+        converted = value
+        if value.shape == () and value.dtype.kind in "biufc":
+            with np.errstate(all="ignore"):
+                converted = value.astype(arg.dtype)
+        is_rounded = value.dtype.kind in "fc" and value.dtype.kind in kinds
+        if converted.dtype != arg.dtype or not (is_rounded or value == converted):
+            self.refuse(
+                f"argument '{arg.name}' of type {arg.dtype} cannot be filled with "
+                f"{options.fill_value!r}",
+                because="the kernel does not write all of its elements",
+                hint=f"set_options(knl, fill_value=0), or pass {arg.name}=...",
+            )
+        return converted
 
     def _explain_strides(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> None:
         if self._has_other_strides(arg, array, sizes):

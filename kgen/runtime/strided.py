@@ -62,7 +62,10 @@ def copy_layout(
 
 
 def empty_strided(
-    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]
+    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], fill: Any = None
 ) -> np.ndarray[Any, Any]:
-    """Return a new array of the given layout; strides are in bytes."""
-    return copy_layout(shape, strides, dtype)[1]
+    """Return a new array of the given layout, filled if a value is given; strides are in bytes."""
+    array = copy_layout(shape, strides, dtype)[1]
+    if fill is not None:
+        array.fill(fill)
+    return array

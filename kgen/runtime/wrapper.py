@@ -93,14 +93,6 @@ class WrapperBuilder:
                     )
                 )
         for arg in self.contract.arguments:
-            if arg.name in (*self.positional, *self.optional) or arg.name.startswith(PREFIX):
-                raise InvocationError(
-                    message(
-                        f"argument '{arg.name}' has the name of an argument of every call",
-                        kernel=self.contract.kernel,
-                        hint=f"rename_argument(knl, '{arg.name}', ...)",
-                    )
-                )
             if arg.dtype.kind not in "biufc" and not arg.is_array:
                 raise InvocationError(
                     message(
@@ -343,7 +335,7 @@ class WrapperBuilder:
 
     def make_outputs(self) -> list[ast.stmt]:
         """Refuse unfit outputs that were passed, and allocate those that were not."""
-        optional = [a for a in self.contract.arrays if not self.contract.is_required_array(a)]
+        optional = self.contract.optional_arrays
         misfits = [
             all_of([self.is_given(arg.name), misfit])
             for arg in optional
@@ -352,8 +344,30 @@ class WrapperBuilder:
         refused = [if_(any_of(misfits), self.call_relayout())] if misfits else []
         return [
             *refused,
+            *self.check_extents(),
             *(if_(self.is_none(a.name), [assign(a.name, self.allocate(a))]) for a in optional),
         ]
+
+    def check_extents(self) -> list[ast.stmt]:
+        """Refuse sizes with which an array that is allocated would have a negative extent."""
+        arrays = (*self.contract.optional_arrays, *self.contract.temporaries)
+        extents = dict.fromkeys(extent for arg in arrays for extent in arg.shape or ())
+        negative = [
+            compare(from_expr(extent), "<", const(0))
+            for extent in extents
+            if not is_constant(extent)
+        ]
+        if not negative or self.options.skip_arg_checks:
+            return []
+        check = self.known("check", lambda **given: self.checker.check(given))
+        passed = {arg.name: name(arg.name) for arg in self.contract.passed}
+        return [if_(any_of(negative), [do(call(check, **passed))])]
+
+    def fill_value(self, arg: ArgumentInfo) -> ast.expr:
+        """Return what the elements of a new output have that the code may leave unwritten."""
+        if not arg.is_filled:
+            return NONE
+        return self.known(f"fill_{arg.dtype.name}", self.checker.fill_value(arg, self.options))
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes a new array."""

@@ -12,6 +12,7 @@ from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, include
+from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
 __all__ = [
     "CTarget",
@@ -22,12 +23,6 @@ __all__ = [
 
 _STDINT = (include("stdint.h"),)
 _COMPLEX = (include("complex.h"),)
-
-_WORDS = """
-    auto break case char const continue default do double else enum extern float for goto if
-    inline int long register restrict return short signed sizeof static struct switch typedef
-    union unsigned void volatile while main
-"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,8 @@ class CTarget(CFamilyTarget):
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     unroll_count_pragma: ClassVar[str] = "GCC unroll"
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
-    reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+    #: those of C++ too, where headers declare the functions
+    reserved_words: ClassVar[frozenset[str]] = C_WORDS | CPP_WORDS | MACROS
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {
         "complex.h": frozenset({"I", "complex"}),
         "stdbool.h": frozenset({"bool", "false", "true"}),

@@ -19,6 +19,7 @@ from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, Vectors
+from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
 
 __all__ = ["CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
 
@@ -35,15 +36,9 @@ _LIMITS = DeviceLimits(
     groups=(2**31 - 1, 2**16 - 1, 2**16 - 1),
 )
 
-_WORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-    class compl const const_cast constexpr continue decltype default delete do double
-    dynamic_cast else enum explicit export extern false float for friend goto if inline int long
-    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
-    register reinterpret_cast return short signed sizeof static static_assert static_cast struct
-    switch template this thread_local throw true try typedef typeid typename union unsigned using
-    virtual void volatile wchar_t while xor xor_eq blockIdx blockDim threadIdx gridDim warpSize
-"""
+_NUMBERS = "char uchar short ushort int uint long ulong longlong ulonglong float double"
+
+_WORDS = "blockIdx blockDim threadIdx gridDim warpSize"
 
 
 class CUDACASTBuilder(ASTBuilderBase):
@@ -132,7 +127,9 @@ class CudaTarget(CFamilyTarget):
             "complex128": "cuda::std::complex<double>",
         }
     )
-    reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+    reserved_words: ClassVar[frozenset[str]] = C_WORDS.union(
+        CPP_WORDS, MACROS, _WORDS.split(), vector_words(_NUMBERS, (1, 2, 3, 4))
+    )
 
     def limits(self) -> DeviceLimits:
         """Return what every device since compute capability 2 has room for."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import cgen
 
+from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError, message
@@ -25,7 +26,7 @@ from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.host import host_driver, host_steps
 from kgen.targets.loop_values import conditions_of_values
 from kgen.targets.module import ArgumentInfo, Launch, Module
-from kgen.targets.preamble import Preamble, Rank
+from kgen.targets.preamble import Preamble
 from kgen.targets.signature import declare_function, parameters_of
 
 __all__ = ["emit_module"]
@@ -46,7 +47,6 @@ def emit_module(
         raise CodegenError(
             message(f"{type(target).__name__} does not generate code", kernel=kernel.name)
         )
-    _refuse_reserved_words(kernel, target)
     preamble = Preamble()
     builder = target.get_device_ast_builder()
     is_fragile = any(has_fragile_barriers(f.body) for f in functions)
@@ -67,7 +67,6 @@ def emit_module(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
     driver = host_driver(writer, functions, launches, host)
-    _refuse_hidden_names(kernel, target, preamble)
     preamble.add_user_code(kernel, builder.preamble_generators())
     top = list(preamble.generate())
     return Module(
@@ -99,39 +98,15 @@ def _passed(kernel: LoopKernel) -> Iterable[ArrayArg | ValueArg]:
     return (arg for arg in kernel.args if HostLoopTag() not in arg.tags)
 
 
-def _refuse_reserved_words(kernel: LoopKernel, target: CFamilyTarget) -> None:
-    taken = sorted(kernel.all_variable_names() & target.reserved_words)
-    if taken:
-        raise CodegenError(
-            message(
-                f"'{taken[0]}' is a word of {target.language} and cannot be a name",
-                kernel=kernel.name,
-                hint=f"rename_argument, rename_iname, or write another name for '{taken[0]}'",
-            )
-        )
-
-
-def _refuse_hidden_names(kernel: LoopKernel, target: CFamilyTarget, preamble: Preamble) -> None:
-    """Refuse names that hide a function that the code calls, or that a header takes."""
-    called = {function.c_name for function in preamble.seen_functions}
-    for header, words in target.words_of_headers.items():
-        if (Rank.INCLUDE, header) in preamble:
-            called |= words
-    taken = sorted(kernel.all_variable_names() & called)
-    if taken:
-        raise CodegenError(
-            message(
-                f"'{taken[0]}' means something else in the {target.language} code of the kernel",
-                kernel=kernel.name,
-                hint=f"rename_argument, rename_iname, or write another name for '{taken[0]}'",
-            )
-        )
-
-
 def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
     """Describe what a caller passes, then the global temporaries that the runtime allocates."""
     kernel = writer.kernel
     written = kernel.get_written_variables()
+    filled = {
+        array.name
+        for array in allocated_outputs(kernel)
+        if find_unwritten(kernel, array) is not None
+    }
     for arg in _passed(kernel):
         assert isinstance(arg.dtype, NumpyType)
         if isinstance(arg, ValueArg):
@@ -148,7 +123,10 @@ def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
         is_input = arg.is_input
         if is_input is None:
             is_input = arg.name in kernel.get_read_variables() or not is_output
-        yield from _array_infos(writer, arg, is_input, is_output, is_temporary=False)
+        is_filled = arg.name in filled
+        yield from _array_infos(
+            writer, arg, is_input, is_output, is_temporary=False, is_filled=is_filled
+        )
     for _, temporary in sorted(kernel.temporary_variables.items()):
         if is_pointer(temporary):
             yield from _array_infos(writer, temporary, False, False, is_temporary=True)
@@ -161,6 +139,7 @@ def _array_infos(
     is_output: bool,
     *,
     is_temporary: bool,
+    is_filled: bool = False,
 ) -> Iterable[ArgumentInfo]:
     """Describe an array, or each of the pieces that it is kept in."""
     assert isinstance(array.dtype, NumpyType)
@@ -180,4 +159,5 @@ def _array_infos(
             address_space=space,
             is_temporary=is_temporary,
             alignment=writer.accesses.alignments.get(array.name, 1),
+            is_filled=is_filled,
         )

@@ -33,6 +33,7 @@ from kgen.targets.base import Target
 from kgen.targets.emit import emit_module
 from kgen.targets.limits import refuse_excesses
 from kgen.targets.module import Faults, Module
+from kgen.targets.names import Renaming, hidden_names, rename_taken, with_original_names
 from kgen.transforms.auto_axes import assign_auto_axes
 from kgen.transforms.guards import GuardTag, guard_accesses
 from kgen.transforms.inline import without_calls
@@ -168,13 +169,38 @@ def generate_module(
     if isinstance(unit, TranslationUnit):
         unit = without_calls(unit, entrypoint or unit.default_entrypoint.name)
     lowered = lower(unit, dtypes, observe)
-    with isl_limit("writing code", lowered.kernel, CodegenError):
-        module = emit_module(lowered.kernel, lowered.functions, lowered.host, unit.assumptions)
-    if lowered.kernel.options.guard_accesses:
-        module = replace(module, faults=_faults_of(lowered.kernel))
+    renaming = rename_taken(unit)
+    module = _emit(unit, lowered) if renaming is None else _emit_renamed(unit, renaming, dtypes)
+    hidden: frozenset[str] = frozenset()
+    while more := hidden_names(unit, module) - hidden:
+        hidden |= more
+        renaming = rename_taken(unit, hidden)
+        assert renaming is not None
+        module = _emit_renamed(unit, renaming, dtypes)
     if observe is not None:
         observe("code", module.device_source)
     return module
+
+
+def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
+    with isl_limit("writing code", lowered.kernel, CodegenError):
+        module = emit_module(lowered.kernel, lowered.functions, lowered.host, kernel.assumptions)
+    if lowered.kernel.options.guard_accesses:
+        module = replace(module, faults=_faults_of(lowered.kernel))
+    return module
+
+
+def _emit_renamed(
+    kernel: LoopKernel, renaming: Renaming, dtypes: Mapping[str, np.dtype[Any]] | None
+) -> Module:
+    """Generate code in which the variables have names that mean nothing else there.
+
+    That the kernel can be lowered by its own names is known: errors name what the user wrote.
+    """
+    code_names = {old: new for new, old in renaming.original.items()}
+    lowered = lower(renaming.kernel, {code_names.get(n, n): t for n, t in (dtypes or {}).items()})
+    module = _emit(renaming.kernel, lowered)
+    return with_original_names(module, kernel.name, renaming.original)
 
 
 def _faults_of(kernel: LoopKernel) -> Faults | None:

@@ -37,6 +37,8 @@ class ArgumentInfo:
     is_temporary: bool = False
     #: the bytes of which the address of the first element is a multiple
     alignment: int = 1
+    #: an output of which the code may leave elements unwritten: a call that allocates it fills it
+    is_filled: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
+from kgen.targets.words import C_WORDS, MACROS, vector_words
 
 __all__ = ["OpenCLCASTBuilder", "OpenCLTarget", "PyOpenCLTarget"]
 
@@ -34,12 +35,18 @@ _FP64 = Need(
 _COMPLEX = include("pyopencl-complex.h")
 _COMPLEX_DOUBLE = Need(Rank.DEFINE, "complex double", "#define PYOPENCL_DEFINE_CDOUBLE")
 
+_NUMBERS = "char uchar short ushort int uint long ulong half float double"
+
 _WORDS = """
-    auto break case char const constant continue default do double else enum extern float for
-    global goto half if image1d_t image2d_t image3d_t inline int kernel local long pipe private
-    read_only read_write register restrict return sampler_t short signed sizeof size_t static
-    struct switch typedef uchar uint ulong union unsigned ushort void volatile while write_only
-    bool true false cfloat_t cdouble_t
+    constant global half kernel local pipe private read_only read_write write_only uniform
+    sampler_t event_t queue_t ndrange_t clk_event_t reserve_id_t bool true false
+    uchar uint ulong ushort quad cfloat_t cdouble_t cl_mem_fence_flags
+    image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image3d_t
+    image2d_depth_t image2d_array_depth_t image2d_msaa_t image2d_array_msaa_t
+    CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE CLK_IMAGE_MEM_FENCE CLK_FILTER_NEAREST
+    CLK_FILTER_LINEAR CLK_NORMALIZED_COORDS_FALSE CLK_NORMALIZED_COORDS_TRUE CLK_ADDRESS_NONE
+    CLK_ADDRESS_CLAMP CLK_ADDRESS_CLAMP_TO_EDGE CLK_ADDRESS_REPEAT CLK_ADDRESS_MIRRORED_REPEAT
+    memory_order memory_scope atomic_int atomic_uint atomic_long atomic_flag
 """
 
 
@@ -135,7 +142,9 @@ class OpenCLTarget(CFamilyTarget):
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "cfloat_new", "complex128": "cdouble_new"}
     )
-    reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+    reserved_words: ClassVar[frozenset[str]] = C_WORDS.union(
+        MACROS, _WORDS.split(), vector_words(_NUMBERS, (2, 3, 4, 8, 16))
+    )
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""

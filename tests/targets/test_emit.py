@@ -453,32 +453,6 @@ def test_preamble_generators_are_told_what_the_code_uses() -> None:
     assert "// k: ['sinf'] ['float32', 'int32']\n" in source
 
 
-def test_names_of_what_the_code_uses_are_no_names() -> None:
-    log = lp.GlobalArg("log", F4, shape="n")
-    knl = kernel("out[i] = log[i] {id=s}", log, target=OpenCLTarget())
-    assert "out[i] = log[i];" in emit(knl, run("s")).device_source
-    knl = kernel("out[i] = log(log[i]) {id=s}", log, target=OpenCLTarget())
-    with pytest.raises(CodegenError, match="'log' means something else in the OpenCL C code"):
-        emit(knl, run("s"))
-
-
-def test_names_of_headers_are_no_names_where_they_are_included() -> None:
-    def copied(dtype: Any) -> Module:
-        knl = kernel("z[i] = I[i] {id=s}", *(lp.GlobalArg(n, dtype, shape="n") for n in "Iz"))
-        return emit(knl, run("s"), arguments=("I", "z", "n"))
-
-    assert "z[i] = I[i];" in copied(F4).device_source
-    with pytest.raises(CodegenError, match="'I' means something else in the C code"):
-        copied(np.complex64)
-
-
-def test_words_of_the_language_are_no_names() -> None:
-    arg = lp.GlobalArg("double", F4, shape="n")
-    knl = kernel("out[i] = double[i] {id=s}", arg)
-    with pytest.raises(CodegenError, match="'double' is a word of C"):
-        emit(knl, run("s"))
-
-
 def test_a_guard_does_not_trust_the_domain_that_it_checks() -> None:
     text = "{ [z] : exists (e0: -3 <= e0 <= 0 and 16*e0 >= -z and 20*e0 <= 3 - z) }"
     data = [lp.GlobalArg("a", "float32", shape=100), "..."]

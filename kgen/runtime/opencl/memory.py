@@ -76,16 +76,17 @@ def new_array(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype[Any],
+    fill: np.ndarray[Any, Any] | None,
 ) -> cla.Array:
-    """Return a device array of the given layout, its content undefined."""
-    return _array_on(
-        queue,
-        new_memory(queue, allocator, shape, strides, dtype.itemsize),
-        allocator,
-        shape,
-        strides,
-        dtype,
-    )
+    """Return a device array of the given layout: of elements *fill*, or undefined."""
+    memory = new_memory(queue, allocator, shape, strides, dtype.itemsize)
+    array = _array_on(queue, memory, allocator, shape, strides, dtype)
+    if fill is not None and memory is not None:
+        size = extent_in_bytes(shape, strides, dtype.itemsize)
+        filled = cl.enqueue_fill(queue, memory, fill, size)
+        if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+            filled.wait()
+    return array
 
 
 def _array_on(

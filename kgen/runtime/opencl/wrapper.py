@@ -200,7 +200,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         function = self.known("new_array", new_array)
         layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
-        return call(function, name("queue"), name("allocator"), *layout)
+        return call(function, name("queue"), name("allocator"), *layout, self.fill_value(arg))
 
     def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes the memory of a temporary."""

@@ -1,0 +1,114 @@
+"""Which elements of arrays a kernel writes: proofs that no element of an output is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from kgen.analysis.footprints import Footprints
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.data import ArrayArg
+from kgen.ir.domain import Set, sample_point
+from kgen.ir.effort import answer
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.quasi_affine import pw_aff_from_expr
+
+__all__ = ["Unwritten", "allocated_outputs", "find_unwritten"]
+
+_SET = isl.dim_type.set
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """An array that is not proved to be written wholly.
+
+    ``element`` and ``sizes``: an element that no instruction writes, and the parameters for which
+    that is so; ``None`` where that depends on data.
+    """
+
+    array: str
+    element: tuple[int, ...] | None = None
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def point(self) -> str | None:
+        """The element, as messages have it."""
+        if self.element is None:
+            return None
+        index = f"[{', '.join(map(str, self.element))}]" if self.element else ""
+        sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes)
+        return f"{self.array}{index}" + (f" for {sizes}" if sizes else "")
+
+
+def allocated_outputs(kernel: LoopKernel) -> tuple[ArrayArg, ...]:
+    """Return the arrays that a call allocates when it is not passed them."""
+    written, read = kernel.get_written_variables(), kernel.get_read_variables()
+    arrays = (arg for arg in kernel.args if isinstance(arg, ArrayArg))
+    return tuple(
+        arg
+        for arg in arrays
+        if (arg.name in written if arg.is_output is None else arg.is_output)
+        and not (arg.name in read if arg.is_input is None else arg.is_input)
+    )
+
+
+def find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
+    """Return ``None`` if every element of *array* is proved to be written by each call.
+
+    The types and shapes of *kernel* are known.
+    """
+    found = answer(lambda: (_find_unwritten(kernel, array),))
+    return Unwritten(array.name) if found is None else found[0]
+
+
+def _find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
+    footprints = Footprints.of(kernel)
+    rest = _elements_of(kernel, footprints, array)
+    if rest is None:
+        return Unwritten(array.name)
+    is_exact = True
+    for access in footprints.accesses_to(array.name):
+        if not access.is_write:
+            continue
+        relation = footprints.relation(access)
+        if relation is None or not footprints.domain(access.place)[1]:
+            is_exact = False
+        elif relation.dim(isl.dim_type.out) == rest.dim(_SET):
+            rest = rest.subtract(relation.range().reset_tuple_id())
+            if rest.is_empty():
+                return None
+    point = sample_point(rest) if is_exact else None
+    if point is None:
+        return None if is_exact else Unwritten(array.name)
+    n_axes = rest.dim(_SET)
+    element = tuple(point[_axis(axis)] for axis in range(n_axes))
+    sizes = tuple((name, value) for name, value in point.items() if not name.startswith("."))
+    return Unwritten(array.name, element, sizes)
+
+
+def _axis(axis: int) -> str:
+    return f".element{axis}"
+
+
+def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) -> Set | None:
+    """Return the elements of *array*; ``None`` where its shape is not affine in parameters."""
+    shape = array.shape
+    if not isinstance(shape, tuple):
+        return None
+    elements = isl.Set.universe(
+        isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[_axis(k) for k in range(len(shape))])
+    )
+    for axis, extent in enumerate(shape):
+        elements = footprints.with_params(elements, extent)
+        space = elements.get_space()
+        try:
+            end = pw_aff_from_expr(space, extent)
+        except ExpressionToAffineConversionError:
+            return None
+        index = isl.PwAff.from_aff(
+            isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, axis)
+        )
+        elements = elements.lower_bound_val(_SET, axis, isl.Val.zero(isl.DEFAULT_CONTEXT))
+        elements = elements.intersect(index.lt_set(end))
+    return elements.intersect_params(kernel.assumptions)
