@@ -15,6 +15,7 @@ from kgen.analysis.access import Access, Place, PlaceMapper
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.analysis.instances import axis_name, bound, elements_around, elements_of, relate
 from kgen.analysis.points import describe_pair, example
+from kgen.errors import is_silenced
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.domain import Set, param_names, project_out_named, to_named
@@ -165,6 +166,13 @@ class Conflicts:
         around = Around(equal, ascending, self._is_local(one.array))
         first, second = self._touched(one, "a", around)[1], self._touched(other, "b", around)[1]
         return first, second, one.array == other.array, ascending
+
+    def is_accepted(self, found: Conflict) -> bool:
+        """Tell whether work-groups conflict by one instruction, whose races are silenced."""
+        insn_id = found.first.insn_id
+        if found.reach is not Reach.DEVICE or found.second.insn_id != insn_id:
+            return False
+        return is_silenced(f"write_race({insn_id})", self.kernel.silenced_warnings)
 
     def kind(self, access: Access) -> tuple[str, int]:
         """Return the array of an access, and a number for its place and subscripts."""

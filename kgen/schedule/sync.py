@@ -144,18 +144,16 @@ class _Inserter:
                     continue
                 if not (inside and found.reach is Reach.GROUP):
                     span = self._span(found, one.child, other.child, count, ascending)
-                    if ascending is not None and self._are_distant(found, equal, ascending):
-                        spans[replace(span, first=0, last=count - 1)] = None
-                        continue
-                    spans[span] = None
-                    if memory == "local":
+                    is_distant = self._are_distant(found, equal, ascending)
+                    spans[replace(span, first=0, last=count - 1) if is_distant else span] = None
+                    if memory == "local" and not is_distant:
                         met.add(place)
         return list(spans)
 
-    def _are_distant(self, found: Conflict, equal: tuple[str, ...], loop: str) -> bool:
+    def _are_distant(self, found: Conflict, equal: tuple[str, ...], loop: str | None) -> bool:
         """Tell whether any barrier in the loop is between two accesses of different iterations."""
         one, other = found.first, found.second
-        return self.conflicts.are_distant(one, other, equal, loop, self.inside)
+        return loop is not None and self.conflicts.are_distant(one, other, equal, loop, self.inside)
 
     def _are_apart(
         self, visits: Seq[_Visit], equal: tuple[str, ...], ascending: str | None
@@ -168,8 +166,11 @@ class _Inserter:
     def _is_race_of_one(self, found: Conflict) -> bool:
         """Tell whether an instruction may meet itself, at elements that data choose.
 
-        Then it may do so in one iteration as well, which is what is warned of.
+        Then it may do so in one iteration as well, which is what is warned of. So it may where a
+        user has said that its work-items may write one element.
         """
+        if self.conflicts.is_accepted(found):
+            return True
         both = (found.first, found.second)
         unknown = any(self.conflicts.footprints.relation(access) is None for access in both)
         return found.first.insn_id == found.second.insn_id and unknown

@@ -484,3 +484,30 @@ def test_loops_of_one_shape_are_compared_once(monkeypatch: Any) -> None:
     text = schedule(lp.split_iname(knl, "b", 16, outer_tag="g.0", inner_tag="l.0"))
     assert "barrier" not in text
     assert 0 < len(asked) < 3 * count
+
+
+@pytest.mark.parametrize("silenced", [[], ["write_race(write)"], ["write_race*"]])
+@pytest.mark.parametrize("body", ["x[j + k] = c[i]", "x[j + k] = x[j + k] + c[i]"])
+def test_silenced_races_are_silent_in_later_iterations_too(body: str, silenced: list[str]) -> None:
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: s <= j < e}", "{[k]: 0 <= k < 3}"],
+        f"""
+        <> s = p[i] {{id=s}}
+        <> e = p[i + 1] {{id=e}}
+        {body} {{id=write, dep=s:e, inames=i:j:k}}
+        """,
+        [
+            lp.GlobalArg("x", np.float32, shape=None),
+            lp.GlobalArg("c", np.float32, shape="n"),
+            lp.GlobalArg("p", np.int32, shape="n + 1"),
+            ...,
+        ],
+        silenced_warnings=silenced,
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    if silenced:
+        assert "for (int j = s; j < e; ++j)" in lp.generate_code_v2(knl).device_code()
+        return
+    with pytest.raises(lp.MissingBarrierError, match="in a later iteration of 'j'"):
+        lp.generate_code_v2(knl)
