@@ -8,7 +8,6 @@ import islpy as isl
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
-from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KernelError, KgenIndexError, KgenWarning, message, warn
 from kgen.ir.domain import dim_names, used_param_names
 from kgen.ir.expr import Expr, to_text, variable_names
@@ -92,8 +91,6 @@ def _check_axis(
 ) -> None:
     spans = footprints.spans(accesses, axis)
     for span in spans:
-        if span.values is None:
-            _refuse_fraction(kernel, span.lowest, axis)
         has_least = span.values is None or span.values.least > -math.inf
         if has_least or not _is_unrelated(span, extent):
             refuse_negative(kernel, footprints, span, axis)
@@ -107,28 +104,6 @@ def _check_axis(
             and not _is_unrelated(span, extent)
         ):
             raise _outside(kernel, footprints, span.highest, axis, at_least=extent)
-
-
-def _refuse_fraction(kernel: LoopKernel, access: Access, axis: int) -> None:
-    """Raise :class:`KgenIndexError` for a subscript that is known to be no integer."""
-    assert access.index is not None
-    index = access.index[axis]
-    typer = ExpressionTyper(kernel)
-    typer.insn = kernel.id_to_insn[access.insn_id]
-    try:
-        dtype = typer(index)
-    except UnknownType:
-        return
-    if dtype.dtype.kind not in "biu":
-        text = to_text(index)
-        raise KgenIndexError(
-            message(
-                f"the subscript '{text}' of '{access}' is no integer: it is {dtype.dtype}",
-                kernel=kernel.name,
-                where=f"instruction '{typer.insn}'",
-                hint=f"'i // 2' is the quotient of integers; cast(int32, {text}) drops a fraction",
-            )
-        )
 
 
 def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
 import pymbolic.primitives as p
@@ -23,7 +23,7 @@ from kgen.ir.expr import (
     is_constant,
     to_text,
 )
-from kgen.ir.functions import Function, find_function, known_function_names
+from kgen.ir.functions import FUNCTIONS, Function, find_function, known_function_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import (
@@ -39,6 +39,7 @@ from kgen.ir.promotion import (
     settle,
 )
 from kgen.ir.types import BOOL8, FLOAT64, INT32, UINT64, NumpyType, to_kgen_type
+from kgen.ir.vector_values import numbers_of
 
 __all__ = ["ExpressionTyper", "UnknownType"]
 
@@ -138,11 +139,26 @@ class ExpressionTyper:
         self, combine: Callable[..., Operand], expr: Expr, operands: tuple[Expr, ...]
     ) -> Operand:
         types = [self.operand(operand) for operand in operands]
+        if not types:
+            raise self.failure(f"'{type(expr).__name__}' has no operands: {expr!r}")
+        if combine is arithmetic:
+            self._refuse_vectors(expr, operands, types)
         try:
             return combine(*types)
         except TypeInferenceFailure as err:
             what = f"in '{to_text(expr)}': {err}"
             raise self.failure(what, "cast one of the operands") from None
+
+    def _refuse_vectors(
+        self, expr: Expr, operands: Iterable[Expr], types: Iterable[Operand]
+    ) -> None:
+        for operand, dtype in zip(operands, types, strict=True):
+            if isinstance(dtype, NumpyType) and numbers_of(dtype.dtype) is not None:
+                text = to_text(operand)
+                raise self.failure(
+                    f"in '{to_text(expr)}': there is no arithmetic of vectors, which '{text}' is",
+                    f"compute with its numbers: make_float2({text}.x + 1, {text}.y + 1)",
+                )
 
     # -- variables ------------------------------------------------------------------------
 
@@ -215,7 +231,10 @@ class ExpressionTyper:
     def _sum(self, expr: p.Sum) -> _Result:
         # a + b + c + ... may be nested to the left as deep as it is long
         spine = [expr]
-        while isinstance(first := spine[-1].children[0], p.Sum) and id(first) not in self._known:
+        while children := spine[-1].children:
+            first = children[0]
+            if not isinstance(first, p.Sum) or id(first) in self._known:
+                break
             spine.append(first)
         result: Operand
         while True:
@@ -234,7 +253,8 @@ class ExpressionTyper:
     def _quotient(self, expr: p.Quotient) -> _Result:
         parts = (self.operand(expr.numerator), self.operand(expr.denominator))
         if all(_is_integer(part) for part in parts):
-            return FLOAT64
+            are_numbers = all(isinstance(part, Literal) for part in parts)
+            return Literal("f", FLOAT64) if are_numbers else FLOAT64
         top, bottom = parts
         if isinstance(top, Literal) and top.is_mixed and _is_integer(bottom):
             return Literal(top.kind, settle(common(top, FLOAT64)), is_mixed=True)  # 3.0*i/n
@@ -247,7 +267,7 @@ class ExpressionTyper:
         return self._integers(expr, (expr.shiftee, expr.shift), widest=0)
 
     def _bitwise(self, expr: p.BitwiseAnd) -> _Result:
-        if all(self.operand(child) == BOOL8 for child in expr.children):
+        if expr.children and all(self.operand(child) == BOOL8 for child in expr.children):
             return BOOL8
         return self._integers(expr, expr.children)
 
@@ -284,6 +304,7 @@ class ExpressionTyper:
         return self._combined(common, expr, (expr.then, expr.else_))
 
     def _extremum(self, expr: p.Min | p.Max) -> _Result:
+        self._refuse_vectors(expr, expr.children, map(self.operand, expr.children))
         return self._combined(common, expr, expr.children)
 
     def _tuple(self, expr: tuple[Expr, ...]) -> _Result:
@@ -294,7 +315,10 @@ class ExpressionTyper:
         if UNDECIDED in parts:
             return UNDECIDED
         operands = tuple(settle(part) for part in parts)
-        results = cast("Types", expr.operation.result(operands))
+        try:
+            results = cast("Types", expr.operation.result(operands))
+        except TypeInferenceFailure as err:
+            raise self.failure(f"in '{to_text(expr)}': {err}", "cast it, or use a part") from None
         return results if expr.is_tuple_typed else results[0]
 
     def _call(self, expr: p.Call) -> _Result:
@@ -311,6 +335,8 @@ class ExpressionTyper:
                 f"{near_names(name, known)} (register_callable makes others known)",
             )
         operands = [self.operand(argument) for argument in expr.parameters]
+        if type(function) is Function and name in FUNCTIONS:
+            self._refuse_vectors(expr, expr.parameters, operands)
         try:
             return _result_of(function, operands)
         except TypeInferenceFailure as err:

@@ -71,6 +71,8 @@ class StringifyMapper(_StringifyMapper[[]]):
         return self.parenthesize_if_needed(text, enclosing_prec, PREC_SUM)
 
     def map_product(self, expr: p.Product, enclosing_prec: int) -> str:
+        if not expr.children:
+            return "Product(())"
         first, *rest = expr.children
         is_negative = bool(rest) and _is_negative(first)
         if is_negative and first == -1 and len(rest) == 1:

@@ -208,10 +208,11 @@ def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
             relation = _RELATIONS[str(condition.operator)]
             return compare(make(condition.left), relation, make(condition.right))
         case p.LogicalAnd() | p.LogicalOr():
-            sets = [_to_set(ls, child) for child in condition.children]
-            total = sets[0]
-            for one in sets[1:]:
-                is_and = isinstance(condition, p.LogicalAnd)
+            is_and = isinstance(condition, p.LogicalAnd)
+            if not condition.children:
+                return _to_set(ls, is_and)
+            total, *sets = (_to_set(ls, child) for child in condition.children)
+            for one in sets:
                 total = total.intersect(one) if is_and else total.union(one)
             return total
         case p.LogicalNot():

@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.errors import KgenError, near_names
+from kgen.errors import KgenError, TypeInferenceFailure, near_names
 from kgen.ir.target import TargetBase
 from kgen.ir.types import BOOL8, INT32, KgenType
 
@@ -217,17 +217,33 @@ def _smallest(dtype: KgenType) -> Expr:
     return kind.type(-np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).min)
 
 
-def _same(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
+def _check_kinds(dtypes: _Types, kinds: str, what: str) -> None:
+    """Refuse operands that are not of certain numpy *kinds*, which are *what*."""
+    for dtype in dtypes:
+        if _numpy(dtype).kind not in kinds:
+            name = "a vector" if _numpy(dtype).kind == "V" else _numpy(dtype).name
+            raise TypeInferenceFailure(f"an operand is {name}, where {what} stands")
+
+
+def _ordered(dtypes: _Types) -> tuple[KgenType, ...]:
+    _check_kinds(dtypes, "biuf", "a real number")
     return tuple(dtypes)
 
 
-def _widened(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
+def _value_and_index(dtypes: _Types) -> tuple[KgenType, ...]:
+    _check_kinds(dtypes[:1], "biuf", "a real number")
+    _check_kinds(dtypes[1:], "iu", "the index, an integer,")
+    return tuple(dtypes)
+
+
+def _widened(dtypes: _Types) -> tuple[KgenType, ...]:
     """Keep the operand's type, but add up truth values as int32."""
-    dtype = _numpy(dtypes[0])
-    return (INT32,) if dtype.kind == "b" else (dtypes[0],)
+    _check_kinds(dtypes, "biufc", "a number")
+    return (INT32,) if _numpy(dtypes[0]).kind == "b" else (dtypes[0],)
 
 
-def _bool(dtypes: Sequence[KgenType]) -> tuple[KgenType, ...]:
+def _bool(dtypes: _Types) -> tuple[KgenType, ...]:
+    _check_kinds(dtypes, "biufc", "a condition")
     return (BOOL8,)
 
 
@@ -254,7 +270,7 @@ def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> Know
         2,
         lambda dtypes: (start(dtypes[0]), int(np.iinfo(_numpy(dtypes[1])).max)),
         combine,
-        _same,
+        _value_and_index,
     )
 
 
@@ -270,14 +286,14 @@ REDUCTIONS: dict[str, KnownOperation] = {
             1,
             lambda d: (_smallest(d[0]),),
             lambda a, b: (p.Variable("max")(a[0], b[0]),),
-            _same,
+            _ordered,
         ),
         KnownOperation(
             "min",
             1,
             lambda d: (_largest(d[0]),),
             lambda a, b: (p.Variable("min")(a[0], b[0]),),
-            _same,
+            _ordered,
         ),
         KnownOperation("any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool),
         KnownOperation("all", 1, lambda d: (1,), lambda a, b: (p.LogicalAnd((a[0], b[0])),), _bool),

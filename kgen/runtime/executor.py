@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 import numpy as np
 
+from kgen.analysis.access import subscript_names
+from kgen.analysis.infer import size_names
 from kgen.errors import CodegenError, InvocationError, TypeInferenceFailure, message, near_names
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import to_kgen_type
@@ -34,6 +36,8 @@ __all__ = ["Entry", "ExecutorBase", "refuse_group_size", "remember"]
 Dtypes = dict[str, np.dtype[Any]]
 _Key = tuple[frozenset[tuple[str, np.dtype[Any]]], FreeLayout]
 _USUAL = FreeLayout()
+#: Python's numbers, whose types numpy knows.
+_PYTHON = (bool, int, float, complex)
 Executor = TypeVar("Executor", bound="ExecutorBase")
 
 #: Executors that a program keeps: one for each entry point and device, within reason.
@@ -98,6 +102,7 @@ class ExecutorBase:
         self._bundles = Bundles(self.kernel)
         arguments = self._bundles.arguments
         self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
+        self._index_names = {*size_names(self.kernel), *subscript_names(self.kernel)}
         self._generated: dict[_Key, tuple[Module, Contract]] = {}
         self._entries: dict[_Key, Entry] = {}
         self._compiled: dict[str, Any] = {}
@@ -197,14 +202,18 @@ class ExecutorBase:
     def _types_of(self, given: Mapping[str, Any]) -> tuple[Dtypes, Dtypes]:
         """Return the types of the untyped inputs, and of those that are only written.
 
-        Loop bounds are of the kernel's index type, whatever integer the caller has.
+        Loop bounds are of the kernel's index type, whatever integer the caller has. Python
+        numbers have the types that numpy gives to them.
         """
         inputs: Dtypes = {}
         outputs: Dtypes = {}
         parameters = self.kernel.all_params()
         for name, arg in self._untyped.items():
-            dtype = getattr(given.get(name), "dtype", None)
-            if dtype is None or name in parameters:
+            value = given.get(name)
+            dtype = getattr(value, "dtype", None)
+            if dtype is None and name not in self._index_names and isinstance(value, _PYTHON):
+                dtype = np.asarray(value).dtype
+            if dtype is None or dtype.hasobject or name in parameters:
                 continue
             is_pure_output = isinstance(arg, ArrayArg) and arg.is_output and not arg.is_input
             (outputs if is_pure_output else inputs)[name] = np.dtype(dtype)
@@ -355,22 +364,12 @@ class ExecutorBase:
             )
 
     def _blame_numbers(self, given: Mapping[str, Any], failure: TypeInferenceFailure) -> None:
-        """Refuse a number that is missing or has no type, where inference needed that."""
+        """Refuse a number that is missing, where inference needed its type."""
         for name, arg in self._untyped.items():
             number = given.get(name)
             is_blamed = isinstance(arg, ValueArg) and f"'{name}'" in str(failure)
             if is_blamed and number is None:
                 self._refuse(f"argument '{name}' is missing", hint=f"pass {name}=...")
-            if is_blamed and number is not None and not hasattr(number, "dtype"):
-                kind = "complex64" if isinstance(number, complex) else "float64"
-                raise InvocationError(
-                    message(
-                        f"argument '{name}' is {number!r}, which does not say its type",
-                        kernel=self.entrypoint,
-                        hint=f"pass numpy.{kind}({number!r}) or of another such type, or "
-                        f"declare it: ValueArg('{name}', numpy.{kind})",
-                    )
-                ) from failure
 
     def _refuse(self, what: str, *, hint: str) -> NoReturn:
         raise InvocationError(message(what, kernel=self.entrypoint, hint=hint))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import index
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -43,6 +43,15 @@ NONE = const(None)
 #: Where a wrapper has the arguments that it has no place for.
 MORE = PREFIX + "more"
 UNKNOWN = PREFIX + "unknown"
+
+
+#: The Python type of a number that numpy gives a type, by that.
+_PYTHON_NUMBERS: Final[dict[str, type[Any]]] = {
+    "bool": bool,
+    "int64": int,
+    "float64": float,
+    "complex128": complex,
+}
 
 
 class WrapperBuilder:
@@ -199,7 +208,12 @@ class WrapperBuilder:
                 if by_call:
                     kind = self.known(f"type_{arg.dtype.name}", arg.dtype.type)
                     is_type = call(builtin("type"), name(arg.name))
-                    elsewhere.append(compare(is_type, "is not", kind))
+                    conditions = [compare(is_type, "is not", kind)]
+                    if arg.dtype.name in _PYTHON_NUMBERS:
+                        own = _PYTHON_NUMBERS[arg.dtype.name]
+                        python = self.known(f"python_{own.__name__}", own)
+                        conditions.append(compare(is_type, "is not", python))
+                    elsewhere.append(all_of(conditions))
                 continue
             others = self.has_other_type(arg)
             if by_call or self.contract.is_required_array(arg):

@@ -94,6 +94,8 @@ class AccessWriter:
         values: Mapping[str, Expr],
     ) -> str:
         """Write an access inside the loops *inames*, whose variables have *values*."""
+        if isinstance(access, p.Subscript) and not access.index_tuple:
+            return self.scalar(self.kernel.array_vars[_name_of(access)])
         if not values:
             text = self._texts.get((id(access), inames))
             if text is None:

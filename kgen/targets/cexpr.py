@@ -159,16 +159,21 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def truth(self, expr: Expr, prec: int) -> str:
         """Write *expr* as an operand of which only matters whether it is true."""
-        return self.rec(expr, prec, INT32)
+        own = self.own_type(expr, INT32)
+        if own.is_integral():
+            return self.rec(expr, prec, INT32)
+        return self.truth(p.Comparison(expr, "!=", 0), prec)
 
     def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
         """Return the type of the text of *expr* beside a type.
 
-        A real number beside a complex one stays real: ``2.0f * z``.
+        What is computed of real numbers beside a complex one stays real: ``2.0f / 3.0f * z``.
         """
-        if beside.dtype.kind == "c" and isinstance(expr, _REAL):
-            return self.typer.beside(expr, real_part(beside))
-        return self.typer.beside(expr, beside)
+        if beside.dtype.kind != "c" or (is_constant(expr) and not isinstance(expr, _REAL)):
+            return self.typer.beside(expr, beside)
+        operand = self.typer.operand(expr)
+        is_real = isinstance(operand, Literal) and operand.kind != "c"
+        return self.typer.beside(expr, real_part(beside) if is_real else beside)
 
     def converted(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
         """Write *expr* with a cast to *wanted* unless that is its type."""
@@ -194,6 +199,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """Write *expr*, which is of type *own*, converted to the type *wanted*."""
         if own == wanted:
             return self.rec(expr, prec, own)
+        if wanted.dtype.kind == "b":
+            return self.rec(p.Comparison(expr, "!=", 0), prec, wanted)
         if is_constant(expr) and (wanted.is_complex() or not isinstance(expr, complex)):
             return self._literal(expr, wanted, prec)
         text = self.rec(expr, PREC_UNARY, own)
@@ -415,7 +422,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)
-            is_cheap = abs(exponent) == 1 or _count_operands(expr.base) <= _OPERANDS_OF_BASE
+            # of a complex 0, functions for powers make what is no number
+            is_cheap = abs(exponent) == 1 or result.is_complex()
+            is_cheap = is_cheap or _count_operands(expr.base) <= _OPERANDS_OF_BASE
             if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
                 factors = (expr.base,) * abs(exponent)
                 if exponent == 1:
@@ -563,7 +572,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
         neutral = isinstance(expr, p.LogicalAnd)
-        children = [c for c in expr.children if self._known(c) is not neutral] or expr.children
+        children = [c for c in expr.children if self._known(c) is not neutral]
+        if not children:
+            return str(int(neutral))
         if len(children) == 1:
             return self.truth(children[0], prec)
         text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)

@@ -11,6 +11,7 @@ import numpy as np
 from kgen.analysis.address_space import find_address_spaces
 from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.infer import infer_types
+from kgen.analysis.operands import check_operands
 from kgen.analysis.ordering import refuse_unordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
@@ -74,6 +75,7 @@ def _prepare(
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),
         ("types", lambda k: infer_types(k, dtypes)),
+        ("operands", check_operands),
         ("bounds", check_bounds),
         ("realize reductions", realize_for_code),
         ("automatic axes", assign_auto_axes),

@@ -127,7 +127,44 @@ def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
         )
         silencer = f"complex_to_real({insn.id})"
         warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+    if dtype.is_integral():
+        _warn_of_quotient(writer, insn, dtype)
     return dtype
+
+
+def _warn_of_quotient(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> None:
+    """Warn where a real quotient of integers is cut to an integer, as C would not have it."""
+    quotient = _integer_quotient(writer, insn.expression)
+    if quotient is None:
+        return
+    top, bottom = (to_text(part) for part in (quotient.numerator, quotient.denominator))
+    text = message(
+        f"'{insn.assignee_name}', of type {dtype.dtype}, is assigned what is computed of "
+        f"'{to_text(quotient)}', a real number: its fraction is cut off last",
+        kernel=writer.kernel.name,
+        where=f"instruction '{insn}'",
+        hint=f"write {top} // {bottom} for the quotient of integers, or floor(...) or cast(...) "
+        "around what is to be cut",
+    )
+    silencer = f"quotient_to_integer({insn.id})"
+    warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+
+
+def _integer_quotient(writer: ExpressionWriter, expr: Expr) -> p.Quotient | None:
+    """Return a real quotient of two integers among the terms and factors of *expr*."""
+    match expr:
+        case p.Quotient():
+            parts: tuple[Expr, ...] = (expr.numerator, expr.denominator)
+            if all(writer.typer(part).is_integral() for part in parts):
+                return expr
+        case p.Sum() | p.Product():
+            parts = expr.children
+        case p.If():
+            parts = (expr.then, expr.else_)
+        case _:
+            return None
+    found = (_integer_quotient(writer, part) for part in parts)
+    return next((each for each in found if each is not None), None)
 
 
 def _update(

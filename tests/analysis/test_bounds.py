@@ -31,17 +31,6 @@ def test_what_is_inside_passes() -> None:
     assert check_bounds(knl) is knl
 
 
-@pytest.mark.parametrize("index", ["i / 2", "0.5*i", "x[i]"])
-def test_a_subscript_is_an_integer(index: str) -> None:
-    data = [GlobalArg("a", "int32", shape="n"), GlobalArg("x", "float32", shape="n"), "..."]
-    knl = make_loop_kernel(
-        "{ [i]: 0 <= i < n }", f"out[i] = a[{index}]", data, name="knl", target=TargetBase()
-    )
-    with pytest.raises(KgenIndexError, match="is no integer: it is float") as info:
-        check_bounds(infer_argument_shapes(knl))
-    assert f"cast(int32, {index})" in str(info.value)
-
-
 def test_an_access_outside_comes_with_an_example() -> None:
     with pytest.raises(KgenIndexError) as caught:
         check_bounds(kernel("{ [i]: 0 <= i < n }", "out[i] = a[i + 1]", "n"))

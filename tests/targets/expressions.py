@@ -186,5 +186,11 @@ CASES = [
     case("a[i] == b[i]", lambda i, a, b: a == b, a=c16, b=c16),
     case("real(a[i]) if a[i] != 1 else 2", lambda i, a: np.where(a != 1, a.real, 2), a=c8),
     case("a[i] if i < 5 else 1", lambda i, a: np.where(i < 5, a, 1), a=c8),
+    case("(cast(complex64, a[i] - a[i]) + 0)**2 + b[i]", lambda i, a, b: b, a=f4, b=c8),
+    case("(1.0/3.0)*a[i] + a[i]*max(1.5, 2.5)", lambda i, a: (1 / 3 + 2.5) * a, a=c8),
+    case("a[i]**(1.0/2.0) - 2/3", lambda i, a: np.sqrt(a) - 2 / 3, a=c8),
+    case("(1 if a[i] else 2) + (b[i] and 1)", lambda i, a, b: np.full(N, 2), a=f4, b=c8),
+    case("cast(bool, 0.25*b[i]) + cast(bool, a[i])", lambda i, a, b: np.full(N, 2), a=c8, b=f4),
+    case("2/3*a[i]", lambda i, a: f4(2 / 3) * a, a=f4),
     case("cast(complex128, a[i]) + 1", lambda i, a: a.astype(c16) + 1, a=c8),
 ]

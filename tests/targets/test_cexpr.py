@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
-from kgen.errors import CodegenError
+from kgen.errors import CodegenError, KgenWarning
 from kgen.ir.types import NumpyType
 from kgen.targets.c import CTarget
 from kgen.targets.cexpr import ExpressionWriter
@@ -233,7 +234,7 @@ def writer() -> ExpressionWriter:
 def test_a_node_that_is_no_code_is_an_error() -> None:
     part = p.Slice((p.Variable("i"), None, None))
     with pytest.raises(CodegenError, match="'Slice' is not code of C"):
-        writer().condition(part)
+        writer().rec(part, 0, NumpyType(np.dtype(i4)))
 
 
 def test_long_sums_and_products() -> None:
@@ -244,3 +245,18 @@ def test_long_sums_and_products() -> None:
     for _ in range(2000):
         total = p.Sum((total, element))
     assert writer().assigned(total, NumpyType(np.dtype(f4))).count(" + a[i]") == 2000
+
+
+@pytest.mark.parametrize("text", ["c[i]*(a[i]/b[i])", "1 + a[i]/2", "a[i]/b[i] if i > 2 else 0"])
+def test_a_quotient_of_integers_that_is_cut_raises_a_warning(text: str) -> None:
+    with pytest.warns(KgenWarning, match=r"'out', of type int32(.|\n)*hint: write a\[i\] // "):
+        module_of(f"out[i] = {text}", dict.fromkeys(("a", "b", "c", "out"), i4))
+
+
+@pytest.mark.parametrize(
+    "text", ["c[i]*(a[i]//b[i])", "floor(a[i]/b[i])", "cast(int32, a[i]/b[i])"]
+)
+def test_a_quotient_that_is_cut_on_purpose_raises_none(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module_of(f"out[i] = {text}", dict.fromkeys(("a", "b", "c", "out"), i4))

@@ -1,0 +1,123 @@
+"""Operands that no operation takes are refused, by instruction; conditions without parts hold."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+import pytest
+
+import kgen as lp
+from kgen.errors import KgenIndexError, TypeInferenceFailure
+from kgen.ir.reductions import parse_reduction_op
+from kgen.ir.types import NumpyType
+from kgen.ir.vector_values import vector_type
+
+FLOAT4: NumpyType = vector_type(np.dtype("float32"), 4)
+TARGETS = [lp.CTarget(), lp.PyOpenCLTarget(), lp.CudaTarget()]
+
+
+def code_of(instructions: Any, target: Any = TARGETS[0], **dtypes: Any) -> str:
+    args = [lp.GlobalArg(name, dtype, shape=None) for name, dtype in dtypes.items()]
+    domain = "{ [i]: 0 <= i < n }"
+    unit = lp.make_kernel(domain, instructions, [*args, ...], target=target, name="knl")
+    return lp.generate_code_v2(unit).device_code()
+
+
+@pytest.mark.parametrize(
+    "index", ["0.5*i", "i/2", "sqrt(i)", "x[i]", "x[i] // 1", "1.0", "i + 0.5"]
+)
+@pytest.mark.parametrize("text", ["out[i] = a[{}]", "a[{}] = x[i]", "out[i] = a[[{}]]"])
+def test_a_subscript_is_an_integer_whatever_is_known_of_the_array(index: str, text: str) -> None:
+    with pytest.raises(KgenIndexError, match=r"is no integer: it is float(.|\n)*where: instruct"):
+        code_of(text.format(index), a="float32", x="float32")
+
+
+OF_VECTORS = [
+    *("v[i] + v[i]", "2*v[i]", "v[i] - 1", "-v[i]", "v[i] / 2", "v[i]**2", "sqrt(v[i])"),
+    *("max(v[i], v[i])", "v[i] < v[i]", "v[i] == v[i]", "not v[i]", "v[i] and i > 2"),
+    *("1 if v[i] else 2", "cast(float32, v[i])", "sum(i, v[i])", "max(i, v[i])", "i // v[i]"),
+    *("0 if i > 2 else v[i]", "x[v[i]]", "x[i] + v[i].x*v[i]"),
+]
+
+
+@pytest.mark.parametrize(("text", "target"), list(product(OF_VECTORS, TARGETS)))
+def test_operations_on_vectors_are_refused_by_name(text: str, target: Any) -> None:
+    lhs = "out" if "(i," in text else "out[i]"
+    with pytest.raises((TypeInferenceFailure, KgenIndexError), match=r"'knl'(.|\n)*where: instr"):
+        code_of(f"{lhs} = {text}", target, v=FLOAT4, x="float32")
+
+
+@pytest.mark.parametrize(
+    "text", ["v[i] = 0", "v[i] = x[i]", "x[i] = v[i]", "if v[i]\nx[i] = 1\nend"]
+)
+def test_numbers_and_vectors_are_not_assigned_to_each_other(text: str) -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"vector(.|\n)*where: instruction"):
+        code_of(text, v=FLOAT4, x="float32")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_vectors_are_copied_chosen_and_read_by_number(target: Any) -> None:
+    text = ["w[i] = v[i] if i > 2 else v[0] {id=w}", "x[i] = v[i].x + v[i].w*v[i].s2 {dep=w}"]
+    assert "i > 2 ? v[i] : v[0]" in code_of(text, target, v=FLOAT4, w=FLOAT4, x="float32")
+
+
+@pytest.mark.parametrize("text", ["c[i] < 1", "c[i] // 2", "c[i] % 2", "max(c[i], 1)"])
+def test_complex_numbers_have_no_order(text: str) -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"complex(.|\n)*where: instruction"):
+        code_of(f"out[i] = {text}", c="complex64")
+
+
+@pytest.mark.parametrize("text", ["argmin(i, a[i], 0.5*i)", "argmax(i, a[i], a[i])"])
+def test_the_index_of_an_extremum_is_an_integer(text: str) -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"index, an integer(.|\n)*where: instruction"):
+        code_of(f"m, k = {text}", a="float32")
+
+
+def test_a_reduction_runs_over_loops() -> None:
+    insn = lp.Assignment(
+        "out[i]", lp.Reduction(parse_reduction_op("sum"), (), p.Variable("a")[p.Variable("i")])
+    )
+    with pytest.raises(TypeInferenceFailure, match=r"no loop variable(.|\n)*where: instruction"):
+        code_of([insn], a="float32")
+
+
+@pytest.mark.parametrize("node", [p.Sum(()), p.Product(()), p.BitwiseOr(()), p.Min(())])
+def test_operations_have_operands(node: Any) -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"has no operands(.|\n)*where: instruction"):
+        code_of([lp.Assignment("out[i]", node)])
+
+
+NONE, ALL = p.LogicalOr(()), p.LogicalAnd(())
+
+
+@pytest.mark.parametrize(
+    ("expr", "expected"),
+    [
+        (NONE, "0"),
+        (ALL, "1"),
+        (p.If(NONE, 1, 2), "2"),
+        (p.If(ALL, 1, 2), "1"),
+        (p.LogicalAnd((ALL, p.Comparison(p.Variable("i"), "<", 3))), "i < 3"),
+        (p.LogicalAnd((ALL, ALL)), "1"),
+    ],
+)
+def test_conditions_without_parts(expr: Any, expected: str) -> None:
+    assert f"out[i] = {expected};" in code_of([lp.Assignment("out[i]", expr)])
+
+
+@pytest.mark.parametrize(("condition", "runs"), [(NONE, False), (ALL, True)])
+def test_predicates_without_parts(condition: Any, runs: bool) -> None:
+    insn = lp.Assignment("out[i]", 1, predicates=frozenset([condition]))
+    assert ("out[i] = 1" in code_of([insn])) == runs
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_scalar_with_an_empty_subscript(target: Any) -> None:
+    t = p.Subscript(p.Variable("t"), ())
+    insns = [lp.Assignment(t, 1.5, id="w"), lp.Assignment("out[i]", t + 1, depends_on="w")]
+    data = [lp.TemporaryVariable("t", np.float32, shape=()), ...]
+    unit = lp.make_kernel("{ [i]: 0 <= i < n }", insns, data, target=target)
+    assert "t[" not in lp.generate_code_v2(unit).device_code().replace("out[", "")
