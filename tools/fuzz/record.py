@@ -16,7 +16,15 @@ from tools.fuzz.trial import Outcome, Task
 __all__ = ["Record"]
 
 RUNS = ("right", "wrong", "refused", "left out", "crashed")
-VERDICTS = ("proved", "unknown", "violated", "crashed", "none")
+VERDICTS = (
+    "proved",
+    "proved, not equivalent",
+    "unknown",
+    "unknown, not equivalent",
+    "violated",
+    "crashed",
+    "none",
+)
 
 #: kind, target, mutation, verdict, run
 Key = tuple[str, str, str, str, str]
@@ -150,8 +158,8 @@ class Record:
                     sum(n for v, r, n in of),
                     sum(n for v, r, n in of if v == "violated" or r == "refused"),
                     sum(n for v, r, n in of if v != "violated" and r == "right"),
-                    sum(n for v, r, n in of if v == "unknown" and r in wrong),
-                    sum(n for v, r, n in of if v == "proved" and r in wrong),
+                    sum(n for v, r, n in of if v.startswith("unknown") and r in wrong),
+                    sum(n for v, r, n in of if v.startswith("proved") and r in wrong),
                 )
             )
         heads = ("mutation", "mutants", "refused", "harmless", "unknown and wrong")

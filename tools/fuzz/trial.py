@@ -94,7 +94,8 @@ class Outcome:
     target: str
     #: the mutation, or '' for a program as it was drawn
     mutation: str
-    #: what the verifier said: proved, unknown, violated, crashed
+    #: what the verifier said: proved, unknown, violated, crashed; of the first two, where the run
+    #: is wrong, whether verify_equivalent tells it from the kernel as it was written
     verify: str
     #: right, wrong, refused, left out, crashed; or none yet
     run: str
@@ -229,7 +230,17 @@ def _mutants(task: Task, program: Program, targets: Sequence[str]) -> Iterator[O
     )
     yield started
     done = _run(started, functools.partial(check, program, mutant))
+    if done.is_missed and verdict in ("proved", "unknown") and _differs(program, model, mutant):
+        done = dataclasses.replace(done, verify=f"{verdict}, not equivalent")
     yield done
+
+
+def _differs(program: Program, target: Any, mutant: lp.TranslationUnit) -> bool:
+    """Tell whether the comparison with the kernel before its transformations finds the fault."""
+    try:
+        return bool(lp.verify_equivalent(program.make(target=target), mutant).violated)
+    except KgenError:
+        return False
 
 
 def try_program(task: Task, targets: Sequence[str], mutants: int = 1) -> Iterator[Outcome]:
