@@ -22,7 +22,7 @@ from kgen.schedule.tree import Schedule
 from kgen.targets.generate import prepare
 from tests.mutation.kernels import CASES
 from tests.mutation.machine import Memory, all_results, is_same
-from tests.mutation.mutants import without_barriers, without_dependencies
+from tests.mutation.mutants import with_moved_barriers, without_barriers, without_dependencies
 
 
 @cache
@@ -72,6 +72,14 @@ def test_each_barrier_is_needed_or_its_absence_is_harmless(name: str) -> None:
         caught = next(find_unsynchronized(kernel, mutant), None)
         if caught is not None:
             assert " and work-item " in caught.conflict.point
+        assert caught is not None or is_harmless(name, kernel, mutant), reason
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_moved_barrier_is_found_or_harmless(name: str) -> None:
+    kernel, schedule, _ = lowered(name)
+    for reason, mutant in with_moved_barriers(schedule):
+        caught = next(find_unsynchronized(kernel, mutant), None)
         assert caught is not None or is_harmless(name, kernel, mutant), reason
 
 

@@ -408,6 +408,9 @@ class _Values(Mapper[int, Any]):
     def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> int:
         raise NotEvaluatedError(f"'{to_text(expr)}' has no value that can be compared")
 
+    map_tuple = handle_unsupported_expression
+    map_list = handle_unsupported_expression
+
     def map_constant(self, expr: Any, *args: Any) -> int:
         return expr if type(expr) is int else _number(expr)
 

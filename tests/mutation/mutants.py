@@ -53,6 +53,35 @@ def _mutants(node: Node) -> Iterator[tuple[str, Node]]:
             return
 
 
+def with_moved_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
+    """Give the schedule with each barrier moved out of a loop, or into one that follows it."""
+    for number, launch in enumerate(schedule.launches):
+        for reason, body in _moved_barriers(launch.body):
+            steps: list[Launch | HostLoop] = list(schedule.launches)
+            steps[number] = Launch(launch.name, body, launch.barriers)
+            yield reason, Schedule(tuple(steps))
+
+
+def _moved_barriers(node: Node) -> Iterator[tuple[str, Node]]:
+    match node:
+        case Loop(body=Sequence(children=children)):
+            for k, child in enumerate(children):
+                if isinstance(child, Barrier):
+                    inside = sequence((*children[:k], *children[k + 1 :]))
+                    yield child.reason, Sequence((child, Loop(node.iname, inside, node.kind)))
+        case Bind():
+            for reason, body in _moved_barriers(node.body):
+                yield reason, Bind(node.axes, body)
+        case Sequence(children=children):
+            for k, child in enumerate(children):
+                for reason, changed in _moved_barriers(child):
+                    yield reason, Sequence((*children[:k], changed, *children[k + 1 :]))
+                after = children[k + 1] if k + 1 < len(children) else None
+                if isinstance(child, Barrier) and isinstance(after, Loop):
+                    loop = Loop(after.iname, Sequence((child, after.body)), after.kind)
+                    yield child.reason, sequence((*children[:k], loop, *children[k + 2 :]))
+
+
 def without_dependencies(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
     """Give the kernel without each of its dependencies, and which one that is."""
     for number, insn in enumerate(kernel.instructions):
