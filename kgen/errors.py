@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 
 __all__ = [
@@ -443,8 +445,29 @@ def warn(
     """Emit a warning that names its *silencer*, unless *silenced* has that."""
     if is_silenced(silencer, silenced):
         return
-    warnings.warn(
-        f"{text} (add '{silencer}' to silenced_warnings of the kernel to disable)",
-        category,
-        stacklevel=3,
-    )
+    text = f"{text} (add '{silencer}' to silenced_warnings of the kernel to disable)"
+    recorder = _recorder.get()
+    if recorder is not None:
+        recorder.append((text, category))
+    warnings.warn(text, category, stacklevel=3)
+
+
+#: Where the warnings go that are given while something that is kept is made.
+_recorder: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("rec", default=None)
+
+
+@contextlib.contextmanager
+def recorded_warnings() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Collect the warnings that are given in a block, for :func:`emit_again`."""
+    given: list[tuple[str, type[Warning]]] = []
+    token = _recorder.set(given)
+    try:
+        yield given
+    finally:
+        _recorder.reset(token)
+
+
+def emit_again(given: Iterable[tuple[str, type[Warning]]]) -> None:
+    """Give the warnings once more of something that was made before."""
+    for text, category in given:
+        warnings.warn(text, category, stacklevel=3)

@@ -23,6 +23,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
+from kgen.runtime.generated import code_of
 from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.pyast import PREFIX, to_text
@@ -265,7 +266,8 @@ class ExecutorBase:
         if found is None:
             unit = self.unit.with_kernel(with_free_layout(self.kernel, free))
             of_arrays = {self._bundles.array_of.get(name, name): t for name, t in dtypes.items()}
-            module = generate_module(unit, self.entrypoint, of_arrays)
+            code = code_of(self.caches)
+            module = code.module(self.caches.disk, unit, self.entrypoint, of_arrays)
             contract = Contract.of(module, dtypes, self.kernel.all_params())
             found = self._generated[key] = (module, contract)
         return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from kgen.errors import KgenError
 from kgen.ir.codec import CodecError, decode, encode
 from kgen.runtime.cache import DiskCache, content_key, process_caches
+from kgen.runtime.generated import own_identity
 
 __all__ = ["memoize_on_disk"]
 
@@ -47,7 +47,7 @@ def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> 
         if source is None or not used.enabled:
             return function(*args, **kwargs)
         try:
-            key = content_key("memoize", _own_identity(), source, encode((args, kwargs)))
+            key = content_key("memoize", own_identity(), source, encode((args, kwargs)))
         except CodecError:
             return function(*args, **kwargs)
         content = used.load(key)
@@ -84,13 +84,3 @@ def _source_of(function: Callable[..., Any]) -> str | None:
     except OSError:  # typed into a prompt
         return None
     return f"{function.__module__}:{function.__qualname__}\n{text}"
-
-
-@functools.lru_cache(maxsize=1)
-def _own_identity() -> str:
-    """Describe the files of kgen, whose change may change what transformations do."""
-    package = Path(__file__).parent.parent
-    files = sorted(package.rglob("*.py"))
-    return "\n".join(
-        f"{file.relative_to(package)} {content_key(file.read_bytes())}" for file in files
-    )

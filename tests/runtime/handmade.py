@@ -15,6 +15,7 @@ from kgen.ir.options import Options
 from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
 from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.runtime.cache import DiskCache
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
 Dtypes = Mapping[str, np.dtype[Any]]
@@ -97,11 +98,14 @@ def program(
         target=target,
     )
 
-    def generate_module(unit: TranslationUnit, entrypoint: str, dtypes: Dtypes) -> Module:
-        assert unit[entrypoint] is kernel
-        return make(dtypes)
+    class Handmade:
+        def module(
+            self, disk: DiskCache, unit: TranslationUnit, entrypoint: str, dtypes: Dtypes
+        ) -> Module:
+            assert unit[entrypoint] is kernel
+            return make(dtypes)
 
-    monkeypatch.setattr("kgen.runtime.executor.generate_module", generate_module)
+    monkeypatch.setattr("kgen.runtime.executor.code_of", lambda caches: Handmade())
     return TranslationUnit(
         callables_table={"f": CallableKernel(kernel)}, entrypoints=frozenset(["f"]), target=target
     )

@@ -1,0 +1,169 @@
+"""Generated code, shared by the content of program and types: in the process, and on disk."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from kgen.errors import emit_again, recorded_warnings
+from kgen.ir.codec import CodecError, decode, encode
+from kgen.ir.digest import canonical
+from kgen.ir.expr import Reduction, walk
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.reductions import KnownOperation, ReductionOperation
+from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
+from kgen.targets.generate import generate_module
+from kgen.targets.module import Module
+
+__all__ = ["GeneratedCode", "code_of", "own_identity"]
+
+#: How many modules a process keeps.
+N_KEPT: Final = 256
+#: What decides on code besides kgen: sets, expressions, syntax trees, types.
+_PARTS: Final = ("islpy", "pymbolic", "cgen", "numpy")
+_Found: TypeAlias = tuple[Module, tuple[tuple[str, type[Warning]], ...]]
+
+
+class GeneratedCode:
+    """The modules that a process has generated, by the content of program and types.
+
+    They are on disk as well, as JSON: what is read cannot run code. Code that depends on
+    functions and classes of a user's own, whose content is more than their text, is shared by
+    nobody.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, _Found] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def clear(self) -> None:
+        """Forget all code of this process."""
+        with self._lock:
+            self._found.clear()
+
+    def module(
+        self,
+        disk: DiskCache,
+        unit: TranslationUnit,
+        entrypoint: str,
+        dtypes: Mapping[str, np.dtype[Any]],
+    ) -> Module:
+        """Return the code of an entry point for some types, generated if it is new.
+
+        The warnings of its generation are given each time.
+        """
+        if not _is_kgen_alone(unit):
+            return generate_module(unit, entrypoint, dtypes)
+        key = "\n".join((unit.digest(), entrypoint, canonical(dict(dtypes))))
+        with self._lock:
+            found = self._found.get(key)
+        if found is None:
+            found = _from_disk(disk, key)
+        if found is None:
+            with recorded_warnings() as given:
+                module = generate_module(unit, entrypoint, dtypes)
+            found = (module, tuple(given))
+            _to_disk(disk, key, found)
+        else:
+            emit_again(found[1])
+        self._keep(key, found)
+        return found[0]
+
+    def _keep(self, key: str, found: _Found) -> None:
+        with self._lock:
+            self._found[key] = found
+            self._found.move_to_end(key)
+            while len(self._found) > N_KEPT:
+                self._found.popitem(last=False)
+
+
+_code: WeakKeyDictionary[ProcessCaches, GeneratedCode] = WeakKeyDictionary()
+
+
+def code_of(caches: ProcessCaches) -> GeneratedCode:
+    """Return the generated code that executors with the same caches share."""
+    found = _code.get(caches)
+    if found is None:
+        found = _code.setdefault(caches, GeneratedCode())
+        caches.in_memory.add(found)
+    return found
+
+
+def _from_disk(disk: DiskCache, key: str) -> _Found | None:
+    content = disk.load(_disk_key(key)) if disk.enabled else None
+    if content is None:
+        return None
+    try:
+        found = decode(content.decode())
+    except (CodecError, UnicodeDecodeError):
+        return None
+    is_whole = isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Module)
+    return found if is_whole else None
+
+
+def _to_disk(disk: DiskCache, key: str, found: _Found) -> None:
+    if not disk.enabled:
+        return
+    try:
+        text = encode(found)
+        if encode(decode(text)) == text:
+            disk.store(_disk_key(key), text.encode())
+    except CodecError:  # what another process could not read
+        pass
+
+
+def _disk_key(key: str) -> str:
+    return content_key("code", own_identity(), key)
+
+
+@functools.lru_cache(maxsize=1)
+def own_identity() -> str:
+    """Describe all that makes the code of kgen: its files, and what it is built on."""
+    package = Path(__file__).parent.parent
+    files = sorted(package.rglob("*.py"))
+    texts = (part for file in files for part in (str(file.relative_to(package)), file.read_bytes()))
+    parts = (f"{name} {version(name)}" for name in _PARTS)
+    return content_key(sys.version, *parts, *texts)
+
+
+# -- what a program holds of a user's own -----------------------------------------------------
+
+
+def _is_kgen_alone(unit: TranslationUnit) -> bool:
+    """Tell whether the code of a program follows from its content and kgen."""
+    others = (v for v in unit.callables_table.values() if not isinstance(v, CallableKernel))
+    return all(map(_is_own, (unit.target, *others))) and all(map(_has_own_parts, unit.kernels()))
+
+
+def _has_own_parts(kernel: LoopKernel) -> bool:
+    if kernel.preamble_generators or kernel.symbol_manglers:
+        return False
+    operations = {
+        node.operation
+        for expr in _expressions(kernel)
+        for node in walk(expr)
+        if isinstance(node, Reduction)
+    }
+    return all(map(_is_own, (kernel.target, *kernel.functions.values(), *operations)))
+
+
+def _expressions(kernel: LoopKernel) -> tuple[Any, ...]:
+    rules = (rule.expression for rule in kernel.substitutions.values())
+    return (*rules, *(expr for insn in kernel.instructions for expr in insn.expressions()))
+
+
+def _is_own(value: Any) -> bool:
+    if isinstance(value, KnownOperation):
+        return value.inner is None or _is_own(value.inner)
+    is_of_kgen = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return is_of_kgen and not isinstance(value, ReductionOperation)
