@@ -313,7 +313,7 @@ class ExecutorBase:
         if n_passed != len(self.positional):
             wanted = ", ".join(self.positional) or "nothing"
             self._refuse(
-                f"{n_passed} arguments are passed by position",
+                f"{n_passed} argument{' is' if n_passed == 1 else 's are'} passed by position",
                 hint=f"pass {wanted} by position and the kernel's arguments by name",
             )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
@@ -350,7 +350,7 @@ class ExecutorBase:
         refuse_masked(self._refuse, **{arg.name: value})
         if isinstance(arg, ArrayArg) and not hasattr(value, "strides"):
             self._refuse(
-                f"argument '{arg.name}' is an array, and a {type(value).__name__} is none",
+                f"argument '{arg.name}' is an array, not a value of type '{type(value).__name__}'",
                 hint="pass a numpy array, or an array of the device",
             )
         if isinstance(arg, ValueArg) and getattr(value, "shape", ()) != ():

@@ -110,7 +110,7 @@ class CallChecker:
     def _explain_type(self, arg: ArgumentInfo, array: Any) -> None:
         if not (hasattr(array, "dtype") and hasattr(array, "strides")):
             self.refuse(
-                f"argument '{arg.name}' is an array, and {type(array).__name__} is none",
+                f"argument '{arg.name}' is an array, not a value of type '{type(array).__name__}'",
                 hint="pass a numpy array, or an array of the device",
             )
         if array.dtype != arg.dtype:

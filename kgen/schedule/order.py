@@ -297,10 +297,15 @@ def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> Depen
             f"duplicate_inames(kernel, '{iname}', within='id:{insn_id}') gives '{insn_id}' a loop "
             "of its own; or drop one of the dependencies"
         )
-    for _, one, other, _ in edges:
+    order = {insn_id: at for at, insn_id in enumerate(kernel.id_to_insn)}
+    for _, one, other, _ in sorted(edges, key=lambda edge: order[edge[1]] - order[edge[2]]):
         insn, writes = kernel.id_to_insn[one], kernel.id_to_insn[other].assignee_var_names()
         if not insn.depends_on_is_final and not insn.read_dependency_names().isdisjoint(writes):
-            hint += f"; {{dep=*}} keeps '{one}' from waiting for what alone writes what it reads"
+            hint += (
+                f"; {{dep=*}} on '{one}' keeps it from waiting for '{other}', the only writer of "
+                "what it reads; make_kernel(..., seq_dependencies=True) runs the instructions in "
+                "the order of the text"
+            )
             break
     rule = "a loop waits for all that one of its instructions waits for" if left else None
     return DependencyCycleFound(

@@ -241,6 +241,9 @@ class CodeGenerationResult:
 
     modules: tuple[Module, ...]
 
+    def __str__(self) -> str:
+        return self.all_code()
+
     def device_code(self) -> str:
         """Return what runs on the device."""
         return "\n\n".join(module.device_source for module in self.modules)

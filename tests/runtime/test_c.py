@@ -170,7 +170,7 @@ def test_elements_at_odd_addresses(knl: Any) -> None:
 
 
 def test_positional_arguments(knl: Any) -> None:
-    with pytest.raises(InvocationError, match="1 arguments are passed by position"):
+    with pytest.raises(InvocationError, match="1 argument is passed by position"):
         knl(np.ones(3, np.float32))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import kgen as lp
+from kgen.errors import DependencyCycleFound
+from kgen.ir.kernel import LoopKernel
 from kgen.schedule.place import schedule_kernel
 
 
@@ -60,7 +64,7 @@ def test_a_cycle_of_what_was_inferred_says_how_not_to() -> None:
         knl = lp.make_kernel(domain, text % more, data, target=lp.CTarget())
         return lp.generate_code_v2(knl).device_code()
 
-    with pytest.raises(lp.DependencyCycleFound, match=r"\{dep=\*\} keeps 'a' from waiting"):
+    with pytest.raises(lp.DependencyCycleFound, match=r"\{dep=\*\} on 'a' keeps it from waiting"):
         code("")
     assert "v[i] = u[i]" in code(", dep=*")
 
@@ -126,3 +130,23 @@ def test_a_global_barrier_splits_the_kernel() -> None:
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
     names = [launch.name for launch in schedule_kernel(knl.default_entrypoint).launches]
     assert names == ["two", "two_0"]
+
+
+@pytest.mark.parametrize("names", ["uv", "uvw", "uvwx"])
+def test_hints_of_cycles_in_time_loops_work(names: str) -> None:
+    def steps(broken: str = "", **settings: Any) -> LoopKernel:
+        text = [
+            f"{name}[i] = {names[k - 1]}[i] + 1 {{id=new_{name}, inames=t:i{broken * (k == 0)}}}"
+            for k, name in enumerate(names)
+        ]
+        data = [lp.GlobalArg(",".join(names), "float64", shape="n"), "..."]
+        unit = lp.make_kernel("{[t,i]: 0<=t<3 and 0<=i<n}", text, data, **settings)
+        lp.generate_code_v2(unit)
+        return unit.default_entrypoint
+
+    with pytest.raises(DependencyCycleFound) as caught:
+        steps()
+    assert "{dep=*} on 'new_u' keeps it from waiting" in str(caught.value)
+    assert "seq_dependencies=True" in str(caught.value)
+    steps(", dep=*")
+    steps(seq_dependencies=True)
