@@ -8,6 +8,7 @@ from dataclasses import replace
 from kgen.analysis.dataflow import Flow, UndecidedError, flows_of
 from kgen.analysis.points import example
 from kgen.errors import KernelError, KgenError, message
+from kgen.ir.checked import checked
 from kgen.ir.domain import Set
 from kgen.ir.effort import STEP, answer
 from kgen.ir.kernel import LoopKernel
@@ -18,6 +19,7 @@ from kgen.verification import Finding, Report, Status, verify
 __all__ = ["verify_equivalent"]
 
 
+@checked
 def verify_equivalent(
     ref: TranslationUnit | LoopKernel, knl: TranslationUnit | LoopKernel
 ) -> Report:

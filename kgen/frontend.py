@@ -10,6 +10,7 @@ from typing import Any
 
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KernelError, KgenError, near_names
+from kgen.ir.checked import check_arguments
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
 from kgen.ir.effort import isl_limit
 from kgen.ir.insn_options import DuplicateInamesTag
@@ -174,13 +175,16 @@ def make_function(
             f"a target is an object such as lp.PyOpenCLTarget(), not {target!r}\n"
             "  hint: a class is called: target=lp.ExecutableCTarget()"
         )
+    check_arguments(make_function, (None, None), {"fixed_parameters": fixed_parameters})
+    own = {"name": name, "target": target or default_target(), **settings}
+    check_arguments(
+        make_loop_kernel, (domains, instructions, kernel_data), own, called="make_kernel"
+    )
     kernel = make_loop_kernel(
         domains,
         instructions,
         kernel_data,
-        name=name,
-        target=target or default_target(),
-        **settings,
+        **own,
     )
     kernel = _with_duplicated_inames(kernel)
     kernel = fix_parameters(kernel, **(fixed_parameters or {}))

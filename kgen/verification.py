@@ -27,6 +27,7 @@ from kgen.errors import (
     is_silenced,
     rows_of,
 )
+from kgen.ir.checked import checked
 from kgen.ir.effort import STEP, answer
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
@@ -127,6 +128,7 @@ class Report:
         return "\n".join([f"kernel '{self.kernel}'", *lines, *(f"\n{text}" for text in texts)])
 
 
+@checked
 def verify(
     program: TranslationUnit | LoopKernel,
     entrypoint: str | None = None,

@@ -27,6 +27,7 @@ from kgen.ir.domain import (
     static_value,
     to_named,
 )
+from kgen.ir.domain_text import reason_of
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr, set_from_condition
 
@@ -175,7 +176,13 @@ def box_of(names: Sequence[str], conditions: Sequence[Expr]) -> Set:
 
 def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
     """Return the input and output names of an islpy map (or its text), and its pairs as a set."""
-    relation = given if isinstance(given, isl.Map) else isl.Map(str(given))
+    try:
+        relation = given if isinstance(given, isl.Map) else isl.Map(str(given))
+    except isl.Error as err:
+        raise KernelError(
+            f"the map {str(given)!r} does not parse: {reason_of(err)}\n"
+            "  hint: write { [i] -> [z] : z = i + 1 }"
+        ) from None
     count = relation.dim(isl.dim_type.in_)
     pairs = relation.move_dims(isl.dim_type.out, 0, isl.dim_type.in_, 0, count).range()
     if not all(pairs.has_dim_name(_SET, k) for k in range(pairs.dim(_SET))):

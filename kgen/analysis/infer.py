@@ -10,6 +10,7 @@ from pytools.graph import compute_sccs
 from kgen.analysis.access import subscript_names
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import TypeInferenceFailure, message, near_names
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, is_constant, variable_names
 from kgen.ir.functions import Function, find_function
@@ -269,6 +270,7 @@ class _Inference:
         )
 
 
+@checked
 def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
     """Fill in the types that follow from declarations and instructions.
 
@@ -314,6 +316,7 @@ def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | Non
     return find
 
 
+@checked
 def add_and_infer_dtypes(
     unit: KernelOrUnit,
     dtype_dict: Mapping[str, Any],

@@ -113,6 +113,8 @@ def _extent(
     axis: int,
     accesses: tuple[Access, ...],
 ) -> Expr:
+    if isinstance(array, TemporaryVariable):
+        accesses = _without_unknown_reads(footprints, accesses, axis)
     spans = footprints.spans(accesses, axis)
     for span in spans:
         if span.values is None:
@@ -138,6 +140,20 @@ def _extent(
             return wider
     footprints.extents[key] = found
     return found
+
+
+def _without_unknown_reads(
+    footprints: Footprints, accesses: tuple[Access, ...], axis: int
+) -> tuple[Access, ...]:
+    """Leave out reads that do not say how far they reach: what is read has been written."""
+    if all(access.is_write for access in accesses) or not any(a.is_write for a in accesses):
+        return accesses
+    return tuple(
+        access
+        for access in accesses
+        if access.is_write
+        or all(span.values is not None for span in footprints.spans((access,), axis))
+    )
 
 
 def _extent_unguarded(

@@ -219,7 +219,7 @@ def _map_tag(tag: ArrayDimImplementationTag, mapper: Any) -> ArrayDimImplementat
 def _read_offset(offset: Any) -> Any:
     if not isinstance(offset, str):
         return offset
-    return p.Variable(offset) if offset.isidentifier() else _as_tuple(offset)[0]
+    return p.Variable(offset) if offset.isidentifier() else parse(offset)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

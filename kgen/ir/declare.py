@@ -73,8 +73,10 @@ def read_kernel_data(
         items = [name.strip() for name in given.split(",") if name.strip()]
     elif isinstance(given, KernelArgument | TemporaryVariable) or given is ...:
         items = [given]
-    else:
+    elif isinstance(given, Iterable):
         items = given
+    else:
+        items = [given]
     seen: set[str] = set()
     for item in _one_by_one([*items, *(temporaries or {}).values()]):
         if item is ... or item == "...":

@@ -125,7 +125,7 @@ def _listed(text: str) -> list[str]:
     return [*items, text[start:].strip()]
 
 
-def _reason_of(err: isl.Error) -> str:
+def reason_of(err: isl.Error) -> str:
     """Return what isl says, without the names of its own functions and files."""
     reason = str(err).splitlines()[0].rpartition("failed: ")[2]
     return "isl says: " + re.sub(r" in \S+:\d+$", "", reason)
@@ -173,7 +173,7 @@ def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
     return KgenSyntaxError(
         message(
             f"the {kind} '{source}' does not parse",
-            because=_reason_of(err),
+            because=reason_of(err),
             hint=f"{mends[0]}; {_READS[kind]}" if mends else _READS[kind],
         )
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytools.graphviz import show_dot
 
+from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
 from kgen.ir.unit import TranslationUnit
@@ -21,6 +22,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+@checked
 def get_dot_dependency_graph(
     kernel: LoopKernel | TranslationUnit,
     callables_table: Mapping[str, Any] | None = None,
@@ -62,6 +64,7 @@ def get_dot_dependency_graph(
     return "\n".join(lines)
 
 
+@checked
 def show_dependency_graph(kernel: LoopKernel | TranslationUnit, **options: Any) -> None:
     """Draw the dependency graph and open it; needs graphviz.
 

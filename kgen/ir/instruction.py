@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
-from kgen.errors import KernelError
+from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit, VarAtomicity
 from kgen.ir.expr import (
@@ -581,7 +581,10 @@ def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
     state.update(_DEFAULTS)
     for name, value in options.items():
         if name not in _DEFAULTS:
-            raise TypeError(f"{type(insn).__name__} has no option '{name}'")
+            raise KernelError(
+                f"{type(insn).__name__} has no option '{name}'\n"
+                f"  hint: {near_names(name, _DEFAULTS)}"
+            )
         read = _READERS.get(name)
         state[name] = value if read is None else read(value)
 

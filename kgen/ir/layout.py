@@ -146,6 +146,19 @@ def _nest(items: Sequence[Any]) -> dict[int, ComputedStrideArrayDimTag]:
     return {axis: ComputedStrideArrayDimTag(level) for level, axis in enumerate(order)}
 
 
+def _items(spec: Any) -> Sequence[Any]:
+    """Return the tags of all axes, or their texts."""
+    if isinstance(spec, str):
+        return spec.split(",")
+    if isinstance(spec, Sequence) and all(
+        isinstance(item, str | ArrayDimImplementationTag) for item in spec
+    ):
+        return spec
+    raise KernelError(
+        f"a layout is text, or a tag for each axis, not {spec!r}\n  hint: dim_tags='N1,N0'"
+    )
+
+
 def parse_array_dim_tags(
     spec: Any, naxes: int, *, order: str | None = None, strides: Any = None
 ) -> tuple[ArrayDimImplementationTag, ...]:
@@ -171,7 +184,7 @@ def parse_array_dim_tags(
             for axis in range(naxes)
         )
     else:
-        items: Sequence[Any] = spec.split(",") if isinstance(spec, str) else spec
+        items = _items(spec)
         nested = _nest(items)
         tags = tuple(
             nested[axis] if axis in nested else _parse_one(item) if isinstance(item, str) else item

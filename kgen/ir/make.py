@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from pytools.tag import Tag
 
 from kgen.errors import KernelError, message, near_names
 from kgen.ir.assignee import index_of
@@ -27,7 +29,7 @@ from kgen.ir.parse_instructions import parse_instructions
 from kgen.ir.reductions import REDUCTIONS
 from kgen.ir.slices import check_slices, passes_slices, realize_slices
 from kgen.ir.subexpressions import realize_subexpressions
-from kgen.ir.tags import to_tags
+from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, auto, to_kgen_type
 
@@ -58,12 +60,12 @@ def make_loop_kernel(
     default_order: Any = None,
     default_offset: Any = None,
     assumptions: Any = None,
-    silenced_warnings: Any = (),
+    silenced_warnings: str | Iterable[str] = (),
     options: Any = None,
     seq_dependencies: bool = False,
     index_dtype: Any = None,
-    tags: Any = None,
-    loop_priority: Any = None,
+    tags: TagLike | Iterable[str | Tag] = None,
+    loop_priority: str | Iterable[str | Iterable[str]] | None = None,
     iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
 ) -> LoopKernel:
     """Make a kernel; :func:`kgen.make_kernel` says what the arguments are.
@@ -257,6 +259,6 @@ def _names(given: Any) -> tuple[str, ...]:
     return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
 
 
-def _words(given: str | Sequence[str]) -> tuple[str, ...]:
+def _words(given: str | Iterable[str]) -> tuple[str, ...]:
     words = given.split(";") if isinstance(given, str) else given
     return tuple(word.strip() for word in words if word.strip())

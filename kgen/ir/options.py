@@ -103,7 +103,7 @@ def make_options(given: Any, base: Options | None = None) -> Options:
     if isinstance(given, Options):
         return given
     if isinstance(given, dict):
-        return base.copy(**given)
+        return base.copy(**{str(name): value for name, value in given.items()})
     if isinstance(given, str):
         settings: dict[str, Any] = {}
         value: Any

@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.errors import KgenError, TypeInferenceFailure, near_names
+from kgen.ir.checked import checked
 from kgen.ir.target import TargetBase
 from kgen.ir.types import BOOL8, INT32, KgenType
 
@@ -346,6 +347,7 @@ def _segmented(operation: ReductionOperation) -> KnownOperation:
 _parsers: list[Callable[[str], ReductionOperation | None]] = []
 
 
+@checked
 def register_reduction_parser(parser: Callable[[str], ReductionOperation | None]) -> None:
     """Make reduction operations known by their names, to all kernels made from now on.
 
@@ -387,6 +389,7 @@ def find_reduction_op(name: str) -> ReductionOperation | None:
     return None
 
 
+@checked
 def parse_reduction_op(name: str) -> ReductionOperation:
     """Return the operation called *name*, or refuse with the near names.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -110,16 +110,30 @@ def _block(text: str, word: str, at: int) -> Statement:
     names = _NAMES.fullmatch(text, at)
     inames = tuple(name.strip() for name in names[1].split(",")) if names else ()
     if not names and (text[at:].strip() or word == "for"):
-        raise NotParsable(
-            f"expected {'names' if word == 'for' else 'nothing or names'} behind '{word}'",
-            at,
-            {"for": "write for i, j", "else": "write elif condition"}.get(word),
-        )
+        _refuse_head(text, word, at)
     if word == "end":
         return CloseBlock(inames)
     if word == "else" and inames:
         raise NotParsable("expected nothing behind 'else'", at, "write elif condition")
     return OpenBlock(word, inames)
+
+
+def _refuse_head(text: str, word: str, at: int) -> NoReturn:
+    """Refuse what stands behind 'for', 'else' or 'end', at the place where it is no name."""
+    start = _NAMES.match(text, at) if word == "for" else None
+    wrong = start.end() if start else at
+    rest = text[wrong:].lstrip()
+    expected = {"for": "names", "else": "nothing"}.get(word, "nothing or names")
+    hint = f"nothing but the end of the line stands behind '{word}'"
+    if word == "for" and rest in (":", "{", "do") and start:
+        hint = f"write for {start[1]}, and 'end' in a line behind the last instruction of the loop"
+    elif word == "for":
+        hint = "write for i, j, with the values of i and j in the domain: { [i, j]: 0<=i,j<n }"
+    elif rest.startswith("//"):
+        hint = "comments begin with '#'"
+    elif word == "else" and rest.startswith("if"):
+        hint = "write elif condition"
+    raise NotParsable(f"expected {expected} behind '{word}', found {rest!r}", wrong, hint)
 
 
 def _options(text: str) -> tuple[int, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pytools.tag import Tag, ToTagSetConvertible, check_tag_uniqueness, normalize_tags
 
-from kgen.errors import KgenError
+from kgen.errors import KernelError, KgenError
 
 __all__ = [
     "AutoFitLocalInameTag",
@@ -271,7 +271,12 @@ def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
         return frozenset()
     if isinstance(given, Tag):
         return frozenset((given,))
-    words = given.split(",") if isinstance(given, str) else given
+    words: Any = given.split(",") if isinstance(given, str) else given
+    if not isinstance(words, Iterable) or not all(isinstance(w, str | Tag) for w in words):
+        raise KernelError(
+            f"tags are text, Tag objects, or a list of these, not {given!r}\n"
+            "  hint: tags='first,second'"
+        )
     return frozenset(
         _read_word(word.strip()) if isinstance(word, str) else word for word in words if word
     )

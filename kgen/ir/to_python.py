@@ -11,6 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import KgenError, message
+from kgen.ir.checked import checked
 from kgen.ir.codec import encode
 from kgen.ir.digest import canonical
 from kgen.ir.domain import BasicSet, Set, is_read_back
@@ -30,6 +31,7 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 _NOT_PLAIN = (np.generic, Enum)
 
 
+@checked
 def t_unit_to_python(
     t_unit: TranslationUnit,
     *,

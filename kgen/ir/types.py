@@ -210,7 +210,7 @@ def to_kgen_type(
         dtype = dtype.strip().removeprefix("np:")
     try:
         converted = np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError, AttributeError) as err:
+    except (TypeError, ValueError, SyntaxError, AttributeError, LookupError) as err:
         raise KgenError(f"'{dtype}' does not name a data type: {err}") from None
     return _from_numpy(converted, for_atomic)
 

@@ -18,6 +18,12 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
 
 
+class NoSuchKernelError(KernelError, KeyError):
+    """A name that no kernel of a program has."""
+
+    __str__ = Exception.__str__
+
+
 @dataclass(frozen=True)
 class CallableKernel(InKernelCallable):
     """A kernel that other kernels call.
@@ -100,11 +106,13 @@ class TranslationUnit:
 
     # -- kernels --------------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> LoopKernel:
-        found = self.callables_table.get(name)
+    def __getitem__(self, name: Any) -> LoopKernel:
+        found = self.callables_table.get(name) if isinstance(name, str) else None
         if not isinstance(found, CallableKernel):
             known = [kernel.name for kernel in self.kernels()]
-            raise KeyError(f"there is no kernel '{name}'; {near_names(name, known)}")
+            raise NoSuchKernelError(
+                f"there is no kernel {name!r}\n  hint: {near_names(str(name), known)}"
+            )
         return found.subkernel
 
     def __contains__(self, name: object) -> bool:
@@ -165,17 +173,17 @@ class TranslationUnit:
     def _executors(self) -> dict[Any, Any]:
         return {}
 
-    def executor(self, *args: Any, entrypoint: str | None = None, **kwargs: Any) -> Any:
+    def executor(self, *args: Any, entrypoint: Any = None, **kwargs: Any) -> Any:
         """Return what runs one entry point; *args* are the target's: a queue, a context...
 
         The same arguments give the same executor, which keeps what it has compiled.
         """
         name = entrypoint or self.default_entrypoint.name
-        if name not in self.entrypoints:
+        if not isinstance(name, str) or name not in self.entrypoints:
             raise InvocationError(
                 message(
-                    f"'{name}' is no entry point of the program",
-                    hint=near_names(name, self.entrypoints)
+                    f"{name!r} is no entry point of the program",
+                    hint=near_names(str(name), self.entrypoints)
                     + " (unit.with_entrypoints chooses others)",
                 )
             )

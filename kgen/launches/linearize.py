@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kgen.errors import CodegenError, KernelError, ScheduleError, message
+from kgen.ir.checked import checked
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.linearization import (
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 
+@checked
 def linearize(t_unit: TranslationUnit) -> TranslationUnit:
     """Find the order of every kernel of a program; see :func:`get_one_linearized_kernel`.
 
@@ -52,6 +54,7 @@ def linearize(t_unit: TranslationUnit) -> TranslationUnit:
     return t_unit.map_kernels(lambda kernel: get_one_linearized_kernel(kernel, table))
 
 
+@checked
 def get_one_linearized_kernel(
     kernel: LoopKernel, callables_table: Mapping[str, Any] | None = None
 ) -> LoopKernel:
@@ -130,6 +133,7 @@ def _items_of(node: Node) -> Iterator[ScheduleItem]:
 # -- questions ---------------------------------------------------------------------------------
 
 
+@checked
 def get_subkernels(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names of the launches of a linearized kernel, in order.
 
@@ -147,6 +151,7 @@ def get_subkernels(kernel: LoopKernel) -> tuple[str, ...]:
     )
 
 
+@checked
 def get_subkernel_to_insn_id_map(kernel: LoopKernel) -> dict[str, frozenset[str]]:
     """Return the instructions that each launch of a linearized kernel runs.
 
@@ -182,6 +187,7 @@ def _linearization(kernel: LoopKernel) -> tuple[ScheduleItem, ...]:
     return kernel.linearization
 
 
+@checked
 def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the ids of the global barriers, in the order that dependencies give them.
 
@@ -212,6 +218,7 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     return tuple(ordered)
 
 
+@checked
 def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | None:
     """Return the last global barrier that an instruction waits for, if there is any.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kgen.errors import KgenError
 from kgen.frontend import make_kernel
+from kgen.ir.checked import checked
 from kgen.ir.data import GlobalArg
 from kgen.ir.layout import SeparateArrayArrayDimTag, parse_array_dim_tags
 from kgen.ir.unit import TranslationUnit
@@ -17,6 +18,7 @@ from kgen.transforms.tag import tag_inames
 __all__ = ["make_copy_kernel", "make_einsum"]
 
 
+@checked
 def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any) -> TranslationUnit:
     """Make the kernel of a sum of products, as ``numpy.einsum`` writes it.
 
@@ -93,7 +95,10 @@ def _subscript(axes: str) -> str:
     return f"[{', '.join(axes)}]" if axes else ""
 
 
-def make_copy_kernel(new_dim_tags: Any, old_dim_tags: Any = None) -> TranslationUnit:
+@checked
+def make_copy_kernel(
+    new_dim_tags: str | Sequence[Any], old_dim_tags: str | Sequence[Any] | None = None
+) -> TranslationUnit:
     """Make the kernel that copies ``input`` to ``output``, an array of another layout.
 
     :arg new_dim_tags: the layout of the output, as in :func:`tag_array_axes`
@@ -109,7 +114,7 @@ def make_copy_kernel(new_dim_tags: Any, old_dim_tags: Any = None) -> Translation
     >>> print(knl.default_entrypoint.instructions[0])
     output[i0, i1] = input[i0, i1]  {id=insn}
     """
-    new = new_dim_tags.split(",") if isinstance(new_dim_tags, str) else list(new_dim_tags)
+    new = new_dim_tags.split(",") if isinstance(new_dim_tags, str) else new_dim_tags
     rank = len(new)
     axes = [f"i{k}" for k in range(rank)]
     bounds = " and ".join(f"0 <= {axis} < n{k}" for k, axis in enumerate(axes))

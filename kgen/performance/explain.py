@@ -8,6 +8,7 @@ from typing import Any
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.ast.nodes import DeviceFunction
+from kgen.ir.checked import checked
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
@@ -56,6 +57,7 @@ __all__ = ["explain"]
 _LEVELS = ("vector", "worker", "worker")
 
 
+@checked
 def explain(
     program: TranslationUnit | LoopKernel,
     dtypes: Mapping[str, Any] | None = None,

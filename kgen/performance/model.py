@@ -13,6 +13,7 @@ from pymbolic import evaluate
 
 from kgen.analysis.access import collect_accesses
 from kgen.errors import KernelError, message
+from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
@@ -141,6 +142,7 @@ def _shown(seconds: float) -> str:
     return f"{seconds / 1e-9:.4g} ns"
 
 
+@checked
 def roofline(
     program: TranslationUnit,
     params: Mapping[str, int],

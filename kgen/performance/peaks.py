@@ -10,6 +10,7 @@ import numpy as np
 
 from kgen.errors import InvocationError
 from kgen.frontend import make_kernel
+from kgen.ir.checked import checked
 from kgen.ir.data import GlobalArg, TemporaryVariable
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
@@ -32,6 +33,7 @@ _CHAINS = 8
 _TYPES = ("float32", "float64")
 
 
+@checked
 def measure_device(
     target: Any, queue: Any = None, *, scale: float = 1.0, again: bool = False
 ) -> Device:

@@ -11,6 +11,7 @@ import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import AutomaticTestFailure, InvocationError, message, near_names
+from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.generate import generate_module
 from kgen.targets.module import ArgumentInfo, Module
@@ -21,6 +22,7 @@ _TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-9}
 Check = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], tuple[bool, str]]
 
 
+@checked
 def auto_test_vs_ref(
     ref_prog: TranslationUnit,
     ctx: Any = None,

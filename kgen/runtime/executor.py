@@ -41,6 +41,9 @@ _USUAL = FreeLayout()
 _PYTHON = (bool, int, float, complex)
 Executor = TypeVar("Executor", bound="ExecutorBase")
 
+#: Kinds of numpy types that arguments have: numbers, and structures of them for vectors.
+_KINDS = "biufcV"
+
 #: Executors that a program keeps: one for each entry point and device, within reason.
 N_REMEMBERED = 16
 
@@ -216,6 +219,11 @@ class ExecutorBase:
                 dtype = np.asarray(value).dtype
             if dtype is None or dtype.hasobject or name in parameters:
                 continue
+            if np.dtype(dtype).kind not in _KINDS:
+                self._refuse(
+                    f"argument '{name}' is of the type {dtype}, which no kernel has",
+                    hint="pass numbers: bool, int32, float32, complex64...",
+                )
             is_pure_output = isinstance(arg, ArrayArg) and arg.is_output and not arg.is_input
             (outputs if is_pure_output else inputs)[name] = np.dtype(dtype)
         return inputs, outputs

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kgen.errors import KernelError, near_names
+from kgen.ir.checked import checked
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.devices import DEVICE_TYPES, RunningOn
@@ -46,7 +47,9 @@ class DeviceSchedules:
             if test == device:
                 return self._scheduled(k, self.program.target)
         names = [test for test, _ in self.table if isinstance(test, str)]
-        raise KeyError(f"there is no schedule for {device!r}; {near_names(str(device), names)}")
+        raise KernelError(
+            f"there is no schedule for {device!r}\n  hint: {near_names(str(device), names)}"
+        )
 
     def device_of(self, *args: Any) -> RunningOn:
         """Return the device that a call with these leading arguments runs on."""
@@ -83,6 +86,7 @@ class DeviceSchedules:
         return found
 
 
+@checked
 def per_device(program: TranslationUnit, table: Mapping[DeviceTest, Scheduler]) -> DeviceSchedules:
     """Give a program a schedule for each kind of device, as ``device_type`` does in OpenACC.
 

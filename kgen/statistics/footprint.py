@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
+from kgen.ir.checked import checked
 from kgen.ir.domain import Set
 from kgen.ir.effort import limited
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
 from kgen.statistics.count import count
 from kgen.statistics.interval import Interval
 from kgen.statistics.memory import memory_of
@@ -18,8 +18,11 @@ from kgen.statistics.runs import Count
 __all__ = ["gather_access_footprint_bytes", "gather_access_footprints"]
 
 
+@checked
 def gather_access_footprints(
-    program: Any, ignore_uncountable: bool = False, entrypoint: str | None = None
+    program: TranslationUnit | LoopKernel,
+    ignore_uncountable: bool = False,
+    entrypoint: str | None = None,
 ) -> dict[tuple[str, str], Set]:
     """Return the elements that a kernel reads and writes: ``(array, "read" or "write")`` to sets.
 
@@ -64,8 +67,11 @@ def _gathered(kernel: LoopKernel, ignore_uncountable: bool) -> dict[tuple[str, s
     return {key: found[key].coalesce() for key in sorted(found)}
 
 
+@checked
 def gather_access_footprint_bytes(
-    program: Any, ignore_uncountable: bool = False, entrypoint: str | None = None
+    program: TranslationUnit | LoopKernel,
+    ignore_uncountable: bool = False,
+    entrypoint: str | None = None,
 ) -> dict[tuple[str, str], Count]:
     """Return how many bytes of each array a kernel reads and writes at least: each once.
 

@@ -10,12 +10,14 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.ir.affine import expand_products, linear_form, simplify
+from kgen.ir.checked import checked
 from kgen.ir.digits import join_digits
 from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, is_zero, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AxisTag, LocalInameTag
 from kgen.ir.types import AddressSpace
+from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, MemAccess
 from kgen.statistics.interval import sum_of
@@ -28,8 +30,9 @@ __all__ = ["get_mem_access_map", "memory_of", "steps_of"]
 _MTYPES = {AddressSpace.GLOBAL: "global", AddressSpace.LOCAL: "local"}
 
 
+@checked
 def get_mem_access_map(
-    program: Any,
+    program: TranslationUnit | LoopKernel,
     count_redundant_work: bool = False,
     subgroup_size: SubgroupSize = None,
     entrypoint: str | None = None,

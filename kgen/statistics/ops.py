@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Place, PlaceMapper
 from kgen.analysis.typing import ExpressionTyper
+from kgen.ir.checked import checked
 from kgen.ir.expr import (
     Expr,
     LinearSubscript,
@@ -20,6 +21,7 @@ from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.types import NumpyType
+from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import OP_NAMES, CountGranularity, Op
 from kgen.statistics.interval import sum_of
@@ -30,8 +32,9 @@ from kgen.transforms.statements import find_instructions
 __all__ = ["count_ops", "get_op_map"]
 
 
+@checked
 def get_op_map(
-    program: Any,
+    program: TranslationUnit | LoopKernel,
     count_redundant_work: bool = False,
     count_within_subscripts: bool = True,
     subgroup_size: SubgroupSize = None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.generate import prepare
@@ -12,7 +10,9 @@ from kgen.transforms.inline import without_calls
 __all__ = ["prepared_kernel"]
 
 
-def prepared_kernel(unit: Any, entrypoint: str | None = None) -> LoopKernel:
+def prepared_kernel(
+    unit: TranslationUnit | LoopKernel, entrypoint: str | None = None
+) -> LoopKernel:
     """Return a kernel of a program as code generation sees it: with types, without reductions.
 
     Kernels that it calls stand in the place of their calls. It is kept with the kernel, since

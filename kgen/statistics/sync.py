@@ -8,8 +8,10 @@ from typing import Any
 import islpy as isl
 
 from kgen.analysis.access import Place
+from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
+from kgen.ir.unit import TranslationUnit
 from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
@@ -21,8 +23,11 @@ from kgen.targets.generate import schedule_prepared
 __all__ = ["get_synchronization_map"]
 
 
+@checked
 def get_synchronization_map(
-    program: Any, subgroup_size: SubgroupSize = None, entrypoint: str | None = None
+    program: TranslationUnit | LoopKernel,
+    subgroup_size: SubgroupSize = None,
+    entrypoint: str | None = None,
 ) -> ToCountPolynomialMap:
     """Count the barriers that each work-item meets, and the launches of the kernel.
 

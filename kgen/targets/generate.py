@@ -20,6 +20,7 @@ from kgen.ast.host import build_host
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, MissingBarrierError, ScheduleError, message
+from kgen.ir.checked import checked
 from kgen.ir.declare import refuse_undeclared_sizes
 from kgen.ir.effort import isl_limit, limited
 from kgen.ir.kernel import LoopKernel
@@ -91,6 +92,7 @@ def _prepare(
     return kernel
 
 
+@checked
 def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     """Do all that happens before scheduling, to every kernel: the kernels that are scheduled.
 
@@ -275,6 +277,7 @@ class CodeGenerationResult:
         return program
 
 
+@checked
 def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult:
     """Generate code for all entry points; all types must be known.
 
@@ -298,6 +301,7 @@ def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult
     )
 
 
+@checked
 def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
     """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more.
 
@@ -314,6 +318,7 @@ def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, .
     return result.device_code(), kernel.args
 
 
+@checked
 def generate_header(
     unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
 ) -> list[str]:
@@ -330,6 +335,7 @@ def generate_header(
     return [module.header for module in result.modules]
 
 
+@checked
 def generate_body(unit: TranslationUnit | LoopKernel) -> str:
     """Return the text between the braces of the only device function.
 

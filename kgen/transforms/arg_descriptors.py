@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pymbolic.primitives as p
 
 from kgen.analysis.parts import extents_and_strides, strides_of
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg
 from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
@@ -20,6 +21,7 @@ from kgen.transforms.inline import calls_of, order_of_calls, passed_by
 __all__ = ["infer_arg_descr"]
 
 
+@checked
 def infer_arg_descr(program: TranslationUnit) -> TranslationUnit:
     """Give the array arguments of called kernels the shapes and strides that calls pass.
 

@@ -11,6 +11,7 @@ from pytools import UniqueNameGenerator
 
 from kgen.errors import TransformError, near_names
 from kgen.ir.callables import CallMangleInfo, InKernelCallable, ScalarCallable
+from kgen.ir.checked import checked
 from kgen.ir.expr import Expr, IdentityMapper
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import CallableKernel, TranslationUnit
@@ -19,6 +20,7 @@ from kgen.transforms.inline import order_of_calls
 __all__ = ["merge", "register_callable", "rename_callable"]
 
 
+@checked
 def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     """Put several programs into one, in which their kernels can call each other.
 
@@ -37,8 +39,6 @@ def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     >>> sorted(unit.callables_table), sorted(unit.entrypoints)
     (['f', 'kgen_kernel'], ['kgen_kernel'])
     """
-    if isinstance(translation_units, TranslationUnit):
-        raise TransformError("several programs are merged\n  hint: merge([program, other])")
     if not translation_units:
         raise TransformError("there is nothing to merge")
     first = translation_units[0]
@@ -64,6 +64,7 @@ def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     return merged
 
 
+@checked
 def rename_callable(
     t_unit: TranslationUnit,
     old_name: str,
@@ -103,6 +104,7 @@ def rename_callable(
     return t_unit.copy(callables_table=table, entrypoints=entrypoints).map_kernels(mapper.kernel)
 
 
+@checked
 def register_callable(
     translation_unit: TranslationUnit,
     function_identifier: str,

@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.domains import rename_params
 from kgen.errors import KernelError, TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_address_space
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -44,7 +45,8 @@ __all__ = [
 ]
 
 
-def add_dtypes(prog_or_kernel: Program, dtype_dict: Mapping[str, Any]) -> Program:
+@checked
+def add_dtypes(prog_or_kernel: Program, dtype_dict: Any) -> Program:
     """Give arguments and temporaries their data types: ``{"a": ..., "b, c": ...}``.
 
     ::
@@ -120,7 +122,9 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
     True
     """
     if args and (kwargs or len(args) > 1):
-        raise TypeError("set_options takes one text, or options by name, not both")
+        raise TransformError(
+            message("set_options takes one text, or options by name, not both", kernel=kernel.name)
+        )
     given = args[0] if args else kwargs
     return kernel.copy(options=make_options(given, kernel.options))
 

@@ -11,6 +11,7 @@ from pytools import UniqueNameGenerator
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ArrayBase, GlobalArg, Iname, TemporaryVariable
 from kgen.ir.domain import as_basic_set
 from kgen.ir.expr import Expr, subscript, to_text, variable_names
@@ -26,6 +27,7 @@ __all__ = ["diff_kernel"]
 Program = TypeVar("Program", LoopKernel, TranslationUnit)
 
 
+@checked
 def diff_kernel(
     kernel: Program,
     diff_outputs: str | Collection[str],
@@ -64,19 +66,24 @@ def diff_kernel(
     >>> print(name, "|", knl.default_entrypoint.instructions[0])
     z_dx | z_dx[i, diff_i0] = cos(x[i])*(1.0 if diff_i0 == i else 0.0)  {id=insn_dx}
     """
+    names = split_names(diff_outputs), split_names(copy_outputs)
+    fixed = frozenset(batch_axes_in_by)
     if isinstance(kernel, TranslationUnit):
-        changed, found = diff_kernel(
-            kernel.default_entrypoint,
-            diff_outputs,
-            by,
-            diff_iname_prefix,
-            batch_axes_in_by,
-            copy_outputs,
-        )
+        changed, found = _diff(kernel.default_entrypoint, by, diff_iname_prefix, fixed, *names)
         return kernel.with_kernel(changed), found
-    outputs = split_names(diff_outputs)
-    work = _Differentiation(kernel, by, diff_iname_prefix, frozenset(batch_axes_in_by))
-    result = work.result(outputs, split_names(copy_outputs))
+    return _diff(kernel, by, diff_iname_prefix, fixed, *names)
+
+
+def _diff(
+    kernel: LoopKernel,
+    by: str,
+    diff_iname_prefix: str,
+    batch_axes_in_by: frozenset[int],
+    outputs: tuple[str, ...],
+    copied: tuple[str, ...],
+) -> tuple[LoopKernel, Any]:
+    work = _Differentiation(kernel, by, diff_iname_prefix, batch_axes_in_by)
+    result = work.result(outputs, copied)
     names = tuple(work.name_of(name) if name in work.active else None for name in outputs)
     return result, names[0] if len(names) == 1 else names
 

@@ -15,6 +15,7 @@ from kgen.analysis.domains import (
     rename_params,
 )
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.domain import BasicSet, Set, dim_names
 from kgen.ir.kernel import LoopKernel
@@ -29,6 +30,7 @@ V = TypeVar("V")
 Flow = tuple[str, int, int]
 
 
+@checked
 def fuse_kernels(
     kernels: Sequence[LoopKernel | TranslationUnit],
     suffixes: Sequence[str] | None = None,

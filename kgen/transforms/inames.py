@@ -9,6 +9,7 @@ from typing import Any
 from kgen.analysis.domains import drop_dims
 from kgen.analysis.instances import hint_for_axis
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.domain import BasicSet, dim_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -164,6 +165,7 @@ def remove_unused_inames(
 # -- nesting -----------------------------------------------------------------------------------
 
 
+@checked
 def has_schedulable_iname_nesting(kernel: LoopKernel | TranslationUnit) -> bool:
     """Tell whether all loops nest: of two around one instruction, one holds the other.
 
@@ -175,6 +177,7 @@ def has_schedulable_iname_nesting(kernel: LoopKernel | TranslationUnit) -> bool:
     return next(_overlaps(_only_kernel(kernel)), None) is None
 
 
+@checked
 def get_iname_duplication_options(
     kernel: LoopKernel | TranslationUnit,
 ) -> Iterator[tuple[str, Or]]:

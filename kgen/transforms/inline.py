@@ -14,6 +14,7 @@ from pytools import UniqueNameGenerator
 from kgen.analysis.domains import set_params
 from kgen.errors import KgenError, TransformError, message, near_names
 from kgen.ir.assignee import assignee_name
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, TemporaryVariable, ValueArg
 from kgen.ir.domain import BasicSet, constant_bounds, param_names, rename_dims
 from kgen.ir.expr import (
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 
+@checked
 def inline_callable_kernel(
     translation_unit: TranslationUnit, function_name: str
 ) -> TranslationUnit:

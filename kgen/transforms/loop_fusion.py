@@ -13,6 +13,7 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import difference
 from kgen.analysis.instances import Instances, relate
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
@@ -21,6 +22,7 @@ from kgen.transforms.select import require_iname, taken_names
 __all__ = ["get_kennedy_unweighted_fusion_candidates"]
 
 
+@checked
 def get_kennedy_unweighted_fusion_candidates(
     kernel: LoopKernel | TranslationUnit,
     candidates: Collection[str],

@@ -10,6 +10,7 @@ from pytools import UniqueNameGenerator
 from kgen.analysis.domains import bounds_of, domain_of_copies
 from kgen.errors import TransformError, near_names
 from kgen.ir.assignee import assignee_name
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.domain import BasicSet
 from kgen.ir.expr import Expr, SubArrayRef, substitute
@@ -22,6 +23,7 @@ from kgen.transforms.select import check_well_formed, split_names, taken_names
 __all__ = ["pack_and_unpack_args_for_call"]
 
 
+@checked
 def pack_and_unpack_args_for_call(
     program: TranslationUnit,
     call_name: str,

@@ -6,6 +6,7 @@ import dataclasses
 
 from kgen.analysis.infer import infer_types
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
@@ -66,6 +67,7 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
     return with_declarations(kernel, {variable: changed})
 
 
+@checked
 def find_padding_multiple(
     kernel: LoopKernel | TranslationUnit,
     variable: str,
@@ -139,10 +141,21 @@ def _refuse(kernel: LoopKernel, array: ArrayBase, because: str, hint: str) -> Tr
     )
 
 
+#: Pages and banks of memory are no larger, and neither are alignments that serve a purpose.
+_MOST_BYTES = 1 << 21
+
+
 def _elements(kernel: LoopKernel, array: ArrayBase, align_bytes: int) -> int:
     """Return *align_bytes* in elements."""
     assert isinstance(array.dtype, NumpyType)
     size = array.dtype.itemsize
+    if align_bytes > _MOST_BYTES:
+        raise _refuse(
+            kernel,
+            array,
+            f"{align_bytes} bytes are more than any alignment, {_MOST_BYTES}",
+            f"align_bytes={16 * size}",
+        )
     if align_bytes <= 0 or align_bytes % size:
         raise _refuse(
             kernel,

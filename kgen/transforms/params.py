@@ -9,6 +9,7 @@ import numpy as np
 from kgen.analysis.domains import fix_dims, fix_params
 from kgen.analysis.infer import size_names
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import ValueArg
 from kgen.ir.declare import parameter_names
 from kgen.ir.domain import Set, sample_point, used_param_names
@@ -105,6 +106,7 @@ def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> 
     return dtype.numpy_dtype.type(value)
 
 
+@checked
 def assume(kernel: Program, assumptions: Any) -> Program:
     """Add what is known of the parameters: ``assume(kernel, "n >= 1 and n mod 4 = 0")``.
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pymbolic.primitives as p
 
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute, to_text
 from kgen.ir.instruction import InstructionBase
@@ -205,6 +206,7 @@ def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
         ) from None
 
 
+@checked
 def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> list[str]:
     """Return the names of the rules that fit a pattern with ``*`` and ``?``, sorted.
 
@@ -218,6 +220,7 @@ def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> l
     return sorted(name for name in names if fnmatchcase(name, pattern))
 
 
+@checked
 def find_one_rule_matching(program: LoopKernel | TranslationUnit, pattern: str) -> str:
     """Return the name of the one rule that fits a pattern; refuses none and several.
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from kgen.errors import KernelError, KgenError, TransformError, message, near_names
+from kgen.ir.checked import check_arguments
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
 from kgen.ir.effort import limited
 from kgen.ir.instruction import InstructionBase
@@ -118,11 +119,14 @@ def _transform(
     @functools.wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
         program = args[0] if args else kwargs.pop(first, None)
+        kernel = program.name if isinstance(program, LoopKernel) else None
+        given = (program, *args[1:])
+        check_arguments(function, given, kwargs, skip=1, error=TransformError, kernel=kernel)
         if isinstance(program, LoopKernel):
             return on_kernel(program, *args[1:], **kwargs)
         if isinstance(program, TranslationUnit):
             return _on_unit(program, lambda kernel: on_kernel(kernel, *args[1:], **kwargs))
-        raise TypeError(
+        raise TransformError(
             f"{function.__name__.lstrip('_')}: the first argument is a kernel or a program, "
             f"not {type(program).__name__}"
         )

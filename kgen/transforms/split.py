@@ -42,7 +42,7 @@ __all__ = ["chunk_iname", "join_inames", "split_iname"]
 def split_iname(
     kernel: LoopKernel,
     split_iname: str,
-    inner_length: int,
+    inner_length: Any,
     *,
     outer_iname: str | None = None,
     inner_iname: str | None = None,
@@ -155,6 +155,10 @@ def _is_box(kernel: LoopKernel, iname: str, bounds: InameBounds) -> bool:
     return bool(apart.intersect_params(assumed).is_equal(whole.intersect_params(assumed)))
 
 
+#: Chunks of a loop whose length is a parameter: code has a condition for each.
+_MOST_CHUNKS = 1024
+
+
 def _split_evenly(
     kernel: LoopKernel,
     old: str,
@@ -173,6 +177,15 @@ def _split_evenly(
         starts: tuple[Expr, ...] = (
             *((_times(outer, length),) if length else ()),
             p.Min((outer, longer)),
+        )
+    elif count > _MOST_CHUNKS:
+        raise TransformError(
+            message(
+                f"'{old}' has {extent} iterations, which {count} chunks share unevenly",
+                kernel=kernel.name,
+                because="where each chunk begins is a sum with a term for each of them",
+                hint=f"at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
+            )
         )
     else:  # the sum of the lengths before
         starts = tuple(

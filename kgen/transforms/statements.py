@@ -8,6 +8,7 @@ from typing import Any
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.parse import parse
@@ -18,6 +19,7 @@ from kgen.transforms.select import (
     NothingSelectedError,
     matcher,
     require_instruction,
+    split_names,
     transform,
     transform_of,
 )
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 
+@checked
 def find_instructions(
     program: LoopKernel | TranslationUnit, insn_match: Any
 ) -> list[InstructionBase]:
@@ -159,7 +162,7 @@ def remove_instructions(kernel: LoopKernel, insn_ids: str | Collection[str] | An
     if isinstance(insn_ids, str) or callable(insn_ids):
         gone = {insn.id for insn in found(kernel, _id_or_match(kernel, insn_ids))}
     else:
-        gone = {require_instruction(kernel, insn_id).id for insn_id in insn_ids}
+        gone = {require_instruction(kernel, insn_id).id for insn_id in split_names(insn_ids)}
     if not gone:
         return kernel
     inherited = _dependencies_beyond(kernel, gone)

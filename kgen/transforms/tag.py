@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
 from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
@@ -51,6 +52,7 @@ TagsByIname: TypeAlias = Mapping[str, Tags] | Iterable[tuple[str, Tags]] | str
 _NEVER_IN_REDUCTIONS = VectorizeTag
 
 
+@checked
 def tag_inames(
     kernel: Program,
     iname_to_tag: TagsByIname,
@@ -290,6 +292,7 @@ _AXIS_KINDS: dict[Any, type[GroupInameTag | LocalInameTag]] = {
 }
 
 
+@checked
 def find_unused_axis_tag(
     kernel: LoopKernel | TranslationUnit,
     kind: str | type[GroupInameTag | LocalInameTag],

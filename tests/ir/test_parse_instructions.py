@@ -297,7 +297,7 @@ def test_with_gives_atomic_to_each_assignee() -> None:
         ("for i\na = 1", (1, 1), "this 'for' has no 'end'"),
         ("a = 1\nend", (2, 1), "'end' without"),
         ("for\nend", (1, 4), "expected names behind 'for'"),
-        ("for i in n\nend", (1, 4), "expected names behind 'for'"),
+        ("for i in n\nend", (1, 7), "expected names behind 'for'"),
         ("for i\nend j", (2, 1), "'end j' meets 'for i'"),
         ("for i\nfor i\nend\nend", (2, 1), "the loop over 'i' is open already"),
         ("else\nend", (1, 1), "'else' without 'if'"),

@@ -40,7 +40,7 @@ def test_options_are_changed_one_by_one() -> None:
     with pytest.raises(lp.KgenError, match="no option 'retrun_dict'") as info:
         lp.set_options(knl, retrun_dict=True)
     assert "did you mean 'return_dict'" in str(info.value)
-    with pytest.raises(TypeError, match="one text, or options by name"):
+    with pytest.raises(lp.TransformError, match="one text, or options by name"):
         lp.set_options(knl, "no_numpy", return_dict=True)
 
 
@@ -141,10 +141,10 @@ def test_a_guessed_argument_is_a_symbol_once_it_is_explained() -> None:
 
 def test_what_is_no_map_of_types_or_list_of_programs() -> None:
     with pytest.raises(lp.TransformError, match="types are a map"):
-        lp.add_dtypes(double(), "a")  # type: ignore[arg-type]
-    with pytest.raises(lp.TransformError, match="several programs are merged"):
+        lp.add_dtypes(double(), "a")
+    with pytest.raises(lp.KgenError, match="'translation_units' is a list of"):
         lp.merge(double())  # type: ignore[arg-type]
-    with pytest.raises(lp.TransformError, match="None gives no tags"):
+    with pytest.raises(lp.KgenError, match=r"'iname_to_tag' is .* not None"):
         lp.tag_inames(double(), None)  # type: ignore[arg-type]
-    with pytest.raises(lp.TransformError, match="a name is text, not 3"):
+    with pytest.raises(lp.TransformError, match=r"'loop_priority' is text .* not 3"):
         lp.prioritize_loops(double(), 3)  # type: ignore[arg-type]

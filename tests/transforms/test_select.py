@@ -54,7 +54,9 @@ def test_a_single_kernel_works_without_its_program() -> None:
 
 
 def test_anything_else_is_refused() -> None:
-    with pytest.raises(TypeError, match="split_iname: the first argument is a kernel or a program"):
+    with pytest.raises(
+        lp.TransformError, match="split_iname: the first argument is a kernel or a program"
+    ):
         lp.split_iname("kernel", "i", 4)  # type: ignore[type-var]
 
 

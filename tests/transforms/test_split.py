@@ -144,7 +144,7 @@ def test_priorities_and_slabs_are_kept() -> None:
 
 def test_a_parametric_length_is_refused_with_the_reason() -> None:
     with pytest.raises(lp.TransformError, match="not a fixed positive integer") as info:
-        lp.split_iname(vector_fill(), "i", p.Variable("m"))  # type: ignore[arg-type]
+        lp.split_iname(vector_fill(), "i", p.Variable("m"))
     assert "would not be affine" in str(info.value)
     with pytest.raises(lp.TransformError, match="inner_length=0"):
         lp.split_iname(vector_fill(), "i", 0)
@@ -343,7 +343,7 @@ def test_an_unbounded_inner_loop_is_refused() -> None:
 
 
 def test_slabs_are_two_numbers() -> None:
-    with pytest.raises(lp.TransformError, match="slabs=1 is not two numbers"):
+    with pytest.raises(lp.TransformError, match=r"'slabs' is a tuple of \(an integer, .*not 1"):
         lp.split_iname(lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 0"), "i", 4, slabs=1)  # type: ignore[arg-type]
 
 

@@ -84,7 +84,10 @@ def test_hints_to_unroll_are_pragmas() -> None:
 
 
 def test_a_name_is_text() -> None:
-    with pytest.raises(lp.TransformError, match=r"a name is text, not \['i', 'j'\]"):
+    with pytest.raises(
+        lp.TransformError,
+        match=r"text or a list of \(text\), not \[\['i', 'j'\]\]",
+    ):
         lp.prioritize_loops(matrix(), [["i", "j"]])  # type: ignore[list-item]
 
 

@@ -1,0 +1,1 @@
+"""Malformed kernels, transformations and calls: mutants of what the suite itself writes."""
