@@ -326,7 +326,8 @@ class SubstitutionMapper(IdentityMapper):
         return self.replacements.get(expr.name, expr)
 
     def map_tagged_variable(self, expr: TaggedVariable, *args: Any, **kwargs: Any) -> Expr:
-        return self.replacements.get(expr.name, expr)
+        new = self.replacements.get(expr.name, expr)
+        return TaggedVariable(new.name, expr.tags) if type(new) is p.Variable else new
 
     def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> Expr:
         operands = self.map_tuple(expr.parameters, *args, **kwargs)

@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.errors import TransformError, message, near_names
+from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.domain import BasicSet, as_basic_set
 from kgen.ir.expr import Expr, subscript, variable_names
@@ -17,7 +17,13 @@ from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.tags import ForceSequentialTag
 from kgen.ir.types import INT32, AddressSpace
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index
-from kgen.transforms.select import Meaning, split_names, taken_names, transform_of
+from kgen.transforms.select import (
+    Meaning,
+    NoSuchNameError,
+    split_names,
+    taken_names,
+    transform_of,
+)
 
 __all__ = ["to_batched"]
 
@@ -57,13 +63,7 @@ def to_batched(
     variables = {**kernel.arg_dict, **kernel.temporary_variables}
     for name in given:
         if name not in variables:
-            raise TransformError(
-                message(
-                    f"there is no argument '{name}'",
-                    kernel=kernel.name,
-                    hint=near_names(name, variables),
-                )
-            )
+            raise NoSuchNameError(kernel.name, "argument", name, variables)
     more = [
         name
         for name, variable in kernel.temporary_variables.items()

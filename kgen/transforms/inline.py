@@ -393,6 +393,8 @@ class _Inlining:
             depends_on=before,
             depends_on_is_final=True,
             predicates=moved.predicates | insn.predicates,
+            groups=other.groups | insn.groups,
+            conflicts_with_groups=other.conflicts_with_groups | insn.conflicts_with_groups,
             no_sync_with=insn.no_sync_with.union(
                 (new_ids.get(name, name), scope) for name, scope in other.no_sync_with
             ),
@@ -468,6 +470,8 @@ class _ArgumentMapper(SubstitutionMapper):
         if place is None:
             return super().map_variable(expr, *args)
         return place if isinstance(place, p.Variable) else self.inlining.element(expr.name, ())
+
+    map_tagged_variable = map_variable
 
 
 def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -190,6 +190,9 @@ class _Packing:
                 depends_on=insn.depends_on if is_load else frozenset({str(insn.id)}),
                 depends_on_is_final=True,
                 no_sync_with=insn.no_sync_with,
+                groups=insn.groups,
+                conflicts_with_groups=insn.conflicts_with_groups,
+                priority=insn.priority,
                 tags=insn.tags,
                 span=insn.span,
             )
