@@ -16,6 +16,13 @@ from kgen.analysis.infer import (
     add_and_infer_dtypes,
     infer_unknown_types,
 )
+from kgen.codegen import (
+    CodeGenerationResult,
+    generate_body,
+    generate_code,
+    generate_code_v2,
+    generate_header,
+)
 from kgen.equivalence import (
     verify_equivalent,
 )
@@ -144,6 +151,7 @@ from kgen.library.einsum import (
     make_copy_kernel,
     make_einsum,
 )
+from kgen.lowering import preprocess_kernel
 from kgen.performance import (
     Device,
     Explanation,
@@ -200,15 +208,7 @@ from kgen.targets.cuda import (
     CudaTarget,
     PyCudaTarget,
 )
-from kgen.targets.generate import (
-    CodeGenerationResult,
-    generate_body,
-    generate_code,
-    generate_code_v2,
-    generate_header,
-    preprocess_kernel,
-)
-from kgen.targets.ispc import (
+from kgen.targets.ispc.target import (
     ISPCTarget,
 )
 from kgen.targets.opencl import (
@@ -218,54 +218,27 @@ from kgen.targets.opencl import (
 from kgen.targets.preamble import (
     PreambleInfo,
 )
-from kgen.transforms.affine import (
-    affine_map_inames,
-    map_domain,
-)
-from kgen.transforms.arg_descriptors import (
-    infer_arg_descr,
-)
-from kgen.transforms.arithmetic import (
+from kgen.transforms.expressions.arithmetic import (
     collect_common_factors_on_increment,
     fold_constants,
 )
-from kgen.transforms.array_axes import (
-    concatenate_arrays,
-    split_array_axis,
+from kgen.transforms.expressions.indices import (
+    simplify_indices,
 )
-from kgen.transforms.batch import (
-    to_batched,
+from kgen.transforms.expressions.make_rules import (
+    assignment_to_subst,
+    extract_subst,
 )
-from kgen.transforms.buffer import (
-    buffer_array,
+from kgen.transforms.expressions.rules import (
+    expand_subst,
+    find_one_rule_matching,
+    find_rules_matching,
 )
-from kgen.transforms.callables import (
-    merge,
-    register_callable,
-    rename_callable,
+from kgen.transforms.loops.affine import (
+    affine_map_inames,
+    map_domain,
 )
-from kgen.transforms.data import (
-    add_dtypes,
-    register_preamble_generators,
-    register_symbol_manglers,
-    remove_unused_arguments,
-    rename_argument,
-    set_argument_order,
-    set_array_axis_names,
-    set_options,
-    set_temporary_address_space,
-    tag_array_axes,
-)
-from kgen.transforms.diff import (
-    diff_kernel,
-)
-from kgen.transforms.fuse import (
-    fuse_kernels,
-)
-from kgen.transforms.images import (
-    change_arg_to_image,
-)
-from kgen.transforms.inames import (
+from kgen.transforms.loops.inames import (
     add_inames_for_unused_hw_axes,
     add_inames_to_insn,
     get_iname_duplication_options,
@@ -273,65 +246,63 @@ from kgen.transforms.inames import (
     remove_inames_from_insn,
     remove_unused_inames,
 )
-from kgen.transforms.indices import (
-    simplify_indices,
-)
-from kgen.transforms.inline import (
-    inline_callable_kernel,
-)
-from kgen.transforms.loop_fusion import (
+from kgen.transforms.loops.loop_fusion import (
     get_kennedy_unweighted_fusion_candidates,
 )
-from kgen.transforms.make_rules import (
-    assignment_to_subst,
-    extract_subst,
-)
-from kgen.transforms.openacc import (
+from kgen.transforms.loops.openacc import (
     parallelize,
 )
-from kgen.transforms.pack import (
-    pack_and_unpack_args_for_call,
-)
-from kgen.transforms.padding import (
-    add_padding,
-    find_padding_multiple,
-)
-from kgen.transforms.params import (
-    assume,
-    fix_parameters,
-)
-from kgen.transforms.precompute import (
-    precompute,
-)
-from kgen.transforms.prefetch import (
-    add_prefetch,
-)
-from kgen.transforms.privatize import (
-    privatize_temporaries_with_inames,
-)
-from kgen.transforms.reduction import (
-    realize_reduction,
-)
-from kgen.transforms.reduction_nesting import (
-    make_reduction_inames_unique,
-    split_reduction_inward,
-    split_reduction_outward,
-)
-from kgen.transforms.rename import (
+from kgen.transforms.loops.rename import (
     duplicate_inames,
     rename_iname,
     rename_inames,
     rename_inames_in_batch,
 )
-from kgen.transforms.rules import (
-    expand_subst,
-    find_one_rule_matching,
-    find_rules_matching,
-)
-from kgen.transforms.split import (
+from kgen.transforms.loops.split import (
     chunk_iname,
     join_inames,
     split_iname,
+)
+from kgen.transforms.loops.tag import (
+    find_unused_axis_tag,
+    prioritize_loops,
+    tag_inames,
+    untag_inames,
+)
+from kgen.transforms.programs.arg_descriptors import (
+    infer_arg_descr,
+)
+from kgen.transforms.programs.batch import (
+    to_batched,
+)
+from kgen.transforms.programs.callables import (
+    merge,
+    register_callable,
+    rename_callable,
+)
+from kgen.transforms.programs.diff import (
+    diff_kernel,
+)
+from kgen.transforms.programs.fuse import (
+    fuse_kernels,
+)
+from kgen.transforms.programs.inline import (
+    inline_callable_kernel,
+)
+from kgen.transforms.programs.pack import (
+    pack_and_unpack_args_for_call,
+)
+from kgen.transforms.programs.params import (
+    assume,
+    fix_parameters,
+)
+from kgen.transforms.reductions.nesting import (
+    make_reduction_inames_unique,
+    split_reduction_inward,
+    split_reduction_outward,
+)
+from kgen.transforms.reductions.realize import (
+    realize_reduction,
 )
 from kgen.transforms.statements import (
     add_dependency,
@@ -343,22 +314,51 @@ from kgen.transforms.statements import (
     set_instruction_priority,
     tag_instructions,
 )
-from kgen.transforms.storage import (
+from kgen.transforms.storage.aliasing import (
     alias_temporaries,
     allocate_temporaries_for_base_storage,
+)
+from kgen.transforms.storage.array_axes import (
+    concatenate_arrays,
+    split_array_axis,
+)
+from kgen.transforms.storage.buffer import (
+    buffer_array,
+)
+from kgen.transforms.storage.declarations import (
+    add_dtypes,
+    register_preamble_generators,
+    register_symbol_manglers,
+    remove_unused_arguments,
+    rename_argument,
+    set_argument_order,
+    set_array_axis_names,
+    set_options,
+    set_temporary_address_space,
+    tag_array_axes,
+)
+from kgen.transforms.storage.images import (
+    change_arg_to_image,
+)
+from kgen.transforms.storage.padding import (
+    add_padding,
+    find_padding_multiple,
+)
+from kgen.transforms.storage.precompute import (
+    precompute,
+)
+from kgen.transforms.storage.prefetch import (
+    add_prefetch,
+)
+from kgen.transforms.storage.privatize import (
+    privatize_temporaries_with_inames,
+)
+from kgen.transforms.storage.unprivatize import (
+    unprivatize_temporaries_with_inames,
 )
 from kgen.transforms.sync import (
     add_barrier,
     add_nosync,
-)
-from kgen.transforms.tag import (
-    find_unused_axis_tag,
-    prioritize_loops,
-    tag_inames,
-    untag_inames,
-)
-from kgen.transforms.unprivatize import (
-    unprivatize_temporaries_with_inames,
 )
 from kgen.verification import (
     Report,

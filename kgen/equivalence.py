@@ -9,11 +9,11 @@ from kgen.analysis.dataflow import Flow, UndecidedError, flows_of
 from kgen.analysis.points import example
 from kgen.errors import KernelError, KgenError, message
 from kgen.ir.checked import checked
-from kgen.ir.domain import Set
-from kgen.ir.effort import STEP, answer
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
+from kgen.ir.sets.effort import STEP, answer
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.rules import expand_subst
+from kgen.transforms.expressions.rules import expand_subst
 from kgen.verification import Finding, Report, Status, verify
 
 __all__ = ["verify_equivalent"]

@@ -124,8 +124,8 @@ class ExpressionToAffineConversionError(KgenError):
     """An expression that is not affine in inames and parameters.
 
     >>> import islpy as isl
-    >>> from kgen.ir.parse import parse
-    >>> from kgen.ir.quasi_affine import pw_aff_from_expr
+    >>> from kgen.ir.language.expressions import parse
+    >>> from kgen.ir.sets.quasi_affine import pw_aff_from_expr
     >>> pw_aff_from_expr(isl.Space.create_from_names(isl.DEFAULT_CONTEXT, ["i"]), parse("i*i"))
     Traceback (most recent call last):
         ...

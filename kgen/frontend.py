@@ -11,17 +11,17 @@ from typing import Any
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KernelError, KgenError, near_names
 from kgen.ir.checked import check_arguments
+from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
-from kgen.ir.effort import isl_limit
-from kgen.ir.insn_options import DuplicateInamesTag
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.make import make_loop_kernel
+from kgen.ir.language.options import DuplicateInamesTag
+from kgen.ir.sets.effort import isl_limit
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.opencl import PyOpenCLTarget
-from kgen.transforms.params import fix_parameters
-from kgen.transforms.rename import duplicate_inames
+from kgen.transforms.loops.rename import duplicate_inames
+from kgen.transforms.programs.params import fix_parameters
 from kgen.version import MOST_RECENT_LANGUAGE_VERSION
 
 __all__ = ["default_target", "make_function", "make_kernel"]

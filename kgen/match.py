@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.ir.match import (
+from kgen.ir.language.match import (
     All,
     And,
     Id,

@@ -16,13 +16,13 @@ from kgen.ir.expr import (
     TypeCast,
     WalkMapper,
 )
+from kgen.ir.language.expressions import (
+    parse,
+)
 from kgen.ir.mentions import (
     get_dependencies,
 )
-from kgen.ir.parse import (
-    parse,
-)
-from kgen.ir.quasi_affine import (
+from kgen.ir.sets.quasi_affine import (
     aff_from_expr,
     aff_to_expr,
 )

@@ -28,9 +28,11 @@ from kgen.errors import (
     rows_of,
 )
 from kgen.ir.checked import checked
-from kgen.ir.effort import STEP, answer
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.effort import STEP, answer
 from kgen.ir.unit import TranslationUnit
+from kgen.lowering import prepare, schedule_prepared
+from kgen.origin import compare_with_origin, origin_error
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.definition import find_undefined, undefined_error
 from kgen.schedule.host import on_device
@@ -38,10 +40,8 @@ from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
-from kgen.targets.generate import prepare, schedule_prepared
 from kgen.targets.limits import find_excesses
-from kgen.targets.origin import compare_with_origin, origin_error
-from kgen.transforms.inline import without_calls
+from kgen.transforms.programs.inline import without_calls
 
 __all__ = ["Finding", "Report", "Status", "verify"]
 

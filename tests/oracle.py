@@ -33,7 +33,7 @@ from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import TruncQuotient, TruncRemainder, is_constant
 from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.types import AddressSpace
 
 Point = tuple[int, ...]

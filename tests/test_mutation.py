@@ -16,10 +16,10 @@ import kgen as lp
 from kgen.ast.build import build_code
 from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
+from kgen.lowering import prepare
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.separation import find_unsynchronized
 from kgen.schedule.tree import Schedule
-from kgen.targets.generate import prepare
 from tests.mutation.kernels import CASES
 from tests.mutation.machine import Memory, all_results, is_same
 from tests.mutation.mutants import with_moved_barriers, without_barriers, without_dependencies

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kgen.errors import CompilationError, KgenWarning
-from kgen.targets.generate import generate_module
+from kgen.lowering import generate_module
 from kgen.targets.module import Module
 from tests.random.checks import (
     REFUSALS,

@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "files.md"
 LAYERS = [
-    *("errors.py", "ir", "analysis", "transforms", "schedule", "ast", "targets", "launches"),
-    *("statistics", "runtime", "performance", "tuning", "library", "cli"),
+    *("errors.py", "ir", "analysis", "transforms", "schedule", "ast", "targets", "lowering.py"),
+    *("codegen.py", "launches", "statistics", "runtime", "performance", "library"),
 ]
 HEAD = """\
 # The files of kgen, one sentence each

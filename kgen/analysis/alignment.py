@@ -11,7 +11,7 @@ from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.sets.quasi_affine import set_from_condition
 
 __all__ = ["unaligned_part"]
 

@@ -9,9 +9,9 @@ import islpy as isl
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
 from kgen.errors import KernelError, KgenIndexError, KgenWarning, message, warn
-from kgen.ir.domain import dim_names, used_param_names
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import dim_names, used_param_names
 from kgen.ir.types import auto
 
 __all__ = [

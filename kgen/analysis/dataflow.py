@@ -12,11 +12,11 @@ import pymbolic.primitives as p
 from kgen.analysis.instances import bound, element_name
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.domain import Set, from_named, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute, to_text, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named, to_named
+from kgen.ir.sets.quasi_affine import set_from_condition
 
 __all__ = ["Flow", "UndecidedError", "flows_of"]
 

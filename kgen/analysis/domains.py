@@ -11,7 +11,8 @@ import pymbolic.primitives as p
 
 from kgen.errors import KernelError
 from kgen.ir.affine import simplify
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     as_basic_set,
@@ -27,9 +28,8 @@ from kgen.ir.domain import (
     static_value,
     to_named,
 )
-from kgen.ir.domain_text import reason_of
-from kgen.ir.expr import Expr, variable_names
-from kgen.ir.quasi_affine import aff_to_expr, pw_aff_from_expr, set_from_condition
+from kgen.ir.sets.quasi_affine import aff_to_expr, pw_aff_from_expr, set_from_condition
+from kgen.ir.sets.text import reason_of
 
 __all__ = [
     "AffineRow",

@@ -23,10 +23,10 @@ from kgen.analysis.access import (
 from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingError
 from kgen.ir.affine import linear_form
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import PwAff, Set, isl_int, param_names, sample_point
 from kgen.ir.expr import Expr, substitute, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import map_from_exprs, pw_aff_from_expr, set_from_condition
+from kgen.ir.sets.domain import PwAff, Set, isl_int, param_names, sample_point
+from kgen.ir.sets.quasi_affine import map_from_exprs, pw_aff_from_expr, set_from_condition
 
 __all__ = ["Footprints", "Span", "Values", "extremes", "split_constant"]
 

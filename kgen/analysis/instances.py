@@ -15,12 +15,12 @@ from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import linear_form
-from kgen.ir.domain import Aff, PwAff, Set, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, IdentityMapper, is_zero, variable_names
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import aff_from_expr, compare
+from kgen.ir.sets.domain import Aff, PwAff, Set, param_names, project_out_named, to_named
+from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgen.ir.domain import Set, sample_point
+from kgen.ir.sets.domain import Set, sample_point
 
 __all__ = ["describe", "describe_pair", "example"]
 

@@ -9,7 +9,9 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import equation_set
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     as_basic_set,
@@ -20,8 +22,6 @@ from kgen.ir.domain import (
     sample_point,
     to_named,
 )
-from kgen.ir.expr import Expr, variable_names
-from kgen.ir.kernel import LoopKernel
 
 __all__ = [
     "Growth",

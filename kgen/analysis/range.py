@@ -13,7 +13,6 @@ import pymbolic.primitives as p
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg
-from kgen.ir.domain import Set, constant_bounds, from_named, isl_int, param_names
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -26,7 +25,8 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, SeparateArrayArrayDimTag
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.sets.domain import Set, constant_bounds, from_named, isl_int, param_names
+from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 

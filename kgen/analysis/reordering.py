@@ -15,10 +15,10 @@ from kgen.analysis.points import example
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import Set, dim_names, rename_dims, to_named
 from kgen.ir.expr import substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, dim_names, rename_dims, to_named
 from kgen.ir.tags import ConcurrentTag
 
 __all__ = ["Nesting", "Reordering", "Swapped"]

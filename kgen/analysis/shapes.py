@@ -14,11 +14,11 @@ from kgen.analysis.bounds import refuse_endless, refuse_negative, refuse_wrong_r
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError, message
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
-from kgen.ir.domain import PwAff, isl_int, static_value
 from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
-from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.sets.domain import PwAff, isl_int, static_value
+from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.types import auto
 
 __all__ = ["infer_argument_shapes", "infer_temporary_shapes"]

@@ -12,7 +12,6 @@ import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayBase
-from kgen.ir.domain import constant_bounds
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -24,7 +23,8 @@ from kgen.ir.expr import (
     TypedLiteral,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.sets.domain import constant_bounds
+from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import LocalInameTag
 
 __all__ = ["Interval", "Signs"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from kgen.ir.domain import Set, from_named, isl_int, param_names, project_out_named
+from kgen.ir.sets.domain import Set, from_named, isl_int, param_names, project_out_named
 
 __all__ = ["all_sizes", "sizes_near"]
 

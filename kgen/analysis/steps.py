@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import islpy as isl
 
-from kgen.ir.domain import Set, dim_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, dim_names
 
 __all__ = ["in_steps", "starts_strides"]
 

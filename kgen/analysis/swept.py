@@ -12,7 +12,9 @@ from kgen.analysis.access import Access
 from kgen.analysis.domains import replace_dims
 from kgen.analysis.footprints import Footprints
 from kgen.errors import StaticValueFindingError, TransformError, message
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr, is_zero, to_text
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     dim_max,
@@ -27,10 +29,8 @@ from kgen.ir.domain import (
     static_value,
     to_named,
 )
-from kgen.ir.effort import answer
-from kgen.ir.expr import Expr, is_zero, to_text
-from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import aff_to_expr, conditions_of, set_from_condition
+from kgen.ir.sets.effort import answer
+from kgen.ir.sets.quasi_affine import aff_to_expr, conditions_of, set_from_condition
 
 __all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint", "valid_elements"]
 

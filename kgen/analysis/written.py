@@ -9,10 +9,10 @@ import islpy as isl
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayArg
-from kgen.ir.domain import Set, sample_point
-from kgen.ir.effort import answer
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.sets.domain import Set, sample_point
+from kgen.ir.sets.effort import answer
+from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 
 __all__ = ["Unwritten", "allocated_outputs", "find_unwritten"]
 

@@ -15,9 +15,9 @@ from kgen.ast.expr import conjunction, conjuncts, disjunction
 from kgen.ast.facts import Facts, params_where
 from kgen.ast.nodes import For, If, Let, Node, Run, children_of, has_barrier, map_children
 from kgen.ast.translate import read_condition
-from kgen.ir.domain import Set, dim_names, param_names, project_out_named, to_named
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, dim_names, param_names, project_out_named, to_named
 from kgen.schedule.to_isl import Nest, Statement, axis_context, axis_name
 from kgen.schedule.tree import Barrier
 

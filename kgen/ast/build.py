@@ -12,11 +12,11 @@ from kgen.ast.slabs import bulk_of, either
 from kgen.ast.trips import count_trips
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.data import ArrayBase, TemporaryVariable
-from kgen.ir.domain import Set, param_names
-from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, param_names
+from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axes_in, axis_context, make_nest
 from kgen.schedule.tree import (

@@ -20,10 +20,10 @@ import pymbolic.primitives as p
 from kgen.ast.expr import ExprReader, conjunction
 from kgen.ast.islast import KIND, NODE, OP, children_of_block
 from kgen.errors import ScheduleError, message
-from kgen.ir.domain import Set, to_named
-from kgen.ir.effort import answer
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, to_named
+from kgen.ir.sets.effort import answer
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
 from kgen.schedule.tree import Bind, Loop, Node, Sequence
 

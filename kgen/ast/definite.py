@@ -17,7 +17,6 @@ from kgen.ast.facts import Facts
 from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run, children_of
 from kgen.ast.verify import differs_in_group
 from kgen.errors import CodegenError, message
-from kgen.ir import domain as domains
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -29,6 +28,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets import domain as domains
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axis_context
 

@@ -10,9 +10,9 @@ from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
 from kgen.errors import ExpressionToAffineConversionError
-from kgen.ir.domain import Set, param_names
 from kgen.ir.expr import Expr, IdentityMapper, variable_names
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.sets.domain import Set, param_names
+from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.schedule.to_isl import axis_name
 
 __all__ = ["Facts", "params_where"]

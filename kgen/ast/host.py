@@ -6,11 +6,11 @@ from kgen.ast.build import nest_code
 from kgen.ast.nodes import Block, Node, Run
 from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import used_param_names
-from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import NoOpInstruction
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import used_param_names
+from kgen.ir.sets.text import parse_assumptions
 from kgen.schedule.tree import HostLoop, Loop, Schedule, Step, sequence
 from kgen.schedule.tree import Node as ScheduleNode
 from kgen.schedule.tree import Run as ScheduleRun

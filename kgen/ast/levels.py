@@ -22,7 +22,9 @@ from kgen.ast.hoist import hoist_guards
 from kgen.ast.nodes import Block, For, If, Let, Node, Run, map_children, map_runs
 from kgen.ast.translate import instantiate, of_one, translate, translate_guard
 from kgen.ast.unroll import bind
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     dim_names,
@@ -30,8 +32,6 @@ from kgen.ir.domain import (
     project_out_named,
     used_param_names,
 )
-from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
-from kgen.ir.kernel import LoopKernel
 from kgen.schedule.to_isl import (
     Nest,
     Statement,

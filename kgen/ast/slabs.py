@@ -9,10 +9,10 @@ import pymbolic.primitives as p
 from kgen.ast.expr import conjunction
 from kgen.ast.nodes import Block, If, Node
 from kgen.ir.affine import simplify
-from kgen.ir.domain import Set
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, TruncQuotient, is_constant
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
 from kgen.schedule.to_isl import axes_in, axis_range
 
 __all__ = ["bulk_of", "either"]

@@ -31,9 +31,9 @@ from kgen.ast.nodes import (
 from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
-from kgen.ir.domain import Set
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
 
 __all__ = ["count_trips"]
 

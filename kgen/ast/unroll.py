@@ -12,7 +12,6 @@ from kgen.ast.facts import Facts
 from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
 from kgen.errors import ScheduleError, message
 from kgen.ir.affine import move_to_sides, simplify
-from kgen.ir.domain import Set, constant_bounds
 from kgen.ir.expr import (
     Expr,
     TruncRemainder,
@@ -21,6 +20,7 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, constant_bounds
 from kgen.ir.tags import (
     InameImplementationTag,
     LoopedIlpTag,

@@ -15,7 +15,6 @@ import numpy as np
 from constantdict import constantdict
 
 from kgen.errors import KgenError
-from kgen.ir.domain import BasicSet, ConstraintRows, Set, is_read_back
 from kgen.ir.fields import stored_fields
 from kgen.ir.reductions import (
     KnownOperation,
@@ -23,6 +22,7 @@ from kgen.ir.reductions import (
     find_reduction_op,
     parse_reduction_op,
 )
+from kgen.ir.sets.domain import BasicSet, ConstraintRows, Set, is_read_back
 from kgen.ir.vector_values import layout_of, numbers_of, vector_type
 
 __all__ = ["CodecError", "decode", "encode"]

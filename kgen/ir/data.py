@@ -24,6 +24,7 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
+from kgen.ir.language.expressions import parse
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
@@ -32,7 +33,6 @@ from kgen.ir.layout import (
     parse_shape,
     resolve_strides,
 )
-from kgen.ir.parse import parse
 from kgen.ir.tags import Taggable
 from kgen.ir.types import AddressSpace, KgenType, auto, to_kgen_type
 

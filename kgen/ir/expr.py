@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 from pytools.tag import Tag
 
-from kgen.ir.expr_text import StringifyMapper, to_text
+from kgen.ir.language.expr_text import StringifyMapper, to_text
 from kgen.ir.reductions import ReductionOperation, parse_reduction_op
 from kgen.ir.types import KgenType, to_kgen_type
 
@@ -66,7 +66,7 @@ class TaggedVariable(p.Variable):
     """A variable ``name$tag`` whose uses can be told apart by their tags.
 
     >>> from pytools.tag import Tag
-    >>> from kgen.ir.parse import parse
+    >>> from kgen.ir.language.expressions import parse
     >>> parse("a$west").name
     'a'
     """
@@ -78,7 +78,7 @@ class TaggedVariable(p.Variable):
 class TypeCast(_Node):
     """``cast(type, child)``: *child* converted to *type*.
 
-    >>> from kgen.ir.parse import parse
+    >>> from kgen.ir.language.expressions import parse
     >>> parse("cast(np.float32, x)").type
     np:dtype('float32')
     """
@@ -104,7 +104,7 @@ class Reduction(_Node):
 
     *expr* is a tuple for operations on tuples, such as ``argmin``.
 
-    >>> from kgen.ir.parse import parse
+    >>> from kgen.ir.language.expressions import parse
     >>> to_text(Reduction("sum", ("j", "k"), parse("a[i, j]*b[j, k]")))
     'reduce(sum, [j, k], a[i, j]*b[j, k])'
     """
@@ -150,7 +150,7 @@ class SubArrayRef(_Node):
 class LinearSubscript(_Node):
     """``a[[index]]``: element number *index* of the storage of ``a``.
 
-    >>> from kgen.ir.parse import parse
+    >>> from kgen.ir.language.expressions import parse
     >>> node = parse("a[[2*i]]")
     >>> to_text(node.index)
     '2*i'

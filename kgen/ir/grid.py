@@ -11,7 +11,8 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError, message
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.sets.domain import (
     PARAM_DIM,
     SET_DIM,
     Aff,
@@ -24,8 +25,7 @@ from kgen.ir.domain import (
     param_names,
     static_value,
 )
-from kgen.ir.expr import Expr, is_zero, variable_names
-from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.fields import stored_fields
+from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import mentions_of
-from kgen.ir.parse import parse
 from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
 from kgen.ir.types import Optional, to_kgen_type
 

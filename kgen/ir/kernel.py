@@ -25,7 +25,15 @@ from kgen.ir.data import (
     ValueArg,
 )
 from kgen.ir.digest import digest
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr
+from kgen.ir.fields import stored_fields
+from kgen.ir.grid import Axis, Grid, axes_of, grid_of
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.linearization import ScheduleItem
+from kgen.ir.mentions import mentions_of
+from kgen.ir.options import Options
+from kgen.ir.pretty import stringify_kernel
+from kgen.ir.sets.domain import (
     PARAM_DIM,
     SET_DIM,
     BasicSet,
@@ -37,15 +45,7 @@ from kgen.ir.domain import (
     param_names,
     restrict,
 )
-from kgen.ir.domain_text import parse_assumptions
-from kgen.ir.expr import Expr
-from kgen.ir.fields import stored_fields
-from kgen.ir.grid import Axis, Grid, axes_of, grid_of
-from kgen.ir.instruction import InstructionBase
-from kgen.ir.linearization import ScheduleItem
-from kgen.ir.mentions import mentions_of
-from kgen.ir.options import Options
-from kgen.ir.pretty import stringify_kernel
+from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.tags import AutoFitLocalInameTag, Taggable
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, AddressSpace, NumpyType

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import KernelError
 from kgen.ir.expr import Expr, is_constant, to_text
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.types import AutoType, auto
 
 __all__ = [

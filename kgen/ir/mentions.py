@@ -135,7 +135,7 @@ class Mentions:
 def mentions_of(*exprs: Expr, rules: Mapping[str, SubstitutionRule] | None = None) -> Mentions:
     """Return what *exprs* mention; uses of *rules* are what these mention.
 
-    >>> from kgen.ir.parse import parse
+    >>> from kgen.ir.language.expressions import parse
     >>> sorted(mentions_of(parse("sum(k, a[i,k]) + f(n)")).variables)
     ['a', 'i', 'n']
     """

@@ -14,11 +14,11 @@ from kgen.errors import KgenError, message
 from kgen.ir.checked import checked
 from kgen.ir.codec import encode
 from kgen.ir.digest import canonical
-from kgen.ir.domain import BasicSet, Set, is_read_back
 from kgen.ir.expr import to_text
 from kgen.ir.fields import compared_fields
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.reductions import ReductionOperation, find_reduction_op
+from kgen.ir.sets.domain import BasicSet, Set, is_read_back
 from kgen.ir.types import auto
 from kgen.ir.unit import TranslationUnit
 from kgen.ir.vector_values import layout_of, numbers_of
@@ -83,7 +83,8 @@ class _Writer:
             case tuple() | list() | frozenset() | set():
                 return self._of_items(value, indent)
             case p.ExpressionNode() if _reads_back(to_text(value), value):
-                return f"{self._import('kgen.ir.parse', 'parse')}({to_text(value)!r})"
+                parse = self._import("kgen.ir.language.expressions", "parse")
+                return f"{parse}({to_text(value)!r})"
         return self._of_object(value, indent)
 
     def _of_set(self, value: BasicSet | Set) -> str:

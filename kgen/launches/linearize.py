@@ -20,11 +20,11 @@ from kgen.ir.linearization import (
     ScheduleItem,
 )
 from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.tree import Barrier as BarrierNode
 from kgen.schedule.tree import Bind, HostLoop, Loop, Node, Run, Sequence, Step
 from kgen.targets.base import Target
-from kgen.targets.generate import prepare, schedule_prepared
-from kgen.transforms.inline import without_calls
+from kgen.transforms.programs.inline import without_calls
 
 __all__ = [
     "find_most_recent_global_barrier",

@@ -13,19 +13,19 @@ from kgen.analysis.instances import axis_name, element_name
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
-from kgen.ir.domain import BasicSet, PwAff, Set
 from kgen.ir.expr import Expr, subscript, substitute, variable_names
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.sets.domain import BasicSet, PwAff, Set
+from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.launches.linearize import has_hardware_axes
+from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axes
 from kgen.schedule.tree import Schedule, insn_ids
-from kgen.targets.generate import prepare, schedule_prepared
 from kgen.transforms.select import NoSuchNameError, transform
 
 __all__ = ["save_and_reload_temporaries"]
@@ -67,7 +67,7 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
     ...     a[15 - i] = t     {dep=*bar}''',
     ...     [GlobalArg("a", np.float32, shape=16)],
     ... ).default_entrypoint
-    >>> from kgen.transforms.tag import tag_inames
+    >>> from kgen.transforms.loops.tag import tag_inames
     >>> for insn in save_and_reload_temporaries(tag_inames(knl, "i:g.0")).instructions:
     ...     print(insn)
     t = a[i]  {id=load}

@@ -12,8 +12,8 @@ from kgen.ir.checked import checked
 from kgen.ir.data import GlobalArg
 from kgen.ir.layout import SeparateArrayArrayDimTag, parse_array_dim_tags
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.data import tag_array_axes
-from kgen.transforms.tag import tag_inames
+from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.storage.declarations import tag_array_axes
 
 __all__ = ["make_copy_kernel", "make_einsum"]
 

@@ -7,9 +7,9 @@ from math import prod
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.steps import starts_strides
-from kgen.ir.domain import param_names
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import param_names
 from kgen.ir.tags import LocalInameTag
 from kgen.performance.feedback import AccessFeedback, LaunchFeedback
 from kgen.statistics.sectors import bank_passes

@@ -21,6 +21,7 @@ from kgen.ir.tags import (
 )
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
+from kgen.lowering import lower
 from kgen.performance.advice import advise
 from kgen.performance.feedback import (
     AccessFeedback,
@@ -47,9 +48,8 @@ from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.cuda import CudaTarget
-from kgen.targets.generate import lower
 from kgen.targets.limits import bytes_of, local_arrays
-from kgen.transforms.inline import without_calls
+from kgen.transforms.programs.inline import without_calls
 
 __all__ = ["explain"]
 

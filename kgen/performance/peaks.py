@@ -19,11 +19,11 @@ from kgen.performance.device import Device
 from kgen.performance.timing import seconds_of
 from kgen.runtime.cache import content_key, process_caches
 from kgen.targets.opencl import PyOpenCLTarget
-from kgen.transforms.data import add_dtypes
-from kgen.transforms.params import assume
-from kgen.transforms.rename import rename_iname
-from kgen.transforms.split import split_iname
-from kgen.transforms.tag import tag_inames
+from kgen.transforms.loops.rename import rename_iname
+from kgen.transforms.loops.split import split_iname
+from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.programs.params import assume
+from kgen.transforms.storage.declarations import add_dtypes
 
 __all__ = ["measure_device"]
 

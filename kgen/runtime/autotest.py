@@ -13,7 +13,7 @@ from pymbolic.mapper.evaluator import evaluate
 from kgen.errors import AutomaticTestFailure, InvocationError, message, near_names
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
-from kgen.targets.generate import generate_module
+from kgen.lowering import generate_module
 from kgen.targets.module import ArgumentInfo, Module
 
 #: Relative tolerances of results, by the size of one real number in bytes.

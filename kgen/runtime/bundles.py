@@ -14,7 +14,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import VectorArrayDimTag
 from kgen.ir.pieces import piece_names, pieces_of, separate_axes, separate_extents
 from kgen.ir.types import auto
-from kgen.transforms.rules import expand_subst
+from kgen.transforms.expressions.rules import expand_subst
 
 __all__ = ["Bundles"]
 

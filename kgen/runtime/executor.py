@@ -20,6 +20,7 @@ from kgen.errors import CodegenError, InvocationError, TypeInferenceFailure, mes
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import to_kgen_type
 from kgen.ir.unit import TranslationUnit
+from kgen.lowering import generate_module
 from kgen.runtime.arguments import Contract
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
@@ -29,7 +30,6 @@ from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.pyast import PREFIX, to_text
 from kgen.runtime.refusals import CallChecker, refuse_masked
 from kgen.runtime.wrapper import WrapperBuilder
-from kgen.targets.generate import generate_module
 from kgen.targets.module import Launch, Module
 
 __all__ = ["Entry", "ExecutorBase", "refuse_group_size", "remember"]

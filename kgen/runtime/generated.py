@@ -21,8 +21,8 @@ from kgen.ir.expr import Reduction, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation, ReductionOperation
 from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.lowering import generate_module
 from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
-from kgen.targets.generate import generate_module
 from kgen.targets.module import Module
 
 __all__ = ["GeneratedCode", "code_of", "own_identity"]

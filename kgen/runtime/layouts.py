@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import auto
-from kgen.transforms.strides import name_strides
+from kgen.transforms.storage.strides import name_strides
 
 __all__ = ["FreeLayout", "with_free_layout"]
 

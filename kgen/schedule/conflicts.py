@@ -18,10 +18,10 @@ from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.domain import Set, param_names, project_out_named, to_named
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, param_names, project_out_named, to_named
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 

@@ -23,8 +23,8 @@ from kgen.errors import (
     warn,
 )
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import Set, from_named, param_names, project_out_named
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named
 from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of

@@ -24,10 +24,10 @@ from pymbolic.mapper import Mapper
 
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import Set, isl_int, param_names
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, walk
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, isl_int, param_names
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.schedule.tree import Schedule, insn_ids

@@ -12,7 +12,10 @@ from kgen.analysis.domains import tied_groups
 from kgen.analysis.range import PARAM_LIMIT, Ranges
 from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     dim_names,
@@ -21,10 +24,7 @@ from kgen.ir.domain import (
     project_out_named,
     to_named,
 )
-from kgen.ir.expr import Expr
-from kgen.ir.instruction import BarrierInstruction, InstructionBase
-from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import conditions_of
+from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.tags import HostLoopTag
 from kgen.ir.types import INT32, INT64, NumpyType
 

@@ -14,7 +14,9 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import axis_name, bound, element_name, elements_of, with_params
 from kgen.errors import MissingDefinitionError
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.domain import (
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     from_named,
@@ -22,9 +24,7 @@ from kgen.ir.domain import (
     project_out_named,
     to_named,
 )
-from kgen.ir.expr import Expr, variable_names
-from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import conditions_of
+from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import HostLoop, Launch, Schedule, Step

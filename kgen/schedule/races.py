@@ -22,11 +22,11 @@ from kgen.errors import (
     message,
     warn,
 )
-from kgen.ir.dependencies import ancestors
-from kgen.ir.domain import Set, project_out_named
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, project_out_named
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts

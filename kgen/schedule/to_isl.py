@@ -15,16 +15,6 @@ import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ValueArg
-from kgen.ir.domain import (
-    Set,
-    dim_names,
-    from_named,
-    isl_int,
-    param_names,
-    project_out_named,
-    to_named,
-)
-from kgen.ir.domain_text import parse_assumptions
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -33,7 +23,17 @@ from kgen.ir.expr import (
 )
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import set_from_condition
+from kgen.ir.sets.domain import (
+    Set,
+    dim_names,
+    from_named,
+    isl_int,
+    param_names,
+    project_out_named,
+    to_named,
+)
+from kgen.ir.sets.quasi_affine import set_from_condition
+from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.types import NumpyType
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq

@@ -15,8 +15,8 @@ from math import lcm
 import islpy as isl
 
 from kgen.errors import KernelError, message
-from kgen.ir.domain import Set, isl_int
-from kgen.ir.effort import STEP, answer
+from kgen.ir.sets.domain import Set, isl_int
+from kgen.ir.sets.effort import STEP, answer
 from kgen.statistics.chambers import Chambers, TooManyPieces, added, multiplied
 from kgen.statistics.interval import Interval
 from kgen.statistics.polyhedron import (

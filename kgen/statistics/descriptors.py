@@ -15,7 +15,7 @@ from pytools.tag import Tag
 from kgen.errors import KernelError, near_names
 from kgen.ir.affine import canonical
 from kgen.ir.expr import Expr, is_zero, to_text
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.types import NumpyType, to_kgen_type
 
 __all__ = ["CountGranularity", "Descriptor", "MemAccess", "Op", "Sync"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
 from kgen.ir.checked import checked
-from kgen.ir.domain import Set
-from kgen.ir.effort import limited
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
+from kgen.ir.sets.effort import limited
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.count import count
 from kgen.statistics.interval import Interval

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from kgen.ir.domain import BasicSet, isl_int
+from kgen.ir.sets.domain import BasicSet, isl_int
 from kgen.statistics.quasi import ONE, Atoms, Floor, Form, Poly, constant, plus, scaled
 
 __all__ = ["Part", "Polyhedron", "read_basic_set"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
-from kgen.targets.generate import prepare
-from kgen.transforms.inline import without_calls
+from kgen.lowering import prepare
+from kgen.transforms.programs.inline import without_calls
 
 __all__ = ["prepared_kernel"]
 

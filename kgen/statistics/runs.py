@@ -13,11 +13,11 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
-from kgen.ir.domain import Set, dim_names, isl_int, param_names
-from kgen.ir.effort import isl_limit
 from kgen.ir.expr import to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.sets.domain import Set, dim_names, isl_int, param_names
+from kgen.ir.sets.effort import isl_limit
+from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity

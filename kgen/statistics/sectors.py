@@ -16,11 +16,11 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError, KernelError, message
 from kgen.ir.affine import simplify
-from kgen.ir.domain import Set, isl_int, param_names
-from kgen.ir.effort import limited
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.sets.domain import Set, isl_int, param_names
+from kgen.ir.sets.effort import limited
+from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kgen.analysis.access import Access
-from kgen.ir.domain import param_names
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import param_names
 from kgen.statistics.memory import steps_of
 
 __all__ = ["stride_along"]

@@ -12,13 +12,13 @@ from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.unit import TranslationUnit
+from kgen.lowering import schedule_prepared
 from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
 from kgen.statistics.interval import Interval, sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Count, Runs, SubgroupSize, resolve_subgroup_size
-from kgen.targets.generate import schedule_prepared
 
 __all__ = ["get_synchronization_map"]
 

@@ -11,11 +11,11 @@ import pymbolic.primitives as p
 from kgen.analysis.domains import bounds_of
 from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.affine import simplify
-from kgen.ir.domain import PwAff, Set, dim_max, dim_min, param_names
-from kgen.ir.effort import limited
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.quasi_affine import aff_to_expr
+from kgen.ir.sets.domain import PwAff, Set, dim_max, dim_min, param_names
+from kgen.ir.sets.effort import limited
+from kgen.ir.sets.quasi_affine import aff_to_expr
 
 __all__ = ["TripCount", "trip_count"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.targets.ispc import (
+from kgen.targets.ispc.target import (
     ISPCASTBuilder,
     ISPCTarget,
 )

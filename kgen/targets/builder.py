@@ -13,9 +13,9 @@ from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
-from kgen.targets.cexpr import ExpressionWriter
 from kgen.targets.module import Launch
 from kgen.targets.preamble import Preamble, PreambleInfo
+from kgen.targets.writers.expressions import ExpressionWriter
 
 if TYPE_CHECKING:
     from kgen.targets.base import CFamilyTarget

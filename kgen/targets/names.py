@@ -25,9 +25,9 @@ from kgen.targets.module import (
     Step,
 )
 from kgen.targets.words import LIBRARY, is_implementation_name
-from kgen.transforms.data import rename_argument
-from kgen.transforms.rename import rename_iname
-from kgen.transforms.variables import substitute_everywhere
+from kgen.transforms.expressions.variables import substitute_everywhere
+from kgen.transforms.loops.rename import rename_iname
+from kgen.transforms.storage.declarations import rename_argument
 
 __all__ = ["Renaming", "hidden_names", "rename_taken", "with_original_names"]
 

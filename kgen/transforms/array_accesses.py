@@ -12,7 +12,6 @@ from constantdict import constantdict
 from kgen.analysis.access import collect_accesses_to
 from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayBase, SubstitutionRule
-from kgen.ir.domain import param_names
 from kgen.ir.expr import (
     Expr,
     LinearSubscript,
@@ -24,6 +23,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import param_names
 
 __all__ = [
     "ArrayAccessMapper",

@@ -10,10 +10,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from kgen.errors import KernelError, KgenError, TransformError, message, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
-from kgen.ir.effort import limited
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.match import parse_match
+from kgen.ir.language.match import parse_match
+from kgen.ir.sets.effort import limited
 from kgen.ir.unit import TranslationUnit
 
 __all__ = [

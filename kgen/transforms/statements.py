@@ -11,7 +11,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import (

@@ -8,7 +8,7 @@ from typing import Any
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
-from kgen.ir.dependencies import ancestors
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import TagLike, to_tags

@@ -7,11 +7,11 @@ import pytest
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.footprints import Footprints, extremes, split_constant
+from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.instruction import CInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.make import make_loop_kernel
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.target import TargetBase
 
 

@@ -11,10 +11,10 @@ import kgen as lp
 from kgen.analysis.bounds import check_bounds, refuse_endless
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KernelError, KgenIndexError, KgenWarning, StaticValueFindingError
+from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import GlobalArg
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.make import make_loop_kernel
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
 

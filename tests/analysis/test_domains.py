@@ -20,9 +20,9 @@ from kgen.analysis.domains import (
     replace_dims,
 )
 from kgen.errors import StaticValueFindingError
-from kgen.ir.domain_text import parse_assumptions, parse_domain
 from kgen.ir.expr import to_text
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
+from kgen.ir.sets.text import parse_assumptions, parse_domain
 
 TRIANGLE = parse_domain("{[i, j]: 0 <= i < n and 0 <= j < i}")
 HALVES: dict[str, Any] = {"i": parse("k + 2*o")}

@@ -9,11 +9,11 @@ import kgen as lp
 from kgen.analysis.infer import infer_types
 from kgen.analysis.range import PARAM_LIMIT, Ranges, index_type, loop_type
 from kgen.analysis.shapes import infer_argument_shapes
+from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import TruncQuotient, TruncRemainder
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.make import make_loop_kernel
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, INT64, auto
 

@@ -14,10 +14,10 @@ from kgen.ir.data import GlobalArg, TemporaryVariable
 from kgen.ir.expr import to_text
 from kgen.ir.instruction import CInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
-from kgen.transforms.split import chunk_iname
+from kgen.transforms.loops.split import chunk_iname
 
 
 def kernel(domain: str, instructions: Any, data: Any = None, **options: Any) -> LoopKernel:

@@ -8,9 +8,9 @@ from pymbolic import parse
 
 from kgen.analysis.signs import Interval, Signs
 from kgen.ir.data import GlobalArg, Iname, ValueArg
-from kgen.ir.domain_text import parse_assumptions, parse_domain
 from kgen.ir.expr import LocalHardwareAxisIndex
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.text import parse_assumptions, parse_domain
 from kgen.ir.tags import LocalInameTag
 from kgen.ir.target import TargetBase
 

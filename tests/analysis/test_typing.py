@@ -18,7 +18,7 @@ from kgen.ir.expr import (
     TaggedVariable,
     TypedLiteral,
 )
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from kgen.ir.target import TargetBase
 from kgen.ir.types import BOOL8, FLOAT64, INT32, INT64, NumpyType
 

@@ -13,7 +13,7 @@ import kgen as lp
 from kgen.ast.definite import check_definite_assignment
 from kgen.ast.nodes import Block, For, If, Node, children_of, map_children
 from kgen.ir.expr import variable_names
-from kgen.targets.generate import Lowered, generate_module, lower
+from kgen.lowering import Lowered, generate_module, lower
 
 ROWS = """
 for b

@@ -8,8 +8,8 @@ import islpy as isl
 import pytest
 
 from kgen.ast.facts import Facts
-from kgen.ir.domain import Set
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
+from kgen.ir.sets.domain import Set
 
 ROOT = isl.Set("[n, l] -> { : 1 <= n <= 40 and 0 <= l < 8 }")
 

@@ -10,7 +10,7 @@ import pytest
 
 import kgen as lp
 from kgen.ast.nodes import print_tree
-from kgen.targets.generate import lower
+from kgen.lowering import lower
 from tests.oracle import Oracle
 
 

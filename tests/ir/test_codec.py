@@ -13,7 +13,7 @@ from pytools.tag import Tag
 
 import kgen as lp
 from kgen.ir.codec import CodecError, decode, encode
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 
 
 @dataclass(frozen=True)

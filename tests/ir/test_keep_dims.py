@@ -6,8 +6,8 @@ import islpy as isl
 import pytest
 
 import kgen as lp
-from kgen.ir.domain import keep_dims
-from kgen.ir.domain_text import parse_domain
+from kgen.ir.sets.domain import keep_dims
+from kgen.ir.sets.text import parse_domain
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kgen as lp
-from kgen.targets.generate import lower
+from kgen.lowering import lower
 from tests.oracle import Oracle
 
 __all__ = [

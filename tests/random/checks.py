@@ -17,7 +17,7 @@ import numpy as np
 import kgen as lp
 from kgen.errors import ScheduleError, StaticValueFindingError, TransformError
 from kgen.ir.kernel import LoopKernel
-from kgen.targets.generate import generate_module, lower
+from kgen.lowering import generate_module, lower
 from kgen.targets.module import Module
 from tests.oracle import Oracle
 from tests.random.compiled import Arrays, allocate, call, compile_modules

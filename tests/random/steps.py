@@ -23,9 +23,9 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import InameImplementationTag, LocalInameTag
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
+from kgen.lowering import lower
 from kgen.targets.c import CTarget
 from kgen.targets.cuda import CudaTarget
-from kgen.targets.generate import lower
 from tests.random import choices
 from tests.random.choices import Draw
 from tests.random.kernels import (

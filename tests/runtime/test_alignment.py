@@ -10,7 +10,7 @@ import pytest
 
 import kgen as lp
 from kgen.errors import VectorizationWarning
-from tests.targets.test_vectors import vectorized
+from tests.targets.writers.test_vectors import vectorized
 
 
 def check(knl: Any, queue: tuple[Any, ...], a: Any) -> None:

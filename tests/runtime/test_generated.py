@@ -13,10 +13,10 @@ import pytest
 
 import kgen as lp
 from kgen.errors import KgenWarning, warn
+from kgen.lowering import generate_module
 from kgen.runtime import generated
 from kgen.runtime.c import CExecutor
 from kgen.runtime.cache import DiskCache, ProcessCaches
-from kgen.targets.generate import generate_module
 
 count: list[Any] = []
 

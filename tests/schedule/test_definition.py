@@ -10,10 +10,10 @@ import pytest
 
 import kgen as lp
 from kgen.analysis.instances import Instances, elements_of
-from kgen.ir.domain import project_out_named
-from kgen.ir.effort import answer
+from kgen.ir.sets.domain import project_out_named
+from kgen.ir.sets.effort import answer
+from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.definition import find_undefined
-from kgen.targets.generate import prepare, schedule_prepared
 
 
 def code(text: str, temporary: str = "t", tags: str = "", **kwargs: Any) -> str:

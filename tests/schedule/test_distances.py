@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.lowering import Lowered, generate_module, lower
 from kgen.schedule.separation import find_unsynchronized
-from kgen.targets.generate import Lowered, generate_module, lower
 from tests.mutation.mutants import without_barriers
 from tests.random.compiled import allocate
 from tests.random.device import Device

@@ -11,10 +11,10 @@ import pytest
 
 import kgen as lp
 from kgen.ir.expr import Expr
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
+from kgen.lowering import lower
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.sync import Span, choose_boundaries
-from kgen.targets.generate import lower
 
 
 def schedule(unit: lp.TranslationUnit, **dtypes: str) -> str:

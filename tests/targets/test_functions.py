@@ -15,10 +15,10 @@ from kgen.errors import CodegenError
 from kgen.ir.functions import FUNCTIONS
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.c import CTarget, CWithGNULibcTarget
-from kgen.targets.complex_functions import INVERSES
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import Module
 from kgen.targets.opencl import PyOpenCLTarget
+from kgen.targets.writers.complex_functions import INVERSES
 from tests.targets.support import call, compile_c, compile_cuda, merge_sources, module_of, value_of
 
 if TYPE_CHECKING:

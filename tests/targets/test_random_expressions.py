@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.targets.generate import generate_module
+from kgen.lowering import generate_module
 from tests.targets.support import compile_cuda, merge_sources
 
 N = 16

@@ -11,8 +11,8 @@ import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
-from kgen.ir.expr_text import to_text
-from kgen.ir.parse import parse
+from kgen.ir.language.expr_text import to_text
+from kgen.ir.language.expressions import parse
 
 NAMES = ("a", "b", "c")
 N = 64

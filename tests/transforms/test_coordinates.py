@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kgen as lp
-from kgen.ir.quasi_affine import pw_aff_from_expr
+from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from tests.transforms.helpers import kernel_of
 
 DOMAINS = (

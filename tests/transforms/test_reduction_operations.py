@@ -11,7 +11,7 @@ import pytest
 import kgen as lp
 from kgen.errors import KgenError
 from kgen.ir.codec import CodecError, decode, encode
-from kgen.ir.parse import parse
+from kgen.ir.language.expressions import parse
 from tests.transforms.helpers import run
 
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.targets.generate import lower
+from kgen.lowering import lower
 from tests.random.device import Device
 from tests.reference import to_memory
 from tests.transforms.helpers import assert_same_results, kernel_of

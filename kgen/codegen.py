@@ -1,0 +1,160 @@
+"""Generated code as users get it: programs, headers, bodies of functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kgen.errors import CodegenError, message
+from kgen.ir.checked import checked
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+from kgen.lowering import generate_module
+from kgen.targets.module import Module
+
+
+@dataclass(frozen=True)
+class GeneratedProgram:
+    """One function of the generated code."""
+
+    name: str
+    is_device_program: bool
+    code: str
+
+    def __str__(self) -> str:
+        return self.code
+
+
+@dataclass(frozen=True)
+class CodeGenerationResult:
+    """The generated code of all entry points of a program.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> code = lp.generate_code_v2(unit)
+    >>> [program.name for program in code.device_programs]
+    ['kgen_kernel']
+    """
+
+    modules: tuple[Module, ...]
+
+    def __str__(self) -> str:
+        return self.all_code()
+
+    def device_code(self) -> str:
+        """Return what runs on the device."""
+        return "\n\n".join(module.device_source for module in self.modules)
+
+    def host_code(self) -> str:
+        """Return what launches it."""
+        return "\n\n".join(module.host_source for module in self.modules)
+
+    def all_code(self) -> str:
+        """Return host and device code."""
+        texts = [self.device_code()]
+        texts += [module.host_source for module in self.modules if module.host_source]
+        return "\n\n".join(texts)
+
+    @property
+    def device_programs(self) -> tuple[GeneratedProgram, ...]:
+        """The device code of each entry point."""
+        return tuple(GeneratedProgram(m.name, True, m.device_source) for m in self.modules)
+
+    @property
+    def host_programs(self) -> dict[str, GeneratedProgram]:
+        """The host code of each entry point, by name."""
+        return {m.name: GeneratedProgram(m.name, False, m.host_source) for m in self.modules}
+
+    @property
+    def host_program(self) -> GeneratedProgram:
+        """The host code of the only entry point."""
+        (program,) = self.host_programs.values()
+        return program
+
+
+@checked
+def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult:
+    """Generate code for all entry points; all types must be known.
+
+    ``generate_code_v2(add_dtypes(knl, {"a": np.float32})).device_code()`` is the text.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> print(generate_code_v2(unit).device_code())
+    void kgen_kernel(float const *__restrict__ a, int const n, float *__restrict__ out)
+    {
+      for (int i = 0; i < n; ++i)
+        out[i] = 2.0f * a[i];
+    }
+    """
+    if isinstance(unit, LoopKernel):
+        return CodeGenerationResult((generate_module(unit),))
+    return CodeGenerationResult(
+        tuple(generate_module(unit, name) for name in sorted(unit.entrypoints))
+    )
+
+
+@checked
+def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
+    """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> code, args = generate_code(unit)
+    >>> code == generate_code_v2(unit).device_code(), [arg.name for arg in args]
+    (True, ['a', 'n', 'out'])
+    """
+    result = generate_code_v2(unit)
+    kernel = unit.default_entrypoint if isinstance(unit, TranslationUnit) else unit
+    return result.device_code(), kernel.args
+
+
+@checked
+def generate_header(
+    unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
+) -> list[str]:
+    """Return the declarations of the generated functions, for a C or C++ program.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> print(generate_header(unit)[0])
+    void kgen_kernel(float const *__restrict__ a, int const n, float *__restrict__ out);
+    """
+    result = codegen_result or generate_code_v2(unit)
+    return [module.header for module in result.modules]
+
+
+@checked
+def generate_body(unit: TranslationUnit | LoopKernel) -> str:
+    """Return the text between the braces of the only device function.
+
+    Raises :class:`CodegenError` for a kernel of several launches.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> print(generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        out[i] = 2.0f * a[i];
+    """
+    (module,) = generate_code_v2(unit).modules
+    if len(module.launches) > 1:
+        raise CodegenError(
+            message(
+                f"there are {len(module.launches)} device functions, one for each launch",
+                kernel=module.name,
+                hint="generate_code_v2(...).device_code() is the text of all",
+            )
+        )
+    head = module.header.removesuffix(";") + "\n{\n"
+    _, _, body = module.device_source.partition(head)
+    return body[: body.rindex("\n}")]

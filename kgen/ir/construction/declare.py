@@ -1,0 +1,443 @@
+"""Declarations: what kernel_data says, temporaries made by ``<>``, and guessed arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pymbolic.primitives as p
+
+from kgen.errors import KernelError, message, near_names
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.construction.dependencies import where
+from kgen.ir.data import (
+    ArrayArg,
+    ArrayBase,
+    ConstantArg,
+    GlobalArg,
+    ImageArg,
+    KernelArgument,
+    TemporaryVariable,
+    ValueArg,
+)
+from kgen.ir.expr import LinearSubscript, variable_names, walk
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.mentions import Mentions
+from kgen.ir.sets.domain import used_param_names
+from kgen.ir.types import auto
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+__all__ = [
+    "Declared",
+    "check_uses",
+    "complete_arguments",
+    "declare_temporaries",
+    "parameter_names",
+    "read_kernel_data",
+    "refuse_undeclared_sizes",
+]
+
+
+@dataclass
+class Declared:
+    """What *kernel_data* declares: entries in order, a text for a name still to be guessed."""
+
+    entries: list[ArrayArg | ValueArg | str] = field(default_factory=list)
+    temporaries: dict[str, TemporaryVariable] = field(default_factory=dict)
+    #: whether ``...`` is among the entries, so that other names may be guessed
+    is_open: bool = False
+
+    def names(self) -> set[str]:
+        """Return all declared names."""
+        return {e if isinstance(e, str) else e.name for e in self.entries} | set(self.temporaries)
+
+    def arrays(self) -> dict[str, ArrayBase]:
+        """Return the declared arrays."""
+        found: dict[str, ArrayBase] = {e.name: e for e in self.entries if isinstance(e, ArrayArg)}
+        return {**found, **self.temporaries}
+
+
+def read_kernel_data(
+    kernel: str, given: Any, temporaries: Mapping[str, TemporaryVariable] | None
+) -> Declared:
+    """Sort *kernel_data* into arguments, names and temporaries; ``None`` means ``[...]``."""
+    declared = Declared()
+    items: Iterable[Any]
+    if given is None:
+        items = [...]
+    elif isinstance(given, str):
+        items = [name.strip() for name in given.split(",") if name.strip()]
+    elif isinstance(given, KernelArgument | TemporaryVariable) or given is ...:
+        items = [given]
+    elif isinstance(given, Iterable):
+        items = given
+    else:
+        items = [given]
+    seen: set[str] = set()
+    for item in _one_by_one([*items, *(temporaries or {}).values()]):
+        if item is ... or item == "...":
+            declared.is_open = True
+            continue
+        name = item.strip() if isinstance(item, str) else getattr(item, "name", None)
+        if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
+            raise KernelError(
+                message(
+                    f"kernel_data holds a {type(item).__name__}",
+                    kernel=kernel,
+                    hint="it takes GlobalArg, ConstantArg, ValueArg, TemporaryVariable, names, ...",
+                )
+            )
+        if name in seen or not name:
+            raise KernelError(message(f"'{name}' is declared twice in kernel_data", kernel=kernel))
+        seen.add(name)
+        if isinstance(item, TemporaryVariable):
+            declared.temporaries[name] = item
+        else:
+            declared.entries.append(name if isinstance(item, str) else item)
+    return declared
+
+
+def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
+    """Take declarations of several names apart: ``GlobalArg("a, b")`` is two arrays."""
+    for item in items:
+        name = getattr(item, "name", "")
+        if isinstance(item, ArrayArg | ValueArg | TemporaryVariable) and "," in name:
+            for part in name.split(","):
+                yield item.copy(name=part.strip())
+        else:
+            yield item
+
+
+def declare_temporaries(
+    kernel: str,
+    instructions: Sequence[InstructionBase],
+    declared: Declared,
+    order: Any,
+) -> dict[str, TemporaryVariable]:
+    """Return the declared temporaries and those that instructions create with ``<>``."""
+    found = dict(declared.temporaries)
+    makers: dict[str, InstructionBase] = {}
+    arguments = declared.names() - set(found)
+    for insn in instructions:
+        if not isinstance(insn, Assignment | CallInstruction):
+            continue
+        for lhs, kind in zip(insn.assignees, insn.temp_var_types, strict=True):
+            if not kind.has_value:
+                continue
+            name = assignee_name(lhs)
+            if name in makers or name in declared.temporaries or name in arguments:
+                first = (
+                    f"by {where(makers[name])}"
+                    if name in makers
+                    else "as an argument"
+                    if name in arguments
+                    else "in kernel_data"
+                )
+                raise KernelError(
+                    message(
+                        f"the temporary '{name}' exists already",
+                        kernel=kernel,
+                        where=where(insn),
+                        because=f"it is declared {first}",
+                        hint="drop the '<>' to assign to it, or choose another name",
+                    )
+                )
+            makers[name] = insn
+            is_array = isinstance(lhs, p.Subscript | LinearSubscript)
+            found[name] = TemporaryVariable(
+                name,
+                kind.value,
+                auto if is_array else (),
+                order=order if is_array and order is not auto else None,
+            )
+    return found
+
+
+def complete_arguments(
+    kernel: LoopKernel,
+    declared: Declared,
+    mentioned: Sequence[Mentions],
+    *,
+    order: Any,
+    offset: Any,
+) -> tuple[ArrayArg | ValueArg, ...]:
+    """Return all arguments: those of kernel_data in order, then guessed ones by name.
+
+    *mentioned* is what each instruction reads. A name that has subscripts or is written is
+    an array in device memory, any other one a value. ``is_output`` is set for what is
+    written, ``is_input`` for what is read or not used at all, unless declared otherwise.
+    """
+    written = dict.fromkeys(n for insn in kernel.instructions for n in insn.assignee_var_names())
+    read = dict.fromkeys(name for found in mentioned for name in found.variables)
+    ranks = {name: rank for found in mentioned for name, rank in found.ranks if rank}
+    for insn in kernel.instructions:
+        for lhs in insn.assignees:
+            ranks[assignee_name(lhs)] = len(index_of(lhs))
+    bounds = sorted(kernel.all_params())
+    names = {*read, *written, *bounds, *_layout_names(declared.arrays().values())}
+    taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
+    undeclared = _not_explained(kernel, names - taken - declared.names())
+    if not declared.is_open:
+        # sizes may stay undeclared: fix_parameters may still make them numbers
+        unknown = [name for name in undeclared if name in read or name in written]
+        if unknown:
+            raise _undeclared(kernel, unknown, mentioned, declared.names() | taken)
+        undeclared = []
+    flow = _Flow(frozenset(read), frozenset(written))
+
+    def guess(name: str) -> ArrayArg | ValueArg:
+        is_array = name in ranks or name in written
+        return _array(name, ranks[name], order, offset) if is_array else ValueArg(name)
+
+    result: list[ArrayArg | ValueArg] = []
+    for entry in declared.entries:
+        if not isinstance(entry, str):
+            result.append(_in_order(entry, order))
+        elif entry in taken or entry not in names:
+            raise _unusable(kernel, entry, names - taken)
+        else:
+            result.append(guess(entry))
+    result.extend(guess(name) for name in undeclared)
+    return tuple(flow.mark(arg) for arg in result)
+
+
+def _array(name: str, rank: int, order: Any, offset: Any) -> ArrayArg:
+    """Declare an array argument of which the number of axes is all that is known."""
+    if order is auto and rank > 0:
+        return GlobalArg(name, None, auto, ",".join(["stride:auto"] * rank), offset)
+    return GlobalArg(name, None, auto, offset=offset, order=order if order in ("C", "F") else None)
+
+
+def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
+    """Return *arg* in the default order, where that is Fortran's and it has no other."""
+    if isinstance(arg, ValueArg) or arg.has_layout or order != "F":
+        return arg
+    return arg.copy(dim_tags=order)
+
+
+def refuse_undeclared_sizes(kernel: LoopKernel) -> LoopKernel:
+    """Raise :class:`KernelError` for a size that is neither an argument nor read from memory.
+
+    Returns *kernel*.
+    """
+    declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
+    names = {*kernel.all_params(), *_layout_names(kernel.array_vars.values())}
+    unknown = _not_explained(kernel, names - declared)
+    if unknown:
+        raise _undeclared(kernel, unknown, (), declared)
+    return kernel
+
+
+def parameter_names(kernel: LoopKernel) -> set[str]:
+    """Return the names of sizes and numbers, which assumptions can be about."""
+    arrays = kernel.array_vars
+    names = {*kernel.all_params(), *kernel.arg_dict, *arrays, *_layout_names(arrays.values())}
+    return {name for name in names if name not in arrays or arrays[name].shape == ()}
+
+
+def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
+    """Return the names that no symbol mangler knows, sorted."""
+    manglers = kernel.symbol_manglers
+    return sorted(n for n in names if not any(mangler(kernel, n) for mangler in manglers))
+
+
+def _layout_names(arrays: Iterable[ArrayBase]) -> list[str]:
+    """Return the variables in shapes, strides and offsets."""
+    found: list[Any] = []
+    for array in arrays:
+        shape = array.shape if isinstance(array.shape, tuple) else ()
+        tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+        found += [*shape, *(getattr(tag, "stride", 0) for tag in tags), array.offset]
+    return list(variable_names(*(expr for expr in found if expr is not auto)))
+
+
+def _undeclared(
+    kernel: LoopKernel, names: list[str], mentioned: Sequence[Mentions], known: set[str]
+) -> KernelError:
+    place = next(
+        (
+            where(insn)
+            for insn, found in zip(kernel.instructions, mentioned, strict=False)
+            if names[0] in found.variables or names[0] in insn.assignee_var_names()
+        ),
+        "the bounds of the loops, or the shapes, strides and offsets of arrays",
+    )
+    return KernelError(
+        message(
+            "not declared: " + ", ".join(f"'{name}'" for name in names),
+            kernel=kernel.name,
+            where=place,
+            hint=f"{near_names(names[0], known)} ('...' in kernel_data has arguments guessed)",
+        )
+    )
+
+
+def _unusable(kernel: LoopKernel, name: str, used: set[str]) -> KernelError:
+    is_other = name in {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
+    return KernelError(
+        message(
+            f"'{name}' in kernel_data is "
+            + ("not an argument" if is_other else "not used, so its kind cannot be guessed"),
+            kernel=kernel.name,
+            hint=near_names(name, used) + f" Or declare it: GlobalArg('{name}', dtype, shape)",
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Flow:
+    read: frozenset[str]
+    written: frozenset[str]
+
+    def mark(self, arg: ArrayArg | ValueArg) -> ArrayArg | ValueArg:
+        """Fill in which way the data of an array flow."""
+        if isinstance(arg, ValueArg) or (arg.is_input is not None and arg.is_output is not None):
+            return arg
+        is_output = arg.name in self.written if arg.is_output is None else arg.is_output
+        is_input = arg.is_input
+        if is_input is None:
+            is_input = arg.name in self.read or arg.name not in self.written
+        return dataclasses.replace(arg, is_input=is_input, is_output=is_output)
+
+
+def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
+    """Refuse what instructions may not write, names with two meanings, and wrong subscripts."""
+    _check_names(kernel)
+    _check_assumptions(kernel)
+    _check_rules(kernel)
+    arrays = kernel.array_vars
+    seen: dict[str, tuple[int, InstructionBase]] = {}
+    for insn, found in zip(kernel.instructions, mentioned, strict=True):
+        uses = list(found.ranks)
+        for lhs in insn.assignees:
+            name = assignee_name(lhs)
+            _check_written(kernel, insn, name)
+            uses.append((name, -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))))
+        for name, rank in uses:
+            array = arrays.get(name)
+            if array is None:
+                if rank and (name in kernel.inames or name in kernel.arg_dict):
+                    raise _wrong_rank(kernel, insn, name, rank, 0)
+            elif rank >= 0:
+                first, other = seen.setdefault(name, (rank, insn))
+                wanted = len(array.shape) if isinstance(array.shape, tuple) else first
+                if rank != wanted:
+                    raise _wrong_rank(kernel, insn, name, rank, wanted, other)
+
+
+def _check_names(kernel: LoopKernel) -> None:
+    kinds = {
+        "an iname": kernel.inames,
+        "a temporary": kernel.temporary_variables,
+        "an argument": kernel.arg_dict,
+        "a substitution rule": kernel.substitutions,
+    }
+    seen: dict[str, str] = {}
+    for kind, names in kinds.items():
+        for name in names:
+            if name in seen:
+                raise KernelError(
+                    message(
+                        f"'{name}' is both {seen[name]} and {kind}",
+                        kernel=kernel.name,
+                        hint="rename one of them",
+                    )
+                )
+            seen[name] = kind
+
+
+def _check_rules(kernel: LoopKernel) -> None:
+    """Refuse uses of substitution rules with a wrong number of arguments."""
+    rules = kernel.substitutions
+    if not rules:
+        return
+    uses = [(insn.expressions(), where(insn)) for insn in kernel.instructions]
+    uses += [((rule.expression,), f"the rule {rule}") for rule in rules.values()]
+    for exprs, place in uses:
+        for node in walk(*exprs):
+            if isinstance(node, p.Call) and isinstance(node.function, p.Variable):
+                rule = rules.get(node.function.name)
+                if rule is not None and len(rule.arguments) != len(node.parameters):
+                    wanted = _count(len(rule.arguments), "argument")
+                    raise KernelError(
+                        message(
+                            f"the substitution rule '{rule.name}' takes {wanted}, "
+                            f"not {len(node.parameters)}",
+                            kernel=kernel.name,
+                            where=place,
+                            because=f"it is defined as {rule}",
+                        )
+                    )
+
+
+def _check_assumptions(kernel: LoopKernel) -> None:
+    known = parameter_names(kernel)
+    for name in used_param_names(kernel.assumptions):
+        if name not in known:
+            raise KernelError(
+                message(
+                    f"the assumptions are about '{name}', which is no parameter",
+                    kernel=kernel.name,
+                    because=f"they are {kernel.assumptions}",
+                    hint=near_names(name, known),
+                )
+            )
+
+
+def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None:
+    array = kernel.array_vars.get(name)
+    hint = "assign to a temporary: <> name = ..."
+    if name in kernel.inames:
+        what = "is an iname: its values come from the domain"
+    elif name in kernel.substitutions:
+        what, hint = "is a substitution rule", "a rule is defined with ':='"
+    elif name in kernel.all_params() and name not in kernel.temporary_variables:
+        what = "is a parameter of the domain"
+        hint = f"declare it as a temporary to have loop bounds computed: <> {name} = ..."
+    elif array is None:
+        what = "is a value, not an array"
+    elif isinstance(array, ConstantArg | ImageArg) or getattr(array, "read_only", False):
+        what, hint = "is only read", "declare it as a GlobalArg, or without an initializer"
+    else:
+        return
+    raise KernelError(
+        message(
+            f"'{name}' cannot be assigned to: it {what}",
+            kernel=kernel.name,
+            where=where(insn),
+            hint=hint,
+        )
+    )
+
+
+def _wrong_rank(
+    kernel: LoopKernel,
+    insn: InstructionBase,
+    name: str,
+    rank: int,
+    wanted: int,
+    other: InstructionBase | None = None,
+) -> KernelError:
+    array = kernel.array_vars.get(name)
+    because = None
+    if array is not None and isinstance(array.shape, tuple):
+        because = f"its shape is ({', '.join(map(str, array.shape))})"
+    elif other is not None:
+        because = f"it has {_count(wanted, 'subscript')} in {where(other)}"
+    return KernelError(
+        message(
+            f"'{name}' is used with {_count(rank, 'subscript')}",
+            kernel=kernel.name,
+            where=where(insn),
+            because=because,
+            hint=f"give it {_count(wanted, 'subscript')}, or declare another shape",
+        )
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

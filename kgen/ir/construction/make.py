@@ -1,0 +1,264 @@
+"""From domains, instructions and declarations to a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pytools.tag import Tag
+
+from kgen.errors import KernelError, message, near_names
+from kgen.ir.assignee import index_of
+from kgen.ir.construction.declare import (
+    check_uses,
+    complete_arguments,
+    declare_temporaries,
+    read_kernel_data,
+)
+from kgen.ir.construction.dependencies import in_sequence, make_ids, resolve_dependencies
+from kgen.ir.construction.nesting import find_within_inames
+from kgen.ir.construction.slices import check_slices, passes_slices, realize_slices
+from kgen.ir.construction.subexpressions import realize_subexpressions
+from kgen.ir.data import Declaration, Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.expr import SubArrayRef
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.instructions import parse_instructions
+from kgen.ir.mentions import Mentions, mentions_of, resolve_reductions
+from kgen.ir.options import make_options
+from kgen.ir.reductions import REDUCTIONS
+from kgen.ir.sets.domain import BasicSet, as_basic_set, dim_names
+from kgen.ir.sets.text import parse_assumptions, parse_domains
+from kgen.ir.tags import TagLike, to_tags
+from kgen.ir.target import TargetBase
+from kgen.ir.types import INT32, auto, to_kgen_type
+
+__all__ = ["make_loop_kernel", "read_domains"]
+
+
+def read_domains(given: Any) -> tuple[BasicSet, ...]:
+    """Read one or several domains: texts, or islpy or namedisl sets."""
+    items = list(given) if isinstance(given, list | tuple) else [given]
+    domains: list[BasicSet] = []
+    for item in items:
+        domains.extend(parse_domains(item) if isinstance(item, str) else (as_basic_set(item),))
+    return tuple(domains)
+
+
+def make_loop_kernel(
+    domains: Any,
+    instructions: Any,
+    kernel_data: Any = None,
+    *,
+    name: str,
+    target: TargetBase,
+    temporary_variables: Mapping[str, TemporaryVariable] | None = None,
+    substitutions: Mapping[str, SubstitutionRule] | None = None,
+    preambles: Iterable[tuple[str, str]] = (),
+    preamble_generators: Iterable[Callable[..., Any]] = (),
+    symbol_manglers: Iterable[Callable[..., Any]] = (),
+    default_order: Any = None,
+    default_offset: Any = None,
+    assumptions: Any = None,
+    silenced_warnings: str | Iterable[str] = (),
+    options: Any = None,
+    seq_dependencies: bool = False,
+    index_dtype: Any = None,
+    tags: TagLike | Iterable[str | Tag] = None,
+    loop_priority: str | Iterable[str | Iterable[str]] | None = None,
+    iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
+) -> LoopKernel:
+    """Make a kernel; :func:`kgen.make_kernel` says what the arguments are.
+
+    Raises :class:`KgenSyntaxError` for a text that does not parse, :class:`KernelError` for
+    parts that contradict each other.
+    """
+    _check_name(name)
+    sets = read_domains(domains)
+    insns, rules = parse_instructions(instructions)
+    _check_named(name, "temporary_variables", temporary_variables)
+    _check_named(name, "substitutions", substitutions)
+    _add_rules(name, rules, substitutions or {})
+    declared = read_kernel_data(name, kernel_data, temporary_variables)
+    order = _order(name, default_order)
+    arrays = declared.arrays()
+    if any(passes_slices(insn, arrays, rules) for insn in insns):
+        insns, more = realize_slices(name, insns, arrays, rules, _dims(sets))
+        sets = (*sets, *more)
+    inames = {n: Iname(n) for n in _dims(sets)}
+    shell = LoopKernel(
+        name=name,
+        domains=sets,
+        instructions=tuple(insns),
+        temporary_variables=declare_temporaries(name, insns, declared, order),
+        inames=inames,
+        substitutions={n: _rule_with_reductions(rule, inames) for n, rule in rules.items()},
+        assumptions=parse_assumptions(assumptions),
+        loop_priority=_priorities(loop_priority),
+        iname_slab_increments=iname_slab_increments or {},
+        options=make_options(options),
+        target=target,
+        index_dtype=INT32 if index_dtype is None else to_kgen_type(index_dtype),
+        silenced_warnings=_words(silenced_warnings),
+        preambles=tuple(preambles),
+        preamble_generators=tuple(preamble_generators),
+        symbol_manglers=tuple(symbol_manglers),
+        tags=to_tags(tags),
+    )
+    ids = make_ids(name, insns)
+    mentions = []
+    for k, insn in enumerate(insns):
+        found = _reads_of(insn, shell.substitutions)
+        if _may_reduce(found):
+            insns[k] = insn = _with_reductions(insn, inames)
+            found = _reads_of(insn, shell.substitutions)
+        check_slices(name, insn, found)
+        mentions.append(found)
+    within = find_within_inames(shell, mentions)
+    settled = [_settled(*parts) for parts in zip(insns, ids, within, strict=True)]
+    kernel = shell.copy(
+        instructions=tuple(in_sequence(settled) if seq_dependencies else settled),
+        args=complete_arguments(
+            shell,
+            declared,
+            mentions,
+            order=order,
+            offset=0 if default_offset is None else default_offset,
+        ),
+    )
+    check_uses(kernel, mentions)
+    _check_slabs(kernel)
+    return realize_subexpressions(resolve_dependencies(kernel))
+
+
+def _check_named(kernel: str, where: str, given: Mapping[str, Declaration] | None) -> None:
+    """Refuse a declaration whose name is not the key that it has in a map."""
+    for key, declared in (given or {}).items():
+        if declared.name != key:
+            raise KernelError(
+                message(
+                    f"'{declared.name}' is called '{key}' in {where}",
+                    kernel=kernel,
+                    hint=f"{where}={{'{declared.name}': ...}}",
+                )
+            )
+
+
+def _add_rules(
+    kernel: str, rules: dict[str, SubstitutionRule], more: Mapping[str, SubstitutionRule]
+) -> None:
+    """Add the rules of ``substitutions=``; equal ones may be in the text as well."""
+    for name, rule in more.items():
+        if rules.setdefault(name, rule) != rule:
+            raise KernelError(
+                message(
+                    f"there are two substitution rules '{name}'",
+                    kernel=kernel,
+                    because=f"the text has '{rules[name]}', substitutions has '{rule}'",
+                    hint="drop or rename one of them",
+                )
+            )
+
+
+def _check_slabs(kernel: LoopKernel) -> None:
+    for name in kernel.iname_slab_increments:
+        if name not in kernel.inames:
+            raise KernelError(
+                message(
+                    f"iname_slab_increments has '{name}', which is no iname",
+                    kernel=kernel.name,
+                    hint=near_names(name, kernel.inames),
+                )
+            )
+
+
+def _check_name(name: str) -> None:
+    if not name.isidentifier():
+        raise KernelError(f"'{name}' is not a name for a kernel: it becomes a function's name")
+
+
+def _dims(domains: Iterable[BasicSet]) -> list[str]:
+    return [name for domain in domains for name in dim_names(domain)]
+
+
+# -- expressions ----------------------------------------------------------------------
+
+
+def _with_reductions(insn: InstructionBase, inames: Iterable[str]) -> InstructionBase:
+    """Make calls such as ``max(i, a[i])`` reductions where *i* is not a loop around *insn*."""
+    places = mentions_of(*(index for lhs in insn.assignees for index in index_of(lhs)))
+    free = set(inames) - set(places.variables) - insn.within_inames
+    changes: dict[str, Any] = {}
+    for condition in insn.sorted_predicates:
+        free -= set(mentions_of(resolve_reductions(condition, free)).variables)
+    if insn.predicates:
+        changes["predicates"] = [resolve_reductions(c, free) for c in insn.sorted_predicates]
+    if isinstance(insn, Assignment | CallInstruction):
+        changes["expression"] = resolve_reductions(insn.expression, free)
+    return insn.copy(**changes) if changes else insn
+
+
+def _rule_with_reductions(rule: SubstitutionRule, inames: Mapping[str, Iname]) -> SubstitutionRule:
+    if not _may_reduce(mentions_of(rule.expression)):
+        return rule
+    free = set(inames) - set(rule.arguments)
+    return rule.copy(expression=resolve_reductions(rule.expression, free))
+
+
+def _may_reduce(found: Mentions) -> bool:
+    return not REDUCTIONS.keys().isdisjoint(found.functions)
+
+
+def _reads_of(insn: InstructionBase, rules: Mapping[str, SubstitutionRule]) -> Mentions:
+    """Return what *insn* reads: operands, predicates, subscripts; rules opened."""
+    found = Mentions(rules=rules)
+    if isinstance(insn, Assignment | CallInstruction):
+        found.add(insn.expression)
+    elif isinstance(insn, CInstruction):
+        found.variables.update(dict.fromkeys(sorted(insn.read_variables)))
+        found.add(*(value for _, value in insn.iname_exprs))
+    found.add(*insn.sorted_predicates)
+    for lhs in insn.assignees:
+        if isinstance(lhs, SubArrayRef):
+            swept = tuple(v.name for v in lhs.swept_inames)
+            found.swept.update(dict.fromkeys(swept))
+            found.merge(mentions_of(*index_of(lhs), rules=rules), bound=swept)
+        else:
+            found.add(*index_of(lhs))
+    return found
+
+
+def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> InstructionBase:
+    """Return *insn* in its place; what it declares is declared by now."""
+    changes: dict[str, Any] = {"id": insn_id, "within_inames": within}
+    if isinstance(insn, Assignment):
+        changes["temp_var_type"] = None
+    elif isinstance(insn, CallInstruction):
+        changes["temp_var_types"] = ()
+    return insn.copy(**changes)
+
+
+# -- settings -------------------------------------------------------------------------
+
+
+def _order(kernel: str, given: Any) -> Any:
+    if given is None or given in ("C", "F", "c", "f") or given is auto:
+        return given if given is auto or given is None else given.upper()
+    raise KernelError(message(f"default_order is 'C', 'F' or auto, not '{given}'", kernel=kernel))
+
+
+def _priorities(given: Any) -> tuple[tuple[str, ...], ...]:
+    """Read nestings: a text ``"i,j"``, or several nestings of names."""
+    if not given:
+        return ()
+    nestings = [given] if isinstance(given, str) else sorted(map(_names, given))
+    return tuple(_names(nesting) for nesting in nestings)
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
+
+
+def _words(given: str | Iterable[str]) -> tuple[str, ...]:
+    words = given.split(";") if isinstance(given, str) else given
+    return tuple(word.strip() for word in words if word.strip())

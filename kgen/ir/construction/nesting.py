@@ -1,0 +1,132 @@
+"""Which loops are around which instruction."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kgen.errors import KernelError, message, near_names
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.construction.dependencies import where
+from kgen.ir.expr import variable_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.mentions import Mentions
+
+if TYPE_CHECKING:
+    from kgen.ir.kernel import LoopKernel
+
+__all__ = ["find_within_inames"]
+
+
+def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> list[frozenset[str]]:
+    """Return the loops around each instruction of *kernel*.
+
+    They are those that the instruction asks for, those whose variables it mentions, and,
+    unless ``within_inames_is_final``, those in which the values that it reads are computed:
+    of every variable read, the loops that all its writers share, except where a loop variable
+    is in the subscript that is written, or the reader reduces over it. Loops on which bounds
+    depend are added.
+    """
+    inames = frozenset(kernel.inames)
+    own = []
+    for insn, found in zip(kernel.instructions, mentioned, strict=True):
+        unknown = sorted(insn.within_inames - inames)
+        if unknown:
+            raise KernelError(
+                message(
+                    f"'{unknown[0]}' is not an iname",
+                    kernel=kernel.name,
+                    where=where(insn),
+                    hint=near_names(unknown[0], inames),
+                )
+            )
+        used = inames.intersection(found.variables)
+        own.append(kernel.with_outer_inames(insn.within_inames | used))
+    result = _inherit(kernel, mentioned, own, inames)
+    for insn, found, within in zip(kernel.instructions, mentioned, result, strict=True):
+        _check_bound(kernel, insn, found, within)
+    return result
+
+
+def _inherit(
+    kernel: LoopKernel,
+    mentioned: Sequence[Mentions],
+    own: list[frozenset[str]],
+    inames: frozenset[str],
+) -> list[frozenset[str]]:
+    writers: dict[str, list[tuple[int, frozenset[str]]]] = {}
+    for k, insn in enumerate(kernel.instructions):
+        for lhs in insn.assignees:
+            subscript = inames.intersection(variable_names(*index_of(lhs)))
+            writers.setdefault(assignee_name(lhs), []).append((k, subscript))
+    if all(own[k] <= subscript for places in writers.values() for k, subscript in places):
+        return own
+    sources = [
+        [] if insn.within_inames_is_final else _written_inputs(kernel, found, own[k], writers)
+        for k, (insn, found) in enumerate(zip(kernel.instructions, mentioned, strict=True))
+    ]
+    readers: dict[str, list[int]] = {}
+    for k, names in enumerate(sources):
+        for name in names:
+            readers.setdefault(name, []).append(k)
+    result = list(own)
+    queue = deque(k for k, names in enumerate(sources) if names)
+    queued = set(queue)
+    while queue:
+        k = queue.popleft()
+        queued.discard(k)
+        more = result[k]
+        for name in sources[k]:
+            shared = [result[w] - subscript for w, subscript in writers[name]]
+            more = more | frozenset.intersection(*shared).difference(
+                mentioned[k].reduced, mentioned[k].swept
+            )
+        if more != result[k]:
+            result[k] = kernel.with_outer_inames(more)
+            for name in kernel.instructions[k].assignee_var_names():
+                again = [r for r in readers.get(name, ()) if r not in queued]
+                queue.extend(again)
+                queued.update(again)
+    return result
+
+
+def _written_inputs(
+    kernel: LoopKernel,
+    found: Mentions,
+    own: frozenset[str],
+    writers: Mapping[str, object],
+) -> list[str]:
+    """Return what an instruction reads that some instruction writes, loop bounds included."""
+    names = dict.fromkeys(name for name in found.variables if name in writers)
+    for iname in sorted(own.union(found.reduced) & set(kernel.home_domain)):
+        for name in kernel._domain_params[kernel.home_domain[iname]]:
+            if name in writers:
+                names[name] = None
+    return list(names)
+
+
+def _check_bound(
+    kernel: LoopKernel, insn: InstructionBase, found: Mentions, within: frozenset[str]
+) -> None:
+    for verb, bound in (("reduces over", found.reduced), ("passes all of", found.swept)):
+        for name in bound:
+            if name not in kernel.inames:
+                raise KernelError(
+                    message(
+                        f"'{name}', which the instruction {verb}, is not an iname",
+                        kernel=kernel.name,
+                        where=where(insn),
+                        hint=near_names(name, kernel.inames),
+                    )
+                )
+            if name in within:
+                raise KernelError(
+                    message(
+                        f"the instruction {verb} '{name}' and is inside the loop over it",
+                        kernel=kernel.name,
+                        where=where(insn),
+                        because=f"its loops are {', '.join(sorted(within))}",
+                        hint="use another loop variable for one of them, declared in the domain",
+                    )
+                )

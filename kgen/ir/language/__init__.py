@@ -1,0 +1,1 @@
+"""The small languages that users write: expressions, instructions, options, domains, matches."""

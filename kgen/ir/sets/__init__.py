@@ -1,0 +1,1 @@
+"""Named isl sets, quasi-affine expressions, and the budget of isl operations."""

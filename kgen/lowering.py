@@ -1,0 +1,213 @@
+"""The pipeline: from a kernel to the text of its code, one named stage after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kgen.analysis.address_space import find_address_spaces
+from kgen.analysis.bounds import check_bounds, refuse_endless
+from kgen.analysis.infer import infer_types
+from kgen.analysis.operands import check_operands
+from kgen.analysis.ordering import refuse_unordered
+from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
+from kgen.ast.build import build_code
+from kgen.ast.definite import check_definite_assignment
+from kgen.ast.host import build_host
+from kgen.ast.nodes import DeviceFunction, Node, print_tree
+from kgen.ast.verify import verify_barriers
+from kgen.errors import CodegenError, MissingBarrierError, ScheduleError
+from kgen.ir.checked import checked
+from kgen.ir.construction.declare import refuse_undeclared_sizes
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.effort import isl_limit, limited
+from kgen.ir.tags import ConcurrentTag
+from kgen.ir.unit import TranslationUnit
+from kgen.schedule.definition import refuse_reads_before_writes
+from kgen.schedule.host import on_device
+from kgen.schedule.liveness import refuse_undefined
+from kgen.schedule.place import schedule_kernel
+from kgen.schedule.tree import Schedule
+from kgen.targets.base import Target
+from kgen.targets.limits import refuse_excesses
+from kgen.targets.module import Faults, Module
+from kgen.targets.names import Renaming, hidden_names, rename_taken, with_original_names
+from kgen.targets.writers.emit import emit_module
+from kgen.transforms.expressions.rules import expand_subst
+from kgen.transforms.guards import GuardTag, guard_accesses
+from kgen.transforms.loops.auto_axes import assign_auto_axes
+from kgen.transforms.programs.inline import without_calls
+from kgen.transforms.reductions.realize import realize_for_code
+from kgen.transforms.storage.privatize import privatize_for_ilp
+from kgen.transforms.storage.strides import name_open_strides
+from kgen.transforms.sync import add_barrier
+
+#: Called with the name of a stage and its product, as text.
+Observer: TypeAlias = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel on its last stop before text: prepared, scheduled, translated."""
+
+    kernel: LoopKernel
+    schedule: Schedule
+    functions: tuple[DeviceFunction, ...]
+    #: the order of the functions, as code of the host
+    host: Node
+
+
+def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> LoopKernel:
+    """Expand rules, find shapes and types, realize reductions: what a schedule starts from."""
+    return _prepare(kernel, dtypes, None)
+
+
+@limited("the preparation of code", CodegenError)
+def _prepare(
+    kernel: LoopKernel, dtypes: Mapping[str, Any] | None, observe: Observer | None
+) -> LoopKernel:
+    stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
+        ("expand rules", expand_subst),
+        ("sizes", refuse_undeclared_sizes),
+        ("ends of loops", refuse_endless),
+        ("shapes of arguments", infer_argument_shapes),
+        ("open strides", name_open_strides),
+        ("types", lambda k: infer_types(k, dtypes)),
+        ("operands", check_operands),
+        ("bounds", check_bounds),
+        ("realize reductions", realize_for_code),
+        ("automatic axes", assign_auto_axes),
+        ("privatize", privatize_for_ilp),
+        ("shapes of temporaries", infer_temporary_shapes),
+        ("address spaces", find_address_spaces),
+        ("guards", guard_accesses),
+    )
+    for name, stage in stages:
+        kernel = stage(kernel)
+        if observe is not None:
+            observe(name, str(kernel))
+    return kernel
+
+
+@checked
+def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
+    """Do all that happens before scheduling, to every kernel: the kernels that are scheduled.
+
+    Called kernels are put in the place of their calls, rules are expanded, shapes, types and
+    address spaces found, reductions made loops.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out = sum(i, a[i])", [lp.GlobalArg("a", "float32"), ...])
+    >>> for insn in preprocess_kernel(unit)["kgen_kernel"].instructions:
+    ...     print(insn)
+    acc_i = 0.0  {id=insn_i_init}
+    acc_i = acc_i + a[i]  {id=insn_i_update}
+    out = acc_i  {id=insn}
+    """
+    if isinstance(unit, TranslationUnit):
+        return unit.map_kernels(lambda kernel: prepare(without_calls(unit, kernel.name)))
+    return prepare(unit)
+
+
+@limited("scheduling", ScheduleError)
+def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel, Schedule]:
+    """Schedule a prepared kernel, with missing global barriers put in where options say so."""
+    seen: set[tuple[tuple[str, str], str]] = set()
+    while True:
+        try:
+            return kernel, schedule_kernel(kernel, sequential_axes=not has_axes)
+        except MissingBarrierError as err:
+            key = (err.pair, err.loop)
+            if not kernel.options.insert_gbarriers or not all(err.pair) or key in seen:
+                raise
+            seen.add(key)
+            first, second = (kernel.id_to_insn[name] for name in err.pair)
+            shared = first.within_inames & second.within_inames
+            kernel = add_barrier(
+                kernel,
+                f"id:{first.id}",
+                "" if err.loop else f"id:{second.id}",
+                within_inames=[n for n in shared if not kernel.has_tag(n, ConcurrentTag)],
+            )
+
+
+@limited("code generation", CodegenError)
+def lower(
+    kernel: LoopKernel,
+    dtypes: Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> Lowered:
+    """Prepare, schedule and translate a kernel; *observe* sees the product of each stage."""
+    target = kernel.target
+    if not isinstance(target, Target):
+        raise CodegenError(f"{type(target).__name__} does not generate code")
+    kernel = _prepare(kernel, dtypes, observe)
+    refuse_unordered(kernel)
+    kernel, schedule = schedule_prepared(kernel, has_axes=target.has_hardware_axes)
+    if observe is not None:
+        observe("schedule", str(schedule))
+    host = build_host(kernel, schedule)
+    whole, kernel = kernel, on_device(kernel, schedule.host_inames)
+    refuse_undefined(kernel, schedule)
+    has_axes = target.has_hardware_axes
+    unproved = refuse_reads_before_writes(whole, schedule, has_axes=has_axes)
+    functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
+    functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
+    refuse_excesses(kernel, functions, target.limits())
+    if observe is not None:
+        observe("code tree", "\n".join(print_tree(f.body) for f in functions))
+    return Lowered(kernel, schedule, functions, host)
+
+
+def generate_module(
+    unit: TranslationUnit | LoopKernel,
+    entrypoint: str | None = None,
+    dtypes: Mapping[str, np.dtype[Any]] | None = None,
+    observe: Observer | None = None,
+) -> Module:
+    """Generate the code of one entry point, for arguments of the given types."""
+    if isinstance(unit, TranslationUnit):
+        unit = without_calls(unit, entrypoint or unit.default_entrypoint.name)
+    lowered = lower(unit, dtypes, observe)
+    renaming = rename_taken(unit)
+    module = _emit(unit, lowered) if renaming is None else _emit_renamed(unit, renaming, dtypes)
+    hidden: frozenset[str] = frozenset()
+    while more := hidden_names(unit, module) - hidden:
+        hidden |= more
+        renaming = rename_taken(unit, hidden)
+        assert renaming is not None
+        module = _emit_renamed(unit, renaming, dtypes)
+    if observe is not None:
+        observe("code", module.device_source)
+    return module
+
+
+def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
+    with isl_limit("writing code", lowered.kernel, CodegenError):
+        module = emit_module(lowered.kernel, lowered.functions, lowered.host, kernel.assumptions)
+    if lowered.kernel.options.guard_accesses:
+        module = replace(module, faults=_faults_of(lowered.kernel))
+    return module
+
+
+def _emit_renamed(
+    kernel: LoopKernel, renaming: Renaming, dtypes: Mapping[str, np.dtype[Any]] | None
+) -> Module:
+    """Generate code in which the variables have names that mean nothing else there.
+
+    That the kernel can be lowered by its own names is known: errors name what the user wrote.
+    """
+    code_names = {old: new for new, old in renaming.original.items()}
+    lowered = lower(renaming.kernel, {code_names.get(n, n): t for n, t in (dtypes or {}).items()})
+    module = _emit(renaming.kernel, lowered)
+    return with_original_names(module, kernel.name, renaming.original)
+
+
+def _faults_of(kernel: LoopKernel) -> Faults | None:
+    """Return what the guards of subscripts note, and where."""
+    tags = [tag for insn in kernel.instructions for tag in insn.tags_of_type(GuardTag)]
+    return Faults(tags[0].faults, tuple(tags)) if tags else None

@@ -1,0 +1,178 @@
+"""Whether a kernel computes what it computed when it was written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgen.analysis.sizes import all_sizes, sizes_near
+from kgen.errors import KernelError, KgenError, message
+from kgen.ir.data import ValueArg
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import NumpyType
+from kgen.lowering import prepare, schedule_prepared
+from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
+from kgen.schedule.tree import Schedule
+
+__all__ = ["Comparison", "Difference", "compare_with_origin", "origin_error"]
+
+#: How many instances are evaluated for one choice of sizes.
+_MOST = 12_000
+#: What the sizes are, where the assumptions let them be so, or just above.
+_SIZES = (2, 9, 17, 33)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An element that is not computed as the kernel was written."""
+
+    array: str
+    index: tuple[int, ...]
+    sizes: Mapping[str, int]
+    now: Write | None
+    before: Write | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison with the origin has found, and why it is no proof, if it is none."""
+
+    difference: Difference | None = None
+    reason: str | None = None
+
+
+def compare_with_origin(
+    origin: LoopKernel,
+    kernel: LoopKernel,
+    schedule: Schedule,
+    dtypes: Mapping[str, Any] | None,
+    *,
+    has_axes: bool,
+) -> Comparison:
+    """Compare what a prepared *kernel* computes, in the order of its schedule, with its origin.
+
+    That is done for a few sizes, by evaluation: a difference is certain; that there is none
+    is, where no size and no data decide what is run.
+    """
+    try:
+        before, order = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
+    except KgenError as err:
+        return Comparison(reason=f"the kernel as it was written has no code: {err}")
+    tried: list[str] = []
+    reasons: list[str] = []
+    depends_on_data = False
+    choices, are_all = _choices_of(before, kernel)
+    for sizes in choices:
+        try:
+            then = evaluate(before, order, sizes, has_axes=has_axes, most=_MOST)
+            now = evaluate(kernel, schedule, sizes, has_axes=has_axes, most=_MOST)
+        except NotEvaluatedError as err:
+            reasons.append(str(err))
+            break
+        if then.reads_undefined:
+            return Comparison(reason="the kernel as it was written reads what nothing wrote")
+        difference = next(_differences(before, then, now, sizes), None)
+        if difference is not None:
+            return Comparison(difference)
+        depends_on_data |= then.depends_on_data or now.depends_on_data
+        tried.append(_text(sizes))
+    if are_all and len(tried) == len(choices) and not depends_on_data:
+        return Comparison()
+    return Comparison(reason=_reason(tried, reasons))
+
+
+def _reason(tried: list[str], reasons: list[str]) -> str:
+    """Return why a comparison without a difference is no proof."""
+    if not tried:
+        return reasons[0] if reasons else "the assumptions leave no sizes"
+    sizes = f" for {'; '.join(tried)}" if any(tried) else ""
+    more = "" if sizes else ", for the data that were tried"
+    return f"the results are those of the kernel as it was written{sizes}{more}"
+
+
+def _scheduled(
+    origin: LoopKernel,
+    kernel: LoopKernel,
+    dtypes: Mapping[str, Any] | None,
+    *,
+    has_axes: bool,
+) -> tuple[LoopKernel, Schedule]:
+    """Prepare and schedule a kernel as it was written, for the target and options of now."""
+    silenced = (f"write_race({insn.id})" for insn in origin.instructions)
+    given = origin.copy(
+        target=kernel.target,
+        options=kernel.options,
+        functions={**origin.functions, **kernel.functions},
+        preamble_generators=kernel.preamble_generators,
+        symbol_manglers=kernel.symbol_manglers,
+        assumptions=origin.assumptions.intersect(kernel.assumptions),
+        silenced_warnings=(*origin.silenced_warnings, *silenced),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+
+
+def _choices_of(*kernels: LoopKernel) -> tuple[list[dict[str, int]], bool]:
+    """Return sizes that the assumptions allow, small ones first; whether these are all."""
+    names = sorted({name for kernel in kernels for name in _size_names(kernel)})
+    allowed = kernels[0].assumptions.intersect(kernels[1].assumptions)
+    found = all_sizes(allowed, names, len(_SIZES))
+    if found is not None:
+        return found, True
+    some = [sizes_near(allowed, names, least) for least in _SIZES]
+    unique = {tuple(sizes.values()): sizes for sizes in some if sizes is not None}
+    return list(unique.values()), False
+
+
+def _size_names(kernel: LoopKernel) -> Iterator[str]:
+    yield from kernel.all_params() - kernel.array_vars.keys()
+    for arg in kernel.args:
+        dtype = arg.dtype if isinstance(arg, ValueArg) else None
+        if isinstance(dtype, NumpyType) and dtype.is_integral():
+            yield arg.name
+
+
+# -- differences -------------------------------------------------------------------------------
+
+
+def _differences(
+    before: LoopKernel, then: Evaluation, now: Evaluation, sizes: Mapping[str, int]
+) -> Iterator[Difference]:
+    for array in sorted(then.results.keys() | now.results.keys()):
+        old, new = then.results.get(array, {}), now.results.get(array, {})
+        for index in sorted(old.keys() | new.keys()):
+            values = {value_of(before, array, index, one) for one in (old, new)}
+            if len(values) > 1:
+                yield Difference(array, index, sizes, new.get(index), old.get(index))
+
+
+def _point_of(found: Difference) -> str:
+    """Write the sizes and the element of a difference."""
+    element = f"{found.array}[{', '.join(map(str, found.index))}]" if found.index else found.array
+    return f"{_text(found.sizes)}: {element}" if found.sizes else element
+
+
+def origin_error(kernel: LoopKernel, found: Difference) -> KgenError:
+    """Return the error for an element that is not computed as the kernel was written."""
+    before = f"'{found.before.insn_id}' wrote it" if found.before else "nothing wrote it"
+    now = "nothing writes it"
+    if found.now is not None:
+        at = _text(found.now.point)
+        now = f"'{found.now.insn_id}' writes it{f' at {at}' if at else ''}, another value"
+    return KernelError(
+        message(
+            f"an element of '{found.array}' is not what it was in the kernel as it was written",
+            kernel=kernel.name,
+            point=_point_of(found),
+            because=f"{before} in that kernel; now {now}",
+            hint="undo the last transformations one by one, and verify again; or, where the "
+            "change is meant, kernel.copy(origin=None)",
+        )
+    )
+
+
+def _text(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))

@@ -1,0 +1,153 @@
+"""Expressions as ISPC text: what lanes have in common, and what truth is as a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import (
+    PREC_BITWISE_OR,
+    PREC_IF,
+    PREC_LOGICAL_OR,
+    PREC_NONE,
+    PREC_UNARY,
+)
+
+from kgen.analysis.range import index_type
+from kgen.ast.nodes import DeviceFunction
+from kgen.errors import CodegenError, message
+from kgen.ir.affine import simplify
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex
+from kgen.ir.types import INT64, AddressSpace, NumpyType
+from kgen.targets.ispc.variability import Variability
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.indices import parenthesized
+
+__all__ = ["ISPCExpressionWriter"]
+
+_TRUTHS: Final = (p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot)
+
+
+class ISPCExpressionWriter(ExpressionWriter):
+    """Writes expressions of ISPC.
+
+    A store to a place that all lanes share happens once, whichever lanes run, and takes what all
+    have in common. So where only some lanes run, or each has a value of its own, the subscript
+    is made one per lane. A truth value is 0 or 1 only where that is written: ``a < b ? 1 : 0``.
+    """
+
+    variability: Variability
+    #: Only some lanes may run what is being written.
+    is_divergent = False
+    #: What comes next is asked for its truth only.
+    _is_condition = False
+
+    def enter_function(self, function: DeviceFunction | None) -> None:
+        self.variability = Variability(self.kernel, function)
+        self.is_divergent = False
+        has_lanes = self.variability.has_lanes
+        self.integers.local_index = self.target.local_index if has_lanes else ("0", "0", "0")
+        for name in () if function is None else function.temporaries:
+            temporary = self.kernel.temporary_variables[name]
+            if temporary.base_storage is not None:
+                raise CodegenError(
+                    message(
+                        f"temporary '{name}' shares the storage '{temporary.base_storage}', for "
+                        "which ISPC has no code",
+                        kernel=self.kernel.name,
+                        hint="drop alias_temporaries, or base_storage=",
+                    )
+                )
+
+    @contextmanager
+    def under(self, *conditions: Expr) -> Iterator[None]:
+        around = self.is_divergent
+        self.is_divergent = around or any(map(self.variability.is_varying, conditions))
+        yield
+        self.is_divergent = around
+
+    def is_varying(self, expr: Expr) -> bool:
+        """Tell whether lanes may have different values of what is being written."""
+        return self.variability.is_varying(expr, self.values)
+
+    def declared_type(self, name: str, dtype: NumpyType) -> str:
+        word = "varying" if self.is_varying(p.Variable(name)) else "uniform"
+        return f"{word} {self.type_name(dtype)}"
+
+    # -- places --------------------------------------------------------------------------------
+
+    def place(self, expr: Expr, value: Expr, dtype: NumpyType) -> str:
+        text = self.rec(expr, PREC_NONE, dtype)
+        memory, bracket, index = text.partition("[")
+        name = assignee_name(expr)
+        temporary = self.kernel.temporary_variables.get(name)
+        is_own = temporary is not None and temporary.address_space == AddressSpace.PRIVATE
+        if not bracket or is_own or any(map(self.is_varying, index_of(expr))):
+            return text
+        if not self.is_divergent and not self.is_varying(value):
+            return text
+        return f"{memory}[{self._per_lane(index.removesuffix(']'), index_type(self.kernel, name))}]"
+
+    def _per_lane(self, text: str, dtype: NumpyType) -> str:
+        operand = text if text.replace("_", "").isalnum() else f"({text})"
+        return f"(varying {self.type_name(dtype)}) {operand}"
+
+    def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
+        """Write a store past the cache of one element by all lanes, or of one in a row by each."""
+        text = self.rec(place, PREC_NONE, dtype)
+        if not self.variability.has_lanes:
+            return f"streaming_store(&{text}, {self.converted(value, dtype, PREC_NONE)})"
+        index = self.accesses.linear_index(place, self.inames, self.values)
+        first = simplify(p.Sum((index, p.Product((-1, LocalHardwareAxisIndex(0))))))
+        if self.is_divergent or self.variability.is_varying(first):
+            return None
+        memory = text.partition("[")[0]
+        fits = index_type(self.kernel, assignee_name(place)) != INT64
+        base = f"&{memory}[{self.integers.subscript(first, fits=fits)}]"
+        return f"streaming_store({base}, {self.operand_of_atomic(value, dtype)})"
+
+    def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:
+        if not self.variability.has_lanes or self.is_varying(expr):
+            return self.converted(expr, dtype, PREC_NONE)
+        return f"(varying {self.type_name(dtype)}) {self.converted(expr, dtype, PREC_UNARY)}"
+
+    # -- truth ---------------------------------------------------------------------------------
+
+    def truth(self, expr: Expr, prec: int) -> str:
+        self._is_condition = isinstance(expr, _TRUTHS)
+        return super().truth(expr, prec)
+
+    def map_comparison(self, expr: p.Comparison, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._as_number(super().map_comparison, expr, enclosing_prec, beside)
+
+    def map_logical_and(self, expr: p.LogicalAnd, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._as_number(super().map_logical_and, expr, enclosing_prec, beside)
+
+    def map_logical_or(self, expr: p.LogicalOr, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._as_number(super().map_logical_or, expr, enclosing_prec, beside)
+
+    def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._as_number(super().map_logical_not, expr, enclosing_prec, beside)
+
+    def _as_number(self, write: Any, expr: Expr, prec: int, beside: NumpyType) -> str:
+        is_condition, self._is_condition = self._is_condition, False
+        if is_condition:
+            text: str = write(expr, prec, beside)
+            return text
+        return parenthesized(f"{write(expr, PREC_LOGICAL_OR, beside)} ? 1 : 0", PREC_IF, prec)
+
+    def assigned(self, expr: Expr, dtype: NumpyType) -> str:
+        own = self.own_type(expr, dtype)
+        if dtype.dtype.kind == "b" and own.dtype.kind != "b":
+            return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0 ? 1 : 0"
+        return super().assigned(expr, dtype)
+
+    def cast_text(
+        self, text: str, own: NumpyType, wanted: NumpyType, prec: int = PREC_UNARY
+    ) -> str:
+        if wanted.dtype.kind == "b" and own.dtype.kind != "b":
+            return parenthesized(f"{text} != 0 ? 1 : 0", PREC_IF, prec)
+        return super().cast_text(text, own, wanted, prec)

@@ -1,0 +1,104 @@
+"""What is the same for all lanes of a gang, and what each lane has for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pymbolic.primitives as p
+
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, children_of
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, walk
+from kgen.ir.instruction import CInstruction
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace
+from kgen.targets.writers.declarations import place
+
+__all__ = ["Variability"]
+
+_NO_VALUES: Mapping[str, Expr] = {}
+
+
+class Variability:
+    """Which variables of a function have a value for each lane.
+
+    A function whose groups have one work-item runs alike in all lanes: everything is uniform.
+    In others the index of the lane varies, what is computed from that, and what is assigned
+    where only some lanes run. Elements of arrays that lanes share vary with their subscripts. A
+    variable that has its only value where it is declared is seen by no other lanes, and varies only
+    with its value. The host's function, ``None``, has no lanes.
+    """
+
+    def __init__(self, kernel: LoopKernel, function: DeviceFunction | None) -> None:
+        self.kernel = kernel
+        self.has_lanes = function is not None and math.prod(function.locals) > 1
+        self.names: set[str] = set()
+        if function is None or not self.has_lanes:
+            return
+        self.first = place(kernel, function).first
+        known = -1
+        while known != len(self.names):
+            known = len(self.names)
+            self.runs = 0
+            self._visit(function.body, is_divergent=False)
+
+    def is_varying(self, expr: Expr, values: Mapping[str, Expr] = _NO_VALUES) -> bool:
+        """Tell whether lanes may have different values of *expr*.
+
+        Variables that *values* has stand for those.
+        """
+        return self.has_lanes and any(self._varies(node, values) for node in walk(expr))
+
+    def _varies(self, node: Expr, values: Mapping[str, Expr]) -> bool:
+        match node:
+            case LocalHardwareAxisIndex():
+                return True
+            case p.Variable():
+                value = values.get(node.name)
+                return node.name in self.names if value is None else self.is_varying(value)
+            case p.Call(function=p.Variable(name)):
+                return name in self.kernel.functions  # a user's own
+        return False
+
+    def _visit(self, node: Node, *, is_divergent: bool) -> None:
+        match node:
+            case Block():
+                for child in node.children:
+                    self._visit(child, is_divergent=is_divergent)
+            case Comment():
+                self._visit(node.body, is_divergent=is_divergent)
+            case For():
+                self._define(node.iname, node.first)
+                varies = self.is_varying(node.first) or self.is_varying(node.stop)
+                self._visit(node.body, is_divergent=is_divergent or varies)
+            case Let():
+                self._define(node.name, node.value)
+                self._visit(node.body, is_divergent=is_divergent)
+            case If():
+                is_divergent = is_divergent or self.is_varying(node.condition)
+                for branch in children_of(node):
+                    self._visit(branch, is_divergent=is_divergent)
+            case Run():
+                self._run(node, is_divergent=is_divergent)
+
+    def _define(self, name: str, value: Expr) -> None:
+        if self.is_varying(value):
+            self.names.add(name)
+
+    def _run(self, node: Run, *, is_divergent: bool) -> None:
+        insn = self.kernel.id_to_insn[node.insn_id]
+        declared = self.first.get(self.runs)
+        self.runs += 1
+        varies = isinstance(insn, CInstruction) or any(
+            self.is_varying(expr, node.values) for expr in insn.read_exprs()
+        )
+        for lhs in insn.assignees:
+            name = assignee_name(lhs)
+            temporary = self.kernel.temporary_variables.get(name)
+            if temporary is None or temporary.address_space != AddressSpace.PRIVATE:
+                continue
+            is_only = declared is not None and declared[1]
+            index_varies = any(self.is_varying(index, node.values) for index in index_of(lhs))
+            if varies or index_varies or (is_divergent and not is_only):
+                self.names.add(name)

@@ -1,0 +1,338 @@
+"""Elements of arrays as C text: one linear subscript per access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import pymbolic.primitives as p
+
+from kgen.analysis.range import index_type
+from kgen.analysis.signs import Signs
+from kgen.errors import CodegenError, KgenIndexError, message
+from kgen.ir.affine import simplify
+from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
+from kgen.ir.digits import join_digits
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    LinearSubscript,
+    TruncQuotient,
+    TruncRemainder,
+    is_zero,
+    to_text,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import ComputedStrideArrayDimTag
+from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
+from kgen.ir.types import INT64, AddressSpace, auto
+from kgen.targets.writers.indices import IntegerWriter
+
+__all__ = ["AccessWriter", "is_pointer", "offset_names", "within_storage"]
+
+_Key: TypeAlias = tuple[int, frozenset[str]]
+
+
+def is_pointer(array: ArrayBase) -> bool:
+    """Tell whether a function is passed *array*; else it declares the array itself."""
+    if isinstance(array, ArrayArg):
+        return True
+    assert isinstance(array, TemporaryVariable)
+    return array.address_space == AddressSpace.GLOBAL and array.initializer is None
+
+
+def within_storage(array: ArrayBase, name: str) -> str:
+    """Return what code calls an array, or a piece: a part of its storage, if it shares that."""
+    base = array.base_storage if isinstance(array, TemporaryVariable) else None
+    return name if base is None else f"{base}.{name}"
+
+
+def offset_names(kernel: LoopKernel) -> dict[str, str]:
+    """Return the parameter that carries the offset of each array that has one left open.
+
+    Where axes are kept in separate arrays, each of these has its own.
+    """
+    arrays = [array for _, array in sorted(kernel.array_vars.items()) if array.offset is auto]
+    if not arrays:
+        return {}
+    unused = kernel.get_var_name_generator()
+    names = (name for array in arrays for name in piece_names(array))
+    return {name: str(unused(f"{name}_offset")) for name in names}
+
+
+class AccessWriter:
+    """Writes accesses to arrays for one kernel; *integers* writes the subscripts.
+
+    What an access needs once is kept: an instruction that stands in the code many times,
+    unrolled, only gets other values of its loop variables.
+    """
+
+    def __init__(self, kernel: LoopKernel, integers: IntegerWriter, signs: Signs) -> None:
+        self.kernel = kernel
+        self.integers = integers
+        self.signs = signs
+        self.offsets = offset_names(kernel)
+        #: The axes of arrays that are kept in separate arrays, for those that have some.
+        self.separate = _separate_arrays(kernel)
+        self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
+        integers.long_names.update(self.offsets.values())
+        #: By id of the access, which is kept alive, and the loops around it: its index, and its
+        #: text where no loop variable has a value of its own.
+        self._indices: dict[_Key, tuple[Expr, Expr]] = {}
+        self._texts: dict[_Key, str] = {}
+        self._is_wide: dict[str, bool] = {}
+        #: The bytes to which arrays must be aligned, where the code relies on that.
+        self.alignments: dict[str, int] = {}
+        #: Of the statement at hand: arrays are often accessed alike.
+        self._values: Mapping[str, Expr] = {}
+        self._index_texts: dict[tuple[Expr, bool], str] = {}
+
+    def element(
+        self,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> str:
+        """Write an access inside the loops *inames*, whose variables have *values*."""
+        if isinstance(access, p.Subscript) and not access.index_tuple:
+            return self.scalar(self.kernel.array_vars[_name_of(access)])
+        if not values:
+            text = self._texts.get((id(access), inames))
+            if text is None:
+                text = self._element(access, inames, values)
+                self._texts[id(access), inames] = text
+            return text
+        return self._element(access, inames, values)
+
+    def _element(
+        self,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> str:
+        name = _name_of(access)
+        if name in self.images:
+            return self._read_image(self.images[name], access, inames, values)
+        index = self._index(access, inames)
+        memory = self._memory(name, access, values)
+        if name in self.separate and memory in self.offsets:
+            index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
+        text = self._index_text(index, values, self._wide(name))
+        return f"{within_storage(self.kernel.array_vars[name], memory)}[{text}]"
+
+    def _memory(
+        self, name: str, access: p.Subscript | LinearSubscript, values: Mapping[str, Expr]
+    ) -> str:
+        """Return the name of the memory that an access is to: the array's, or a piece's."""
+        axes = self.separate.get(name)
+        array = self.kernel.array_vars[name]
+        if axes is None:
+            return name
+        indices = access.index_tuple if isinstance(access, p.Subscript) else ()
+        chosen = [simplify(indices[axis], values) for axis in axes if axis < len(indices)]
+        for axis, index, extent in zip(axes, chosen, separate_extents(array), strict=False):
+            if not isinstance(index, int) or not 0 <= index < extent:
+                raise CodegenError(
+                    message(
+                        f"axis {axis} of array '{name}' is kept in separate arrays, and "
+                        f"'{to_text(access)}' does not say which it means",
+                        kernel=self.kernel.name,
+                        because=f"the subscript is {to_text(index)}",
+                        hint="tag the loop 'unr', so that its variable is a number",
+                    )
+                )
+        if len(chosen) != len(axes):
+            raise CodegenError(
+                message(
+                    f"'{to_text(access)}' does not say which of the separate arrays of '{name}' "
+                    "it means",
+                    kernel=self.kernel.name,
+                    hint="write one subscript for each axis",
+                )
+            )
+        return piece_name(array, chosen)
+
+    def linear_index(
+        self,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> Expr:
+        """Return the number of the element, counted from where the array begins."""
+        return simplify(self._index(access, inames), values)
+
+    def _index(self, access: p.Subscript | LinearSubscript, inames: frozenset[str]) -> Expr:
+        known = self._indices.get((id(access), inames))
+        if known is None:
+            index = self._linear_index(access)
+            if _has_division(index):
+                index = _ProvenDivisions(self.signs, inames)(join_digits(index))
+            known = self._indices[id(access), inames] = (access, index)
+        return known[1]
+
+    def _index_text(self, index: Expr, values: Mapping[str, Expr], wide: bool) -> str:
+        if values is not self._values:
+            self._values = values
+            self._index_texts.clear()
+        text = self._index_texts.get((index, wide))
+        if text is None:
+            valued = simplify(index, values) if values else index
+            text = self._index_texts[index, wide] = self.integers.subscript(valued, fits=not wide)
+        return text
+
+    def _read_image(
+        self,
+        image: ImageArg,
+        access: p.Subscript | LinearSubscript,
+        inames: frozenset[str],
+        values: Mapping[str, Expr],
+    ) -> str:
+        """Write the element of an image, whose axes are coordinates."""
+        functions = self.integers.target.images
+        indices = access.index_tuple if isinstance(access, p.Subscript) else ()
+        if functions is None or functions.type_name(len(indices)) is None:
+            why = "images have one, two or three axes"
+            raise self._no_image(image, access, why if functions is not None else "it has none")
+        texts = []
+        for index in indices:
+            if _has_division(index):
+                index = _ProvenDivisions(self.signs, inames)(index)
+            texts.append(self.integers.text(simplify(index, values)))
+        text = functions.read(image.name, image.dtype.numpy_dtype, texts)
+        if text is None:
+            raise self._no_image(image, access, f"no images have elements of {image.dtype}")
+        self.integers.preamble.add(*functions.needs)
+        return text
+
+    def _no_image(
+        self, image: ImageArg, access: p.Subscript | LinearSubscript, why: str
+    ) -> CodegenError:
+        return CodegenError(
+            message(
+                f"'{to_text(access)}' is an element of an image, for which "
+                f"{self.integers.target.language} has no code",
+                kernel=self.kernel.name,
+                because=why,
+                hint=f"declare '{image.name}' as a GlobalArg",
+            )
+        )
+
+    def scalar(self, array: ArrayBase) -> str:
+        """Write the only element of an array without axes."""
+        if not is_pointer(array):
+            return within_storage(array, array.name)
+        index = simplify(self._offset(array))
+        return f"{array.name}[{self.integers.text(index)}]"
+
+    def _wide(self, name: str) -> bool:
+        wide = self._is_wide.get(name)
+        if wide is None:
+            wide = is_pointer(self.kernel.array_vars[name])
+            wide = wide and index_type(self.kernel, name) == INT64
+            self._is_wide[name] = wide
+        return wide
+
+    def _linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
+        array = self.kernel.array_vars[_name_of(access)]
+        offset = self._offset(array)
+        if isinstance(access, LinearSubscript):
+            return simplify(p.Sum((access.index, offset)))
+        indices: tuple[Expr, ...] = access.index_tuple
+        strides = self._strides(array, len(indices))
+        if len(indices) != len(strides):
+            raise KgenIndexError(
+                message(
+                    f"array '{array.name}' has {len(strides)} axes",
+                    kernel=self.kernel.name,
+                    because=f"'{to_text(access)}' has {len(indices)} subscripts",
+                )
+            )
+        if len(indices) == 1 and strides[0] == 1 and is_zero(offset):
+            return simplify(indices[0])
+        terms: list[Expr] = [p.Product((s, i)) for s, i in zip(strides, indices, strict=True)]
+        return simplify(p.Sum((*terms, offset)))
+
+    def _strides(self, array: ArrayBase, naxes: int) -> tuple[Expr, ...]:
+        if array.dim_tags is None and naxes == 1:  # of unknown extent
+            return (1,)
+        tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+        for axis, tag in enumerate(tags):
+            if isinstance(tag, ComputedStrideArrayDimTag) or tag.stride is auto:
+                raise CodegenError(
+                    message(
+                        f"axis {axis} of array '{array.name}' is implemented by '{tag}', "
+                        "for which there is no code",
+                        kernel=self.kernel.name,
+                        hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
+                    )
+                )
+        return array.fixed_strides
+
+    def _offset(self, array: ArrayBase) -> Expr:
+        if array.offset is auto and array.name not in self.separate:
+            return p.Variable(self.offsets[array.name])
+        return 0 if array.offset in (None, auto) or is_zero(array.offset) else array.offset
+
+
+def _separate_arrays(kernel: LoopKernel) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for name, array in kernel.array_vars.items():
+        axes = separate_axes(array)
+        if not axes:
+            continue
+        found[name] = axes
+        taken = sorted(kernel.all_variable_names().intersection(piece_names(array)))
+        if taken or getattr(array, "initializer", None) is not None:
+            raise CodegenError(
+                message(
+                    f"array '{name}' cannot be kept in separate arrays",
+                    kernel=kernel.name,
+                    because=f"'{taken[0]}' is something else"
+                    if taken
+                    else "it has values of its own",
+                    hint=f"tag_array_axes(kernel, '{name}', 'C')",
+                )
+            )
+    return found
+
+
+def _name_of(access: p.Subscript | LinearSubscript) -> str:
+    assert isinstance(access.aggregate, p.Variable)
+    return access.aggregate.name
+
+
+class _ProvenDivisions(IdentityMapper):
+    """Replaces divisions whose operands have the right signs by those of C."""
+
+    def __init__(self, signs: Signs, inames: frozenset[str]) -> None:
+        super().__init__()
+        self.signs = signs
+        self.inames = inames
+
+    def map_floor_div(self, expr: p.FloorDiv) -> Expr:
+        top, den = self.rec(expr.numerator), self.rec(expr.denominator)
+        proven = self.signs.divides_as_in_c(expr.numerator, expr.denominator, self.inames)
+        return TruncQuotient(top, den) if proven else p.FloorDiv(top, den)
+
+    def map_remainder(self, expr: p.Remainder) -> Expr:
+        top, den = self.rec(expr.numerator), self.rec(expr.denominator)
+        proven = self.signs.divides_as_in_c(expr.numerator, expr.denominator, self.inames)
+        return TruncRemainder(top, den) if proven else p.Remainder(top, den)
+
+    def map_subscript(self, expr: p.Subscript) -> Expr:
+        return expr  # an access of its own
+
+    def map_call(self, expr: p.Call) -> Expr:
+        return expr
+
+    def map_if(self, expr: p.If) -> Expr:
+        return expr
+
+
+def _has_division(expr: Expr) -> bool:
+    match expr:
+        case p.FloorDiv() | p.Remainder():
+            return True
+        case p.Sum() | p.Product() | p.Min() | p.Max():
+            return any(_has_division(child) for child in expr.children)
+    return False

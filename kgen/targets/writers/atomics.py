@@ -1,0 +1,268 @@
+"""Atomic instructions as C statements: one call of a function, or a loop of exchanges."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
+
+from kgen.errors import CodegenError, message
+from kgen.ir.atomicity import AtomicInit, MemoryOrdering, MemoryScope, OrderedAtomic
+from kgen.ir.expr import Expr, walk
+from kgen.ir.instruction import Assignment
+from kgen.ir.types import AddressSpace, NumpyType, auto
+from kgen.targets.atomic_functions import AtomicSite
+from kgen.targets.conversions import real_part
+from kgen.targets.writers.indices import signed_terms
+
+if TYPE_CHECKING:
+    from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["atomic_statements", "is_atomic"]
+
+_BITWISE: Final = {p.BitwiseAnd: "&", p.BitwiseOr: "|", p.BitwiseXor: "^"}
+_EXTREMA: Final = {p.Min: "min", p.Max: "max"}
+#: Operations whose result, cut to n bits, is that of the operands cut to n bits.
+_MODULAR: Final = ("+", "-", "&", "|", "^")
+_BEFORE: Final = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL, MemoryOrdering.SEQ_CST)
+_BEHIND: Final = (MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL, MemoryOrdering.SEQ_CST)
+
+
+def is_atomic(writer: ExpressionWriter, insn: Assignment) -> bool:
+    """Tell whether *insn* writes atomically to memory that work-items share."""
+    if not insn.atomicity:
+        return False
+    return _space(writer, insn.assignee_var_names()[0]) != AddressSpace.PRIVATE
+
+
+def _space(writer: ExpressionWriter, name: str) -> AddressSpace:
+    array = writer.kernel.array_vars.get(name)
+    space = getattr(array, "address_space", AddressSpace.PRIVATE)
+    assert isinstance(space, AddressSpace)
+    return space
+
+
+def atomic_statements(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
+    """Write an assignment that happens in one step for all who touch the element.
+
+    What is added, or joined by another operator for which the language has a function, is
+    one call. Any other function of the old value is computed and exchanged for that value,
+    until nobody else was faster::
+
+        out[i] = out[i] + a[i]  =>  atomicAdd(&out[i], a[i]);
+
+        out[i] = out[i] * a[i]  =>  const float out_by = a[i];
+                                    float *const out_at = &out[i];
+                                    float out_old = *(volatile float *) out_at;
+                                    while (!exchange(out_at, &out_old, out_old * out_by));
+
+    Terms may be added in another order: ``out + a + b`` is ``out + (a + b)``. Complex numbers
+    are added part by part; other operations on them are refused.
+    """
+    return _AtomicWriter(writer, insn).statements()
+
+
+class _AtomicWriter:
+    def __init__(self, writer: ExpressionWriter, insn: Assignment) -> None:
+        self.writer = writer
+        self.insn = insn
+        self.functions = writer.target.atomics
+        self.name = insn.assignee_var_names()[0]
+        self.dtype: NumpyType = writer.typer(insn.assignee)
+        self.place = writer.rec(insn.assignee, PREC_CALL, self.dtype)
+        self.site = self._site()
+
+    def _site(self) -> AtomicSite:
+        asked = self.insn.atomicity[0]
+        ordering: int = MemoryOrdering.RELAXED
+        scope: Any = auto
+        if isinstance(asked, OrderedAtomic):
+            ordering, scope = asked.ordering, asked.scope
+        is_local = _space(self.writer, self.name) == AddressSpace.LOCAL
+        if scope is auto:
+            scope = MemoryScope.WORK_GROUP if is_local else MemoryScope.WORK_DEVICE
+        if scope > self.functions.widest_scope:
+            raise CodegenError(
+                message(
+                    f"instruction '{self.insn.id}' is to be atomic among all devices, for which "
+                    f"{self.writer.target.language} has no code",
+                    kernel=self.writer.kernel.name,
+                    hint="use MemoryScope.WORK_DEVICE, and one device at a time",
+                )
+            )
+        type_name = self.writer.type_name(self.dtype)
+        return AtomicSite(self.dtype.dtype, type_name, is_local, ordering, scope)
+
+    def statements(self) -> list[cgen.Generable]:
+        """Return the access with the fences that its order asks for."""
+        result = self._access()
+        if self.site.ordering == MemoryOrdering.RELAXED:
+            return result
+        fence = cgen.Statement(self.functions.fence(self.site))
+        if self.site.ordering in _BEFORE:
+            result.insert(0, fence)
+        if self.site.ordering in _BEHIND:
+            result.append(fence)
+        return result
+
+    def _access(self) -> list[cgen.Generable]:
+        insn = self.insn
+        is_update = insn.assignee in walk(insn.expression)
+        if any(isinstance(a, AtomicInit) for a in insn.atomicity) or not is_update:
+            return [self._store()]
+        split = self._split(insn.expression)
+        if self.dtype.is_complex():
+            return self._update_complex(split)
+        if split is None:
+            return [cgen.Block(self._loop(self._value))]
+        return self._update(split)
+
+    def _store(self) -> cgen.Generable:
+        value = self.writer.assigned(self.insn.expression, self.dtype)
+        if self.dtype.is_complex():
+            return cgen.Assign(self.place, value)
+        pointer = f"volatile {self.functions.pointer(self.site)}"
+        return cgen.Assign(f"*({pointer}) &{self.place}", value)
+
+    # -- updates ------------------------------------------------------------------------------
+
+    def _split(self, expr: Expr) -> tuple[str, Expr] | None:
+        """Split ``x = y op x`` into the operator and ``y``, in whose type it is computed."""
+        found = self._operator(expr)
+        if found is None:
+            return None
+        operator, operand = found
+        if self.insn.assignee in walk(operand):
+            return None
+        result = self.writer.typer(expr)
+        is_modular = operator in _MODULAR and self.dtype.dtype.kind in "iu"
+        if is_modular and result.dtype.kind in "iu" and result.itemsize >= self.dtype.itemsize:
+            return operator, operand
+        return (operator, operand) if result == self.dtype else None
+
+    def _operator(self, expr: Expr) -> tuple[str, Expr] | None:
+        match expr:
+            case p.Sum():
+                return self._sum(expr)
+            case p.Product():
+                rest = self._others(expr.children)
+                return None if rest is None else ("*", _joined(p.Product, rest))
+            case p.BitwiseAnd() | p.BitwiseOr() | p.BitwiseXor():
+                rest = self._others(expr.children)
+                return None if rest is None else (_BITWISE[type(expr)], _joined(type(expr), rest))
+            case p.Min() | p.Max():
+                rest = self._others(expr.children)
+                return None if rest is None else (_EXTREMA[type(expr)], _joined(type(expr), rest))
+            case p.Call(function=p.Variable(name="min" | "max" as name)):
+                rest = self._others(expr.parameters)
+                if rest is None or len(rest) != 1:
+                    return None
+                return name, rest[0]
+        return None
+
+    def _sum(self, expr: p.Sum) -> tuple[str, Expr] | None:
+        rest = self._others(expr.children)
+        if rest is None:
+            return None
+        if len(rest) == 1:
+            ((is_negative, operand),) = signed_terms(rest)
+            if is_negative:
+                return "-", operand
+        return "+", _joined(p.Sum, rest)
+
+    def _others(self, children: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+        rest = tuple(child for child in children if child != self.insn.assignee)
+        return rest if len(rest) == len(children) - 1 else None
+
+    def _update(self, split: tuple[str, Expr]) -> list[cgen.Generable]:
+        operator, operand = split
+        writer, functions = self.writer, self.functions
+        text = writer.operand_of_atomic(operand, self.dtype)
+        native = functions.update(operator, self.site, self.place, text)
+        if native is not None:
+            writer.preamble.add(*functions.needs(self.site))
+            return [cgen.Statement(native)]
+        if isinstance(operand, p.Variable | int | float):
+            return [cgen.Block(self._loop(lambda old: self._combined(operator, old, text)))]
+        by = self._fresh("by")
+        known = cgen.Initializer(cgen.Const(cgen.Value(self.site.type_name, by)), text)
+        return [cgen.Block([known, *self._loop(lambda old: self._combined(operator, old, by))])]
+
+    def _combined(self, operator: str, old: str, by: str) -> str:
+        if operator in ("min", "max"):
+            return self.writer.calls.named(operator, (old, by), self.dtype)
+        return f"{old} {operator} ({by})" if by.startswith("-") else f"{old} {operator} {by}"
+
+    def _value(self, old: str) -> str:
+        """Write the expression, with *old* for the element's value."""
+        self.writer.stand_ins = {self.insn.assignee: old}
+        value = self.writer.assigned(self.insn.expression, self.dtype)
+        self.writer.stand_ins = {}
+        return value
+
+    def _loop(self, value_of: Callable[[str], str]) -> list[cgen.Generable]:
+        """Exchange the value that *value_of* gives for the old one until that is still there."""
+        at, old = self._fresh("at"), self._fresh("old")
+        needed = self.functions.exchange(self.site)
+        self.writer.preamble.add(needed, *self.functions.needs(self.site))
+        pointer = self.functions.pointer(self.site)
+        value = value_of(old)
+        return [
+            cgen.Initializer(cgen.Value(f"{pointer}const", at), f"&{self.place}"),
+            cgen.Initializer(cgen.Value(self.site.type_name, old), f"*(volatile {pointer}) {at}"),
+            cgen.While(cgen.Line(f"!{needed.key}({at}, &{old}, {value})"), cgen.Statement("")),
+        ]
+
+    def _fresh(self, suffix: str) -> str:
+        taken = self.writer.kernel.all_variable_names()
+        name = f"{self.name}_{suffix}"
+        while name in taken:
+            name += "_"
+        return name
+
+    # -- complex numbers ----------------------------------------------------------------------
+
+    def _update_complex(self, split: tuple[str, Expr] | None) -> list[cgen.Generable]:
+        if split is None or split[0] not in ("+", "-"):
+            raise CodegenError(
+                message(
+                    f"instruction '{self.insn.id}' updates complex numbers in one step, other than "
+                    "by adding to them",
+                    kernel=self.writer.kernel.name,
+                    where=str(self.insn),
+                    hint="keep real and imaginary part in arrays of their own, or make the loops "
+                    "that write to one element sequential, and drop 'atomic'",
+                )
+            )
+        operator, operand = split
+        writer = self.writer
+        by = self._fresh("by")
+        text = writer.converted(operand, self.dtype, PREC_NONE)
+        lines: list[cgen.Generable] = [
+            cgen.Initializer(cgen.Const(cgen.Value(self.site.type_name, by)), text)
+        ]
+        whole = self.place
+        part = real_part(self.dtype)
+        self.dtype, dtype = part, self.dtype
+        self.site = dataclasses.replace(
+            self.site, dtype=part.dtype, type_name=writer.type_name(part)
+        )
+        for at, component in enumerate(("real", "imag")):
+            self.place = f"(({self.functions.pointer(self.site)}) &{whole})[{at}]"
+            value = writer.calls.named(component, (by,), dtype)
+            native = self.functions.update(operator, self.site, self.place, value)
+            if native is not None:
+                lines.append(cgen.Statement(native))
+                continue
+            combined = partial(self._combined, operator, by=value)
+            lines.append(cgen.Block(self._loop(combined)))
+        return [cgen.Block(lines)]
+
+
+def _joined(kind: type[Expr], parts: tuple[Expr, ...]) -> Expr:
+    return parts[0] if len(parts) == 1 else kind(parts)

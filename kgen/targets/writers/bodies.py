@@ -1,0 +1,249 @@
+"""Code trees to statements: the body of one function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
+
+from kgen.analysis.signs import Interval
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    children_of,
+)
+from kgen.errors import CodegenError, message
+from kgen.ir.expr import Expr
+from kgen.ir.tags import UnrollHintTag, VectorizeTag
+from kgen.ir.types import INT64, NumpyType
+from kgen.targets.writers.declarations import Placement, declare_at_top, needs_braces, place
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.statements import declare_and_assign, statements_of
+from kgen.targets.writers.vectors import lanes_at, vector_statements
+
+__all__ = ["BodyEmitter", "body_of"]
+
+
+def body_of(writer: ExpressionWriter, function: DeviceFunction) -> list[cgen.Generable]:
+    """Return the declarations at the top of a device function and the statements below."""
+    return _DeviceEmitter(writer, place(writer.kernel, function)).statements(function.body)
+
+
+class BodyEmitter:
+    """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say."""
+
+    def __init__(self, writer: ExpressionWriter) -> None:
+        self.writer = writer
+        self.builder = writer.builder
+        self.kernel = writer.kernel
+        self.scope: dict[str, Interval] = {}
+
+    def statements(self, body: Node) -> list[cgen.Generable]:
+        """Return the statements of a function's body."""
+        self._find_long_names(body)
+        result: list[cgen.Generable] = []
+        self._emit(body, result)
+        return result
+
+    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+        """Append the statements of *node* to *out*."""
+        raise NotImplementedError
+
+    def _find_long_names(self, node: Node) -> None:
+        if isinstance(node, For | Let) and self._type_of(node) == INT64:
+            self.writer.integers.long_names.add(node.iname if isinstance(node, For) else node.name)
+        for child in children_of(node):
+            self._find_long_names(child)
+
+    def _type_of(self, node: For | Let) -> NumpyType:
+        """Return the type of a loop variable, which holds the start of an empty loop, too."""
+        is_long = isinstance(node, For) and self.writer.integers.is_large(node.first)
+        return INT64 if is_long else node.dtype
+
+    def _emit(self, node: Node, out: list[cgen.Generable]) -> None:
+        """Append the statements of *node* to *out*."""
+        match node:
+            case Block():
+                at = 0
+                while at < len(node.children):
+                    taken = self.together(node.children, at, out)
+                    if taken == 0:
+                        self._child(node.children, at, out)
+                    at += max(1, taken)
+            case Run():
+                self.run(node, out)
+            case For():
+                out.extend(self._for(node))
+            case If():
+                out.append(self._if(node))
+            case Let():
+                self.outside()
+                type_name = self.writer.declared_type(node.name, node.dtype)
+                value = self._value(node.value, node.dtype)
+                out.append(
+                    self.builder.emit_initializer(type_name, node.name, value, is_const=True)
+                )
+                with self._in_scope(node.name, self.writer.signs.interval(node.value)):
+                    self._emit(node.body, out)
+            case Barrier():
+                out.append(self._barrier(node))
+            case Comment():
+                out.append(self.builder.emit_comment(node.text))
+                self._emit(node.body, out)
+
+    def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
+        """Append the statements of several nodes from ``nodes[at]`` on, if they are made as one.
+
+        Returns how many.
+        """
+        return 0
+
+    def _child(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> None:
+        if needs_braces(nodes, at):
+            inner: list[cgen.Generable] = []
+            self._emit(nodes[at], inner)
+            out.append(cgen.Block(inner))
+        else:
+            self._emit(nodes[at], out)
+
+    def outside(self) -> None:
+        """Tell the writer that variables have no values: bounds and conditions of the tree."""
+        self.writer.enter(frozenset(), {})
+        self.writer.signs.scope = self.scope
+
+    @contextlib.contextmanager
+    def _in_scope(self, name: str, values: Interval) -> Iterator[None]:
+        """Let a variable have some values in bounds and conditions below."""
+        around, self.scope = self.scope, {**self.scope, name: values}
+        yield
+        self.scope = around
+
+    def _for(self, node: For) -> list[cgen.Generable]:
+        self.outside()
+        dtype = self._type_of(node)
+        first = self._value(node.first, dtype)
+        condition = f"{node.iname} < {self._value(node.stop, dtype, PREC_COMPARISON)}"
+        type_name = self.writer.declared_type(node.iname, dtype)
+        signs = self.writer.signs
+        stop = signs.interval(node.stop).high
+        values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
+        with self._in_scope(node.iname, values), self.writer.under(node.first, node.stop):
+            body = self._body(node.body)
+        loop = self.builder.emit_sequential_loop(
+            node.iname, type_name, first, condition, node.step, body
+        )
+        comment = node.comment
+        if comment is None and self.kernel.options.annotate_inames:
+            comment = f"loop over '{node.iname}'"
+        lines = [] if comment is None else [self.builder.emit_comment(comment)]
+        pragma = self._pragma(node)
+        if pragma is not None:
+            lines.append(cgen.Pragma(pragma))
+        return [*lines, loop]
+
+    def _pragma(self, node: For) -> str | None:
+        """Return what the compiler is told of a loop."""
+        target = self.writer.target
+        if node.iname in self.kernel.inames:
+            for hint in self.kernel.iname_tags_of_type(node.iname, UnrollHintTag):
+                if hint.value is None:
+                    return "unroll"
+                return f"{target.unroll_count_pragma} {hint.value}"
+        return target.unroll_pragma if node.is_short else None
+
+    def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
+        """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
+        integers = self.writer.integers
+        is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
+        return integers.text(value, prec, wide=is_wide or integers.overflows(value))
+
+    def _if(self, node: If) -> cgen.Generable:
+        self.outside()
+        condition = self.writer.condition(node.condition)
+        with self.writer.under(node.condition):
+            body = self._body(node.body)
+            orelse = None if node.orelse is None else self._body(node.orelse)
+        return self.builder.emit_if(condition, body, orelse)
+
+    def _body(self, node: Node) -> cgen.Generable:
+        """Return the statements of *node*, in braces unless there is just one."""
+        inner: list[cgen.Generable] = []
+        self._emit(node, inner)
+        if len(inner) == 1 and isinstance(inner[0], _SINGLE):
+            return inner[0]
+        return cgen.Block(inner)
+
+    def _barrier(self, node: Barrier) -> cgen.Generable:
+        text = self.writer.target.barriers.get(node.memory)
+        if text is None:
+            raise CodegenError(
+                message(
+                    f"{self.writer.target.language} has no work-items that could wait for each "
+                    "other",
+                    kernel=self.kernel.name,
+                    because=f"a barrier is needed {node.reason}",
+                    hint="take the tags 'l.N' and 'g.N' off with untag_inames, or choose a "
+                    "target that has them",
+                )
+            )
+        return self.builder.emit_barrier(text, node.reason)
+
+
+class _DeviceEmitter(BodyEmitter):
+    """Writes the body of a device function, whose runs are instructions."""
+
+    def __init__(self, writer: ExpressionWriter, placement: Placement) -> None:
+        super().__init__(writer)
+        self.placement = placement
+        self.runs = 0
+        self.has_vectors = writer.target.vectors is not None and any(
+            self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
+        )
+
+    def statements(self, body: Node) -> list[cgen.Generable]:
+        """Return the declarations at the top and the statements below."""
+        top: list[cgen.Generable] = list(declare_at_top(self.writer, self.placement.top))
+        if top:
+            top.append(cgen.Line())
+        return [*top, *super().statements(body)]
+
+    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+        insn = self.kernel.id_to_insn[node.insn_id]
+        self.writer.enter(insn.within_inames, node.values)
+        self.writer.signs.scope = None
+        declared = self.placement.first.get(self.runs)
+        self.runs += 1
+        if declared is not None:
+            out.extend(declare_and_assign(self.writer, insn, *declared))
+        else:
+            out.extend(statements_of(self.writer, insn))
+
+    def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
+        """Append the lanes of a vector."""
+        if not self.has_vectors:
+            return 0
+        lanes = lanes_at(self.kernel, nodes, at)
+        if lanes is None or self.runs in self.placement.first:
+            return 0
+        self.writer.signs.scope = None
+        statements = vector_statements(self.writer, lanes)
+        if statements is None:
+            for lane in range(len(lanes.values)):
+                self._child(nodes, at + lane, out)
+        else:
+            self.runs += len(lanes.values)
+            out.extend(statements)
+        return len(lanes.values)
+
+
+_SINGLE = (cgen.Assign, cgen.Statement, cgen.For, cgen.If, cgen.Block, cgen.Line)

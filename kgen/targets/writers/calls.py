@@ -1,0 +1,264 @@
+"""Calls of functions as C text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC_UNARY
+
+from kgen.errors import CodegenError, message, near_names
+from kgen.ir.callables import ScalarCallable
+from kgen.ir.expr import Expr, to_text
+from kgen.ir.functions import (
+    SEVERAL,
+    Function,
+    RandomFunction,
+    RegisteredFunction,
+    VectorMaker,
+)
+from kgen.ir.instruction import Assignment, CallInstruction
+from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.types import INT32, NumpyType
+from kgen.targets.base import ComplexStyle
+from kgen.targets.conversions import is_narrow
+from kgen.targets.preamble import SeenFunction
+from kgen.targets.writers.complex import stem
+from kgen.targets.writers.complex_functions import INVERSES, inverse_name, inverse_need
+from kgen.targets.writers.helpers import find_helper, helper_name, helper_need
+from kgen.targets.writers.indices import parenthesized
+from kgen.targets.writers.random123 import RandomWriter
+from kgen.targets.writers.user_calls import UserCallWriter, assign_returned
+
+if TYPE_CHECKING:
+    from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["CallWriter"]
+
+_WITH_RESULTS: Final = (RandomFunction, RegisteredFunction)
+
+
+class CallWriter:
+    """Writes the calls in the expressions of *writer*."""
+
+    def __init__(self, writer: ExpressionWriter) -> None:
+        self.writer = writer
+        self.target = writer.target
+        self.users = UserCallWriter(writer)
+
+    def call(self, expr: p.Call, prec: int, beside: NumpyType) -> str:
+        """Write a call of a known function, its arguments converted to what it takes."""
+        name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
+        function = self.writer.typer.find(self.writer.kernel, name)
+        if function is None:
+            raise self._unknown(name, to_text(expr))
+        dtypes = self._operand_types(function, expr, beside)
+        if name in ("min", "max"):
+            return self.extremum(name, expr.parameters, dtypes[0])
+        if name in ("real", "imag", "conj", "abs") and not dtypes[0].is_complex():
+            plain = self._of_real(name, expr.parameters[0], dtypes[0], prec)
+            if plain is not None:
+                return plain
+        if isinstance(function, VectorMaker):
+            return self._vector(function.vector, expr, dtypes)
+        if isinstance(function, RegisteredFunction):
+            return self.users.inside(function, expr, dtypes, prec)
+        return self.named(name, self._converted(expr, dtypes), dtypes[0], prec)
+
+    def _vector(self, made: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
+        """Write a value of several numbers."""
+        self.writer.type_name(made)
+        vector = self.target.vector_of(made.dtype)
+        assert vector is not None
+        if is_narrow(dtypes[0]):  # C++ wants numbers in braces to have their very type
+            return vector.value(
+                self._exact(argument, dtype)
+                for argument, dtype in zip(expr.parameters, dtypes, strict=True)
+            )
+        return vector.value(self._converted(expr, dtypes))
+
+    def instruction(
+        self, insn: Assignment | CallInstruction, places: Sequence[tuple[str, NumpyType]]
+    ) -> list[cgen.Generable] | None:
+        """Write a call whose results go to *places*; ``None`` for what has no such code.
+
+        The types of places must be those of the results where these are not assigned: the first
+        result of a function is its value, and it gets pointers to where the others go.
+        """
+        expr = insn.expression
+        name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
+        function = self.writer.typer.find(self.writer.kernel, name)
+        if function is None or not (name in SEVERAL or isinstance(function, _WITH_RESULTS)):
+            return None
+        dtypes = self._operand_types(function, expr, INT32)
+        results = function.result(dtypes)
+        if isinstance(function, RegisteredFunction):
+            text, is_returned = self.users.statement(function, insn, dtypes)
+            stored = slice(1, None) if is_returned else slice(None)
+            if places:
+                self._refuse_other_types(insn, places[stored], results[stored])
+            if not is_returned:
+                return [cgen.Statement(text)]
+            return [assign_returned(self.writer, *places[0], text, results[0])]
+        self._refuse_other_types(insn, places, results)
+        names = [place for place, _ in places]
+        if isinstance(function, RandomFunction):
+            writer = RandomWriter(self.writer)
+            return [writer.draw(function.generator, expr.parameters, names)]
+        texts = self._converted(expr, dtypes)
+        pointers = [f"&{place}" for place in names[1:]]
+        return [cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))]
+
+    def is_statement(self, expr: Expr) -> bool:
+        """Tell whether *expr* calls a user's function that makes its statements itself."""
+        if not isinstance(expr, p.Call) or not isinstance(expr.function, p.Variable):
+            return False
+        function = self.writer.typer.find(self.writer.kernel, expr.function.name)
+        return isinstance(function, RegisteredFunction) and (
+            type(function.registered).emit_call_insn is not ScalarCallable.emit_call_insn
+        )
+
+    def _refuse_other_types(
+        self,
+        insn: Assignment | CallInstruction,
+        places: Sequence[tuple[str, NumpyType]],
+        results: Sequence[NumpyType],
+    ) -> None:
+        """Refuse places of other types than the results that are stored there."""
+        for (place, dtype), result in zip(places, results, strict=True):
+            if dtype != result:
+                raise CodegenError(
+                    message(
+                        f"'{place}' is {dtype.dtype}, but '{insn.expression.function}' stores "
+                        f"{result.dtype} there",
+                        kernel=self.writer.kernel.name,
+                        where=to_text(insn.expression),
+                        hint="assign the results to temporaries first: <> a, <> b = ...",
+                    )
+                )
+
+    def _converted(self, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> list[str]:
+        return [
+            self.writer.converted(argument, dtype, PREC_NONE)
+            for argument, dtype in zip(expr.parameters, dtypes, strict=True)
+        ]
+
+    def _operand_types(
+        self, function: Function, expr: p.Call, beside: NumpyType
+    ) -> tuple[NumpyType, ...]:
+        """Return the types that the arguments are converted to."""
+        typer = self.writer.typer
+        operands = [typer.operand(argument) for argument in expr.parameters]
+        if function.fixed is not None or not operands:
+            return function.types_for(function.settled(operands))[0]
+        known = [operand for operand in operands if not isinstance(operand, Literal)]
+        if known:
+            nearby = settle(common(*known))
+        elif function.adapts:
+            nearby = typer.beside(expr, beside)
+        else:
+            nearby = settle(common(*operands))
+        return function.types_for(function.adapted(operands, nearby))[0]
+
+    def _of_real(self, name: str, operand: Expr, dtype: NumpyType, prec: int) -> str | None:
+        """Write what needs no call for a real operand."""
+        if name == "imag":
+            return self.writer.converted(0, dtype, prec)
+        if name == "abs" and dtype.dtype.kind not in "ub":
+            return None
+        return self.writer.converted(operand, dtype, prec)
+
+    def extremum(self, name: str, operands: Sequence[Expr], dtype: NumpyType) -> str:
+        """Write the smallest or largest of any number of operands."""
+        texts = [self._exact(operand, dtype) for operand in operands]
+        result = texts[0]
+        for text in texts[1:]:
+            result = self.named(name, (result, text), dtype)
+        return result
+
+    def _exact(self, operand: Expr, dtype: NumpyType) -> str:
+        """Write an argument that has the type *dtype* in the text, for overloaded functions.
+
+        Integers adapt to what is around them in C: constants, and what is computed as an int.
+        """
+        if dtype == INT32 and self.writer.integers.is_long(operand):  # of wider loop variables
+            return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, dtype)}"
+        is_element = isinstance(operand, p.Variable | p.Subscript)
+        text = self.writer.converted(operand, dtype, PREC_NONE)
+        if not dtype.is_integral() or dtype == INT32 or is_element:
+            return text
+        is_number = isinstance(self.writer.typer.operand(operand), Literal)
+        if not (is_number or is_narrow(dtype)):
+            return text
+        own = self.writer.own_type(operand, dtype)
+        if own != dtype and not is_number:
+            return text  # that is a cast
+        return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, own)}"
+
+    def named(
+        self, name: str, texts: Sequence[str], dtype: NumpyType, prec: int = PREC_CALL
+    ) -> str:
+        """Write a call; *dtype* is the type of the first of the arguments, which fit."""
+        pattern = self._pattern(name, dtype)
+        if pattern is None:
+            return self.helper(name, texts, dtype)
+        spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
+        seen = SeenFunction(name, spelled, (dtype,) * len(texts))
+        self.writer.preamble.seen_functions.add(seen)
+        return parenthesized(f"{spelled}({', '.join(texts)})", _precedence_of(spelled), prec)
+
+    def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
+        """Write a call of a function that is defined in front of the code."""
+        has_inverses = self.target.complex_style is ComplexStyle.FUNCTIONS
+        if has_inverses and dtype.is_complex() and name in INVERSES:
+            self.writer.type_name(dtype)
+            self.writer.preamble.add(inverse_need(self.target, name, dtype))
+            return f"{inverse_name(name, dtype)}({', '.join(texts)})"
+        if find_helper(self.target, name, dtype) is None:
+            raise self._unknown(name, f"{name}({', '.join(texts)})", dtype)
+        self.writer.type_name(dtype)
+        if dtype.dtype.kind == "f":
+            self.writer.preamble.add(*self.target.math_needs)
+        self.writer.preamble.add(helper_need(self.target, name, dtype))
+        return f"{helper_name(name, dtype)}({', '.join(texts)})"
+
+    def _pattern(self, name: str, dtype: NumpyType) -> str | None:
+        functions, preamble = self.target.functions, self.writer.preamble
+        self.writer.type_name(dtype)
+        if dtype.is_complex():
+            pattern = functions.complex.get(name)
+        elif dtype.is_integral() and name in ("abs", "max", "min", "mul_hi", "pow"):
+            pattern = functions.integer.get(name, {}).get(dtype.dtype.name)
+        else:
+            pattern = functions.real.get(name)
+            preamble.add(*self.target.math_needs)
+        preamble.add(*functions.needs.get(pattern or "", ()))
+        return pattern
+
+    def _unknown(self, name: str, call: str, dtype: NumpyType | None = None) -> CodegenError:
+        of_type = "" if dtype is None else f" of {dtype.dtype}"
+        functions = self.target.functions
+        known = functions.real if dtype is None or not dtype.is_complex() else functions.complex
+        return CodegenError(
+            message(
+                f"{self.target.language} has no function '{name}'{of_type}",
+                kernel=self.writer.kernel.name,
+                where=call,
+                hint=near_names(name, known),
+            )
+        )
+
+
+def _precedence_of(spelled: str) -> int:
+    """Return the precedence of the operator that stands before the name of a function."""
+    if " " not in spelled:
+        return PREC_CALL
+    if spelled.startswith("("):
+        return PREC_UNARY
+    return PREC_PRODUCT if " / " in spelled else PREC_NONE + 1
+
+
+def _is_single(dtype: NumpyType) -> bool:
+    return dtype.dtype.name in ("float32", "complex64")

@@ -1,0 +1,175 @@
+"""Operands joined by operators as C text: sums, products, quotients, real and complex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import (
+    PREC_CALL,
+    PREC_NONE,
+    PREC_PRODUCT,
+    PREC_SUM,
+    PREC_UNARY,
+)
+
+from kgen.ir.expr import Expr
+from kgen.ir.promotion import arithmetic, settle
+from kgen.ir.types import NumpyType
+from kgen.targets.base import ComplexStyle
+from kgen.targets.conversions import is_narrow, real_part
+from kgen.targets.writers.complex import call_operation, stem
+from kgen.targets.writers.indices import negated, parenthesized
+
+if TYPE_CHECKING:
+    from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["ChainWriter"]
+
+#: The precedence that operands behind an operator need; others bind tightest. A sum that is a
+#: term keeps its parentheses: the order of evaluation is the one that was written.
+_INNER_PRECEDENCE: Final = {"+": PREC_PRODUCT, "-": PREC_PRODUCT}
+
+
+class Operand(NamedTuple):
+    """An operand, the operator before it, its type, and the type that it gets in the text."""
+
+    sign: str
+    expr: Expr
+    own: NumpyType
+    wanted: NumpyType
+
+
+class ChainWriter:
+    """Writes chains of operations, computed from left to right, for *writer*.
+
+    Operands are cast where C would join two of them in another type than numpy.
+    """
+
+    def __init__(self, writer: ExpressionWriter) -> None:
+        self.writer = writer
+        self.style = writer.target.complex_style
+
+    def text(
+        self,
+        parts: Iterable[tuple[str, Expr]],
+        result: NumpyType,
+        own_prec: int,
+        prec: int,
+        *,
+        first_as: NumpyType | None = None,
+    ) -> str:
+        """Write operands, each with the operator before it; the first one's is ``-`` or none.
+
+        *own_prec* is the precedence of the operators; *first_as* the type that the first
+        operand is cast to.
+        """
+        chain = []
+        for sign, part in parts:
+            own = self.writer.own_type(part, result)
+            chain.append(Operand(sign, part, own, own))
+        if first_as is not None:
+            chain[0] = chain[0]._replace(wanted=first_as)
+        if result.is_complex() and self.style is not ComplexStyle.BUILTIN:
+            return self._complex(chain, result, own_prec, prec)
+        return self._real(chain, result, own_prec, prec)
+
+    def _real(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
+        parts = [self._first(chain[0], own_prec)]
+        done = chain[0].wanted
+        text_type = done if chain[0].sign else self.writer.text_type(chain[0].expr, done)
+        for operand in chain[1:]:
+            step = _step(done, operand.wanted, result)
+            wanted = self.writer.text_type(operand.expr, operand.wanted)
+            inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
+            if operand.sign == "+" and _is_index(operand, done):
+                inner = PREC_SUM
+            parts.append(f" {operand.sign} ")
+            if self._fits(text_type, wanted, step):
+                parts.append(self._operand(operand, operand.wanted, inner))
+            else:
+                parts.append(self.writer.exact(operand.expr, step, inner))
+            done = text_type = step
+        return self.truncated("".join(parts), result, own_prec, prec)
+
+    def _fits(self, done: NumpyType, wanted: NumpyType, step: NumpyType) -> bool:
+        """Tell whether the language computes in the type *step* what it reads in two others."""
+        if done is wanted is step and step.dtype.kind != "b":
+            return True
+        return self.writer.target.conversions.fit(done, wanted, step)
+
+    def _first(self, first: Operand, own_prec: int) -> str:
+        if not first.sign:
+            return self._operand(first, first.wanted, own_prec)
+        if first.wanted.dtype.kind == "u":  # -(a / b) is not (-a) / b
+            return negated(self.writer.exact(first.expr, first.wanted, PREC_UNARY))
+        return negated(self._operand(first, first.wanted, PREC_PRODUCT))
+
+    def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
+        if wanted is operand.own:
+            return self.writer.rec(operand.expr, prec, wanted)
+        return self.writer.converted(operand.expr, wanted, prec)
+
+    def truncated(self, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
+        """Cut a result that C computed as an int to the type that it has."""
+        if is_narrow(result) and prec != PREC_NONE:
+            text = f"({self.writer.type_name(result)}) ({text})"
+            return parenthesized(text, PREC_UNARY, prec)
+        return parenthesized(text, own_prec, prec)
+
+    def _complex(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
+        """Write operands of which one at least is complex, each of the precision of its step."""
+        if self.style is ComplexStyle.FUNCTIONS:
+            own_prec = PREC_CALL
+        text, done = self._first_complex(chain[0], own_prec), chain[0].wanted
+        for operand in chain[1:]:
+            step = _step(done, operand.wanted, result)
+            left, right = _matching(done, step), _matching(operand.wanted, step)
+            if left != done:
+                text = self.writer.cast_text(f"({text})", done, left)
+            text = self._join(text, operand, (left, right), step)
+            done = step
+        return parenthesized(text, own_prec, prec)
+
+    def _first_complex(self, first: Operand, own_prec: int) -> str:
+        if self.style is ComplexStyle.CLASS or not first.wanted.is_complex() or not first.sign:
+            return self._first(first, own_prec)
+        return f"{stem(first.wanted)}_neg({self._operand(first, first.wanted, PREC_NONE)})"
+
+    def _join(
+        self, left: str, operand: Operand, types: tuple[NumpyType, NumpyType], step: NumpyType
+    ) -> str:
+        if step.is_complex() and self.style is ComplexStyle.FUNCTIONS:
+            right = self._operand(operand, types[1], PREC_NONE)
+            return call_operation(operand.sign, left, right, types, step)
+        inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
+        return f"{left} {operand.sign} {self._operand(operand, types[1], inner)}"
+
+
+def _is_index(operand: Operand, done: NumpyType) -> bool:
+    """Tell whether an operand is a variable, such as that of a loop, added to integers."""
+    is_variable = isinstance(operand.expr, p.Variable)
+    return is_variable and operand.own.is_integral() and done.is_integral()
+
+
+def _step(done: NumpyType, wanted: NumpyType, result: NumpyType) -> NumpyType:
+    """Return the type of what has been *done*, joined with an operand, on the way to *result*.
+
+    A whole number does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64. Bits
+    stay integers: ``u8 & i8`` is uint64.
+    """
+    if done is wanted is result and result.dtype.kind != "b":
+        return result
+    step = settle(arithmetic(done, wanted))
+    if result.is_integral() and not step.is_integral():
+        return result
+    is_wider = step.is_complex() and result.is_complex() and step.itemsize > result.itemsize
+    return result if is_wider else step
+
+
+def _matching(own: NumpyType, step: NumpyType) -> NumpyType:
+    """Return the type that an operand must have for an operation on complex numbers."""
+    if not step.is_complex():
+        return own
+    return step if own.is_complex() else real_part(step)

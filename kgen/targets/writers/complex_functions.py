@@ -1,0 +1,87 @@
+"""Inverse functions of complex numbers, for the language whose library has none: OpenCL C.
+
+They are Kahan's formulas (1987): on either side of a cut the sign of a zero decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import cgen
+
+from kgen.ir.types import NumpyType
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.conversions import real_part
+from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.complex import stem
+
+__all__ = ["INVERSES", "inverse_name", "inverse_need"]
+
+#: By name: what roots are taken of, and the two parts of the result. ``x`` and ``y`` are the parts
+#: of the argument, ``p_real``... those of the roots.
+INVERSES: Final[Mapping[str, tuple[tuple[tuple[str, str], ...], str, str]]] = {
+    "acos": (
+        (("1 - x", "-y"), ("1 + x", "y")),
+        "2 * atan2(p_real, q_real)",
+        "asinh(q_real * p_imag - q_imag * p_real)",
+    ),
+    "acosh": (
+        (("x - 1", "y"), ("x + 1", "y")),
+        "asinh(p_real * q_real + p_imag * q_imag)",
+        "2 * atan2(p_imag, q_real)",
+    ),
+    "asin": (
+        (("1 - x", "-y"), ("1 + x", "y")),
+        "atan2(x, p_real * q_real - p_imag * q_imag)",
+        "asinh(p_real * q_imag - p_imag * q_real)",
+    ),
+    "asinh": (
+        (("1 - y", "x"), ("1 + y", "-x")),
+        "asinh(p_imag * q_real - p_real * q_imag)",
+        "atan2(y, p_real * q_real - p_imag * q_imag)",
+    ),
+    "atan": (
+        (),
+        "atan2(2 * x, (1 - y) * (1 + y) - x * x) / 2",
+        "copysign(log1p(4 * fabs(y) / (x * x + (1 - fabs(y)) * (1 - fabs(y)))) / 4, y)",
+    ),
+    "atanh": (
+        (),
+        "copysign(log1p(4 * fabs(x) / ((1 - fabs(x)) * (1 - fabs(x)) + y * y)) / 4, x)",
+        "atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2",
+    ),
+}
+
+
+def inverse_name(name: str, dtype: NumpyType) -> str:
+    """Return what the function *name* for *dtype* is called in generated code."""
+    return f"kgen_{name}_{dtype.dtype.name}"
+
+
+def inverse_need(target: CFamilyTarget, name: str, dtype: NumpyType) -> Need:
+    """Return the definition of the function *name* for *dtype*."""
+    roots, real, imaginary = INVERSES[name]
+    kind, part, root = target.type_name(dtype), target.type_name(real_part(dtype)), stem(dtype)
+    body: list[cgen.Generable] = [
+        cgen.Initializer(cgen.Const(cgen.Value(part, "x")), f"{root}_real(a)"),
+        cgen.Initializer(cgen.Const(cgen.Value(part, "y")), f"{root}_imag(a)"),
+    ]
+    for letter, parts in zip("pq", roots, strict=False):
+        value = f"{root}_sqrt({root}_new({', '.join(parts)}))"
+        body.append(cgen.Initializer(cgen.Const(cgen.Value(kind, letter)), value))
+        # on the cut of the root, its sign is that of the zero, which pyopencl's drops
+        signed = f"copysign({root}_imag({letter}), {parts[1]})"
+        for name_of_part, text in (
+            ("real", f"fabs({root}_real({letter}))"),
+            ("imag", signed),
+        ):
+            place = cgen.Const(cgen.Value(part, f"{letter}_{name_of_part}"))
+            body.append(cgen.Initializer(place, text))
+    body.append(cgen.Statement(f"return {root}_new({real}, {imaginary})"))
+    called = inverse_name(name, dtype)
+    declaration = cgen.FunctionDeclaration(
+        cgen.Value(f"{target.helper_qualifier} {kind}", called), [cgen.Value(kind, "a")]
+    )
+    text = str(cgen.FunctionBody(declaration, cgen.Block(body)))
+    return Need(Rank.HELPER, called, text)

@@ -1,0 +1,256 @@
+"""Where the variables of a function are declared, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cgen
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.ast.nodes import Barrier, Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.errors import CodegenError, message
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.pieces import piece_names
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.literals import literal
+
+__all__ = ["Placement", "declare_at_top", "needs_braces", "place", "table_need"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where variables are declared.
+
+    ``first`` are scalars declared by the statement that assigns them first: their names, by
+    the number of that statement in the order of the text, and whether it is the only one.
+    ``top`` are those declared at the top of the function.
+    """
+
+    first: Mapping[int, tuple[str, bool]]
+    top: tuple[str, ...]
+
+
+def needs_braces(children: tuple[Node, ...], at: int) -> bool:
+    """Tell whether child number *at* of a block defines a name that ends before the block."""
+    return at < len(children) - 1 and _leaves_name(children[at])
+
+
+def _leaves_name(node: Node) -> bool:
+    """Tell whether the statements of *node* define a name to the end of the braces around."""
+    match node:
+        case Let():
+            return True
+        case Comment():
+            return _leaves_name(node.body)
+        case Block():
+            return bool(node.children) and _leaves_name(node.children[-1])
+    return False
+
+
+def place(kernel: LoopKernel, function: DeviceFunction) -> Placement:
+    """Decide where the temporaries of *function* are declared.
+
+    A private scalar is declared where it is first assigned, if that is in a scope around all
+    its other uses; everything else at the top.
+    """
+    finder = _UseFinder(kernel, function.temporaries)
+    finder.visit(function.body, ())
+    first: dict[int, tuple[str, bool]] = {}
+    top: list[str] = []
+    for name in function.temporaries:
+        use = finder.uses.get(name)
+        if use is None:
+            continue
+        if use.first_assignment is not None and use.scope == use.first_scope:
+            first[use.first_assignment] = (name, use.assignments == 1)
+        else:
+            top.append(name)
+    return Placement(first, tuple(top))
+
+
+_Scope = tuple[int, ...]
+
+
+@dataclass
+class _Use:
+    """What is known of a variable: the scope around its uses, and its first assignment."""
+
+    scope: _Scope
+    first_scope: _Scope
+    first_assignment: int | None
+    assignments: int = 0
+
+
+class _UseFinder:
+    """Visits a tree in the order of its text; a scope is the path of the braces around it."""
+
+    def __init__(self, kernel: LoopKernel, temporaries: tuple[str, ...]) -> None:
+        self.kernel = kernel
+        self.names = frozenset(temporaries)
+        self.scalars = frozenset(name for name in temporaries if _is_scalar(kernel, name))
+        self.uses: dict[str, _Use] = {}
+        self.runs = 0
+        self.scopes = 0
+
+    def _inner(self, scope: _Scope) -> _Scope:
+        self.scopes += 1
+        return (*scope, self.scopes)
+
+    def visit(self, node: Node, scope: _Scope) -> None:
+        match node:
+            case For():
+                self._read(scope, node.first, node.stop)
+                self.visit(node.body, self._inner(scope))
+            case If():
+                self._read(scope, node.condition)
+                self.visit(node.body, self._inner(scope))
+                if node.orelse is not None:
+                    self.visit(node.orelse, self._inner(scope))
+            case Let():
+                self._read(scope, node.value)
+                self.visit(node.body, scope)
+            case Comment():
+                self.visit(node.body, scope)
+            case Block():
+                for at, child in enumerate(node.children):
+                    braces = needs_braces(node.children, at)
+                    self.visit(child, self._inner(scope) if braces else scope)
+            case Run():
+                self._run(node, scope)
+            case Barrier():
+                pass
+
+    def _read(self, scope: _Scope, *exprs: Expr) -> None:
+        for name in variable_names(*exprs):
+            if name in self.names:
+                self._use(name, scope, None)
+
+    def _run(self, node: Run, scope: _Scope) -> None:
+        insn = self.kernel.id_to_insn[node.insn_id]
+        reads = insn.read_dependency_names()
+        for name in sorted(reads & self.names):
+            self._use(name, scope, None)
+        for name in insn.assignee_var_names():
+            if name in self.names:
+                is_plain = isinstance(insn, Assignment) and isinstance(insn.assignee, p.Variable)
+                self._use(name, scope, self.runs if is_plain else None)
+                self.uses[name].assignments += 1
+        self.runs += 1
+
+    def _use(self, name: str, scope: _Scope, assignment: int | None) -> None:
+        known = self.uses.get(name)
+        if known is None:
+            if name not in self.scalars:
+                assignment = None
+            self.uses[name] = _Use(scope, scope, assignment)
+            return
+        shared = 0
+        for a, b in zip(known.scope, scope, strict=False):
+            if a != b:
+                break
+            shared += 1
+        known.scope = known.scope[:shared]
+
+
+def _is_scalar(kernel: LoopKernel, name: str) -> bool:
+    temporary = kernel.temporary_variables[name]
+    is_private = temporary.address_space == AddressSpace.PRIVATE
+    has_own = temporary.initializer is None and temporary.base_storage is None
+    return is_private and temporary.shape == () and has_own
+
+
+# -- declarations ------------------------------------------------------------------------
+
+
+def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Declarator]:
+    """Declare temporaries without values; tables stand in front of the code instead."""
+    shared: dict[str, list[TemporaryVariable]] = {}
+    for name in names:
+        temporary = writer.kernel.temporary_variables[name]
+        if temporary.initializer is not None:
+            writer.preamble.add(table_need(writer.target, writer.kernel, temporary))
+        elif temporary.base_storage is not None:
+            shared.setdefault(temporary.base_storage, []).append(temporary)
+        else:
+            for declaration in _declare(writer, temporary):
+                yield writer.builder.get_temporary_decl(temporary, declaration)
+    for base, temporaries in shared.items():
+        whole = writer.kernel.temporary_variables.get(base)
+        members = temporaries if whole is None else [*temporaries, whole]
+        parts = [part for member in members for part in _declare(writer, member)]
+        yield writer.builder.get_temporary_decl(temporaries[0], Union(base, parts))
+
+
+def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator[cgen.Declarator]:
+    assert isinstance(temporary.dtype, NumpyType)
+    type_name = writer.declared_type(temporary.name, temporary.dtype)
+    for name in piece_names(temporary):
+        declaration: cgen.Declarator = cgen.Value(type_name, name)
+        if temporary.shape:
+            declaration = cgen.ArrayOf(declaration, _storage_size(writer.kernel, temporary))
+        if temporary.alignment is not None:
+            declaration = cgen.AlignedAttribute(temporary.alignment, declaration)
+        yield declaration
+
+
+class Union(cgen.Declarator):
+    """Variables in one place: writing one and reading another by its name in it is defined."""
+
+    def __init__(self, name: str, members: Sequence[cgen.Declarator]) -> None:
+        self.name = name
+        self.members = tuple(members)
+
+    def get_decl_pair(self) -> tuple[list[str], str | None]:
+        """Return the lines of the type, and what is declared of it."""
+        lines = [f"  {line}" for member in self.members for line in member.generate()]
+        return ["union", "{", *lines, "}"], self.name
+
+
+def _storage_size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
+    size = 1
+    for extent, stride in zip(temporary.shape, temporary.fixed_strides, strict=True):
+        if not isinstance(extent, int) or not isinstance(stride, int):
+            space = AddressSpace.stringify(temporary.address_space)
+            raise CodegenError(
+                message(
+                    f"the size of {space} temporary '{temporary.name}' is not a constant",
+                    kernel=kernel.name,
+                    because=str(temporary),
+                    hint="fix_parameters(kernel, n=...), a smaller tile by split_iname, or "
+                    f"set_temporary_address_space(kernel, '{temporary.name}', 'global')",
+                )
+            )
+        size += (extent - 1) * stride
+    return size
+
+
+def table_need(target: CFamilyTarget, kernel: LoopKernel, table: TemporaryVariable) -> Need:
+    """Return the definition of a table of constants."""
+    assert isinstance(table.dtype, NumpyType)
+    values: np.ndarray[Any, Any] = table.initializer
+    if values.shape != table.shape:
+        raise CodegenError(
+            message(
+                f"the initializer of '{table.name}' has shape {values.shape}, the temporary "
+                f"{table.shape}",
+                kernel=kernel.name,
+            )
+        )
+    flat = np.zeros(_storage_size(kernel, table), table.dtype.dtype)
+    strides = [stride * flat.itemsize for stride in table.fixed_strides]
+    np.lib.stride_tricks.as_strided(flat, table.shape, strides)[...] = values
+    texts = ", ".join(literal(target, value, table.dtype)[0] for value in flat)
+    declaration: cgen.Declarator = cgen.Const(cgen.Value(target.type_name(table.dtype), table.name))
+    if table.shape:
+        declaration, texts = cgen.ArrayOf(declaration, flat.size), f"{{{texts}}}"
+    declaration = cgen.DeclSpecifier(declaration, target.table_qualifier_for(flat.nbytes))
+    return Need(Rank.TABLE, table.name, str(cgen.Initializer(declaration, texts)))

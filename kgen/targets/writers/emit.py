@@ -1,0 +1,163 @@
+"""A whole kernel to its module: texts, arguments, launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import cgen
+
+from kgen.analysis.written import allocated_outputs, find_unwritten
+from kgen.ast.nodes import DeviceFunction, Node
+from kgen.ast.separate import has_fragile_barriers
+from kgen.errors import CodegenError, message
+from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.pieces import piece_names, without_separate
+from kgen.ir.sets.domain import Set
+from kgen.ir.sets.quasi_affine import conditions_of
+from kgen.ir.tags import FoundInCallTag, HostLoopTag
+from kgen.ir.types import AddressSpace, NumpyType, auto
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.module import ArgumentInfo, Launch, Module
+from kgen.targets.preamble import Preamble
+from kgen.targets.writers.access import is_pointer
+from kgen.targets.writers.bodies import body_of
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.host import host_driver, host_steps
+from kgen.targets.writers.loop_values import conditions_of_values
+from kgen.targets.writers.signature import declare_function, parameters_of
+
+__all__ = ["emit_module"]
+
+
+def emit_module(
+    kernel: LoopKernel, functions: tuple[DeviceFunction, ...], host: Node, assumptions: Set
+) -> Module:
+    """Write the code of *functions*, which together run *kernel*, in the order of *host*.
+
+    Callers must keep to the *assumptions*.
+
+    The kernel's types and shapes are known, and its reductions realized. Conditions of
+    instructions stand in the trees.
+    """
+    target = kernel.target
+    if not isinstance(target, CFamilyTarget):
+        raise CodegenError(
+            message(f"{type(target).__name__} does not generate code", kernel=kernel.name)
+        )
+    preamble = Preamble()
+    builder = target.get_device_ast_builder()
+    is_fragile = any(has_fragile_barriers(f.body) for f in functions)
+    functions = tuple(
+        replace(f, name=builder.get_function_name(f.name), body=target.adapt_tree(f.body))
+        for f in functions
+    )
+    writer = builder.get_expression_to_code_mapper(kernel, preamble)
+    bodies: list[cgen.Generable] = []
+    heads: list[cgen.NestedDeclarator] = []
+    for function in functions:
+        writer.enter_function(function)
+        block = cgen.Block(body_of(writer, function))
+        heads.append(declare_function(writer, function))
+        bodies += [cgen.Line(), builder.get_function_definition(heads[-1], block)]
+    writer.enter_function(None)
+    launches = tuple(
+        Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
+    )
+    driver = host_driver(writer, functions, launches, host)
+    preamble.add_user_code(kernel, builder.preamble_generators())
+    top = list(preamble.generate())
+    return Module(
+        name=kernel.name,
+        device_source=str(cgen.Module([*top, *(bodies if top else bodies[1:])])),
+        host_source="" if driver is None else str(driver.body),
+        header="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
+        arguments=tuple(_argument_infos(writer)),
+        steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
+        conditions=_conditions(writer, assumptions),
+        has_fragile_barriers=is_fragile,
+    )
+
+
+def _conditions(writer: ExpressionWriter, assumptions: Set) -> tuple[Expr, ...]:
+    """Return the conditions on value arguments, which a caller must keep to."""
+    kernel = writer.kernel
+    values = {arg.name for arg in _passed(kernel) if isinstance(arg, ValueArg)}
+    of_loops = conditions_of_values(kernel, writer.integers.long_names)
+    return tuple(
+        condition
+        for condition in (*conditions_of(assumptions), *of_loops)
+        if values.issuperset(variable_names(condition))
+    )
+
+
+def _passed(kernel: LoopKernel) -> Iterable[ArrayArg | ValueArg]:
+    """Return the arguments without the variables of loops on the host."""
+    return (arg for arg in kernel.args if HostLoopTag() not in arg.tags)
+
+
+def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
+    """Describe what a caller passes, then the global temporaries that the runtime allocates."""
+    kernel = writer.kernel
+    written = kernel.get_written_variables()
+    filled = {
+        array.name
+        for array in allocated_outputs(kernel)
+        if find_unwritten(kernel, array) is not None
+    }
+    for arg in _passed(kernel):
+        assert isinstance(arg.dtype, NumpyType)
+        if isinstance(arg, ValueArg):
+            yield ArgumentInfo(
+                arg.name,
+                arg.dtype.dtype,
+                False,
+                True,
+                False,
+                is_temporary=FoundInCallTag() in arg.tags,
+            )
+            continue
+        is_output = arg.name in written if arg.is_output is None else arg.is_output
+        is_input = arg.is_input
+        if is_input is None:
+            is_input = arg.name in kernel.get_read_variables() or not is_output
+        is_filled = arg.name in filled
+        yield from _array_infos(
+            writer, arg, is_input, is_output, is_temporary=False, is_filled=is_filled
+        )
+    for _, temporary in sorted(kernel.temporary_variables.items()):
+        if is_pointer(temporary):
+            yield from _array_infos(writer, temporary, False, False, is_temporary=True)
+
+
+def _array_infos(
+    writer: ExpressionWriter,
+    array: ArrayBase,
+    is_input: bool,
+    is_output: bool,
+    *,
+    is_temporary: bool,
+    is_filled: bool = False,
+) -> Iterable[ArgumentInfo]:
+    """Describe an array, or each of the pieces that it is kept in."""
+    assert isinstance(array.dtype, NumpyType)
+    has_shape = isinstance(array.shape, tuple) and auto not in array.shape
+    has_strides = has_shape and not isinstance(array, ImageArg)
+    space = array.address_space if isinstance(array, ArrayArg) else AddressSpace.GLOBAL
+    for name in piece_names(array):
+        yield ArgumentInfo(
+            name=name,
+            dtype=array.dtype.dtype,
+            is_array=True,
+            is_input=is_input,
+            is_output=is_output,
+            shape=without_separate(array, array.shape) if has_shape else None,
+            strides=without_separate(array, array.fixed_strides) if has_strides else None,
+            offset=writer.accesses.offsets.get(name),
+            address_space=space,
+            is_temporary=is_temporary,
+            alignment=writer.accesses.alignments.get(array.name, 1),
+            is_filled=is_filled,
+        )

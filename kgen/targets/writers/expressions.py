@@ -1,0 +1,737 @@
+"""Typed expressions as C text that computes what numpy would."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper import Mapper, UnsupportedExpressionError
+from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
+from pymbolic.mapper.stringifier import (
+    PREC_BITWISE_OR,
+    PREC_CALL,
+    PREC_COMPARISON,
+    PREC_IF,
+    PREC_LOGICAL_AND,
+    PREC_LOGICAL_OR,
+    PREC_NONE,
+    PREC_PRODUCT,
+    PREC_SUM,
+    PREC_UNARY,
+)
+
+from kgen.analysis.range import Ranges, is_int32
+from kgen.analysis.signs import Signs
+from kgen.analysis.typing import ExpressionTyper
+from kgen.ast.nodes import DeviceFunction
+from kgen.errors import CodegenError, message
+from kgen.ir.affine import simplify
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LinearSubscript,
+    LocalHardwareAxisIndex,
+    TaggedVariable,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    TypedLiteral,
+    is_constant,
+    substitute,
+    to_text,
+    variable_names,
+    walk,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
+from kgen.ir.vector_values import lane_of
+from kgen.targets.base import ComplexStyle
+from kgen.targets.conversions import is_narrow, real_part
+from kgen.targets.preamble import Preamble
+from kgen.targets.writers.access import AccessWriter
+from kgen.targets.writers.calls import CallWriter
+from kgen.targets.writers.chains import ChainWriter
+from kgen.targets.writers.complex import cast_complex, stem
+from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
+from kgen.targets.writers.literals import digits_type, literal, typed_integer
+
+if TYPE_CHECKING:
+    from kgen.targets.builder import ASTBuilderBase
+
+__all__ = ["ExpressionWriter"]
+
+#: The longest product that stands for a power, and how many operands its base may have.
+_UNROLLED_POWERS: Final = 4
+_OPERANDS_OF_BASE: Final = 8
+#: The helpers for powers of what is better not written more than once.
+_POWERS: Final = {2: "square", 3: "cube", 4: "fourth_power"}
+#: Functions whose values for whole numbers are whole numbers.
+_WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
+#: Operations whose result may leave the range of a type narrower than int.
+_CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
+#: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
+_LOOSE: Final = PREC_NONE + 1
+
+
+class ExpressionWriter(Mapper[str, [int, NumpyType]]):
+    """Writes the expressions of one kernel.
+
+    ``rec(expr, prec, beside)`` is the text of *expr* as an operand of an operator of
+    precedence *prec*; Python numbers in it adapt to the type *beside*. Its type in C is that
+    which the typer gives, ``typer.beside(expr, beside)``, and operands are cast where C would
+    compute in another type than numpy.
+    """
+
+    def __init__(self, kernel: LoopKernel, builder: ASTBuilderBase, preamble: Preamble) -> None:
+        self.kernel = kernel
+        self.builder = builder
+        self.target = target = builder.target
+        self.preamble = preamble
+        self.typer = ExpressionTyper(kernel)
+        self.signs = Signs(kernel)
+        ranges = Ranges.of(kernel)
+        self.integers = IntegerWriter(target, self.signs, ranges, preamble, self._plain, self.typer)
+        self.accesses = AccessWriter(kernel, self.integers, self.signs)
+        self.calls = CallWriter(self)
+        self.chains = ChainWriter(self)
+        #: The loops around what is being written, and the values of their variables.
+        self.inames: frozenset[str] = frozenset()
+        self._whole_names = kernel.all_inames() | kernel.all_params()
+        self.values: Mapping[str, Expr] = {}
+        #: Texts that stand for elements whose values are known under another name.
+        self.stand_ins: Mapping[Expr, str] = {}
+
+    # -- entry ----------------------------------------------------------------------------
+
+    def enter(self, inames: frozenset[str], values: Mapping[str, Expr]) -> None:
+        """Say where what comes next stands: inside *inames*, whose variables have *values*."""
+        self.inames = inames
+        self.values = values
+
+    def enter_function(self, function: DeviceFunction | None) -> None:
+        """Say which function comes next: one that is launched, or, ``None``, the host's."""
+
+    def under(self, *conditions: Expr) -> AbstractContextManager[None]:
+        """Say what decides whether, or how often, the statements of a ``with`` block run."""
+        return nullcontext()
+
+    def declared_type(self, name: str, dtype: NumpyType) -> str:
+        """Return the type with which a variable of the code is declared."""
+        return self.type_name(dtype)
+
+    def place(self, expr: Expr, value: Expr, dtype: NumpyType) -> str:
+        """Write where *value* is assigned to, a place of type *dtype*."""
+        return self.rec(expr, PREC_NONE, dtype)
+
+    def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
+        """Write a store past the cache; ``None`` where the language has none for that place."""
+        texts = self.rec(place, PREC_NONE, dtype), self.assigned(value, dtype)
+        return f"{self.target.streaming_store}(&{texts[0]}, {texts[1]})"
+
+    def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:
+        """Write what every work-item passes to an atomic function."""
+        return self.converted(expr, dtype, PREC_NONE)
+
+    def type_name(self, dtype: NumpyType) -> str:
+        """Return the name of a type, whose headers the code then needs."""
+        self.preamble.seen_dtypes.add(dtype)
+        self.preamble.add(*self.target.needs_of(dtype.dtype))
+        return self.target.type_name(dtype)
+
+    def assigned(self, expr: Expr, dtype: NumpyType) -> str:
+        """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
+        own = self.own_type(expr, dtype)
+        if own.is_complex() or dtype.is_complex():
+            return self.cast(expr, own, dtype, PREC_NONE)
+        if dtype.dtype.kind == "b" and own not in (dtype, BOOL8):
+            return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0"
+        is_cut = is_narrow(own) and dtype.itemsize > own.itemsize and isinstance(expr, _CHANGING)
+        return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
+
+    def condition(self, expr: Expr) -> str:
+        """Write *expr* as the condition of a branch."""
+        return self.truth(expr, PREC_NONE)
+
+    def truth(self, expr: Expr, prec: int) -> str:
+        """Write *expr* as an operand of which only matters whether it is true."""
+        own = self.own_type(expr, INT32)
+        if own.is_integral():
+            return self.rec(expr, prec, INT32)
+        return self.truth(p.Comparison(expr, "!=", 0), prec)
+
+    def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
+        """Return the type of the text of *expr* beside a type.
+
+        What is computed of real numbers beside a complex one stays real: ``2.0f / 3.0f * z``.
+        """
+        if beside.dtype.kind != "c" or (is_constant(expr) and not isinstance(expr, _REAL)):
+            return self.typer.beside(expr, beside)
+        operand = self.typer.operand(expr)
+        is_real = isinstance(operand, Literal) and operand.kind != "c"
+        return self.typer.beside(expr, real_part(beside) if is_real else beside)
+
+    def converted(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
+        """Write *expr* with a cast to *wanted* unless that is its type."""
+        return self.cast(expr, self.own_type(expr, wanted), wanted, prec)
+
+    def text_type(self, expr: Expr, own: NumpyType) -> NumpyType:
+        """Return the type that the language gives to the text of *expr*, which is of type *own*.
+
+        The digits of an integer are an int where they fit, whatever type the number has.
+        """
+        value = _integer_constant(expr) if own.is_integral() else None
+        return own if value is None else digits_type(value, own)
+
+    def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
+        """Write *expr* as an operand that is a *wanted* to the compiler, too."""
+        value = _integer_constant(expr) if wanted.is_integral() else None
+        if value is None or is_narrow(wanted) or digits_type(value, wanted) == wanted:
+            return self.converted(expr, wanted, prec)
+        self.type_name(wanted)
+        return parenthesized(*typed_integer(self.target, value, wanted), prec)
+
+    def cast(self, expr: Expr, own: NumpyType, wanted: NumpyType, prec: int) -> str:
+        """Write *expr*, which is of type *own*, converted to the type *wanted*."""
+        if own == wanted:
+            return self.rec(expr, prec, own)
+        if wanted.dtype.kind == "b":
+            return self.rec(p.Comparison(expr, "!=", 0), prec, wanted)
+        if is_constant(expr) and (wanted.is_complex() or not isinstance(expr, complex)):
+            return self._literal(expr, wanted, prec)
+        text = self.rec(expr, PREC_UNARY, own)
+        return self.cast_text(text, own, wanted, prec)
+
+    def cast_text(
+        self, text: str, own: NumpyType, wanted: NumpyType, prec: int = PREC_UNARY
+    ) -> str:
+        """Convert *text*, an operand of type *own*, to the type *wanted*."""
+        name = self.type_name(wanted)
+        if own.is_complex() or wanted.is_complex():
+            return parenthesized(*cast_complex(self.target, text, own, wanted), prec)
+        return parenthesized(f"({name}) {text}", PREC_UNARY, prec)
+
+    def _plain(self, expr: Expr, prec: int) -> str:
+        """Write what stands in an integer expression whose variables have got their values."""
+        values, self.values = self.values, {}
+        text = self.rec(expr, prec, INT32)
+        self.values = values
+        return text
+
+    # -- leaves ---------------------------------------------------------------------------
+
+    def map_constant(self, expr: Any, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._literal(expr, self.own_type(expr, beside), enclosing_prec)
+
+    def map_typed_literal(self, expr: TypedLiteral, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._literal(expr.value, expr.type, enclosing_prec)
+
+    def map_nan(self, expr: p.NaN, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._literal(float("nan"), self.typer.beside(expr, beside), enclosing_prec)
+
+    def _literal(self, value: Any, dtype: Any, prec: int) -> str:
+        self.type_name(dtype)
+        text, own = literal(self.target, value, dtype)
+        if not np.isfinite(value):
+            self.preamble.add(*self.target.math_needs)
+        return parenthesized(text, own, prec)
+
+    def map_variable(self, expr: p.Variable, enclosing_prec: int, beside: NumpyType) -> str:
+        name = expr.name
+        if name in self.values:
+            return self._value(expr, self.values[name], enclosing_prec)
+        array = self.kernel.array_vars.get(name)
+        if array is not None:
+            if self.stand_ins and expr in self.stand_ins:
+                return self.stand_ins[expr]
+            return self.accesses.scalar(array)
+        if self.kernel.symbol_manglers and name not in self.kernel.all_variable_names():
+            for mangler in self.kernel.symbol_manglers:
+                found = mangler(self.kernel, name)
+                if found is not None:
+                    return str(found[1])
+        return name
+
+    def _value(self, variable: p.Variable, value: Expr, prec: int) -> str:
+        """Write the value that a loop variable has, in its type."""
+        if not self.integers.overflows(value):
+            return self.integers.text(value, prec)
+        dtype = self.typer(variable)
+        if dtype == INT64:
+            return self.integers.text(value, prec, wide=True)
+        return self.cast_text(self.integers.text(value, PREC_UNARY, wide=True), INT64, dtype, prec)
+
+    def map_tagged_variable(
+        self, expr: TaggedVariable, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.map_variable(expr, enclosing_prec, beside)
+
+    def map_subscript(self, expr: p.Subscript, enclosing_prec: int, beside: NumpyType) -> str:
+        if self.stand_ins and expr in self.stand_ins:
+            return self.stand_ins[expr]
+        return self.accesses.element(expr, self.inames, self.values)
+
+    def map_linear_subscript(
+        self, expr: LinearSubscript, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        if self.stand_ins and expr in self.stand_ins:
+            return self.stand_ins[expr]
+        return self.accesses.element(expr, self.inames, self.values)
+
+    def map_group_hardware_axis_index(
+        self, expr: GroupHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.integers.text(expr, enclosing_prec)
+
+    def map_local_hardware_axis_index(
+        self, expr: LocalHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self.integers.text(expr, enclosing_prec)
+
+    def map_type_cast(self, expr: TypeCast, enclosing_prec: int, beside: NumpyType) -> str:
+        wanted = expr.type
+        assert isinstance(wanted, NumpyType)
+        return self.cast(expr.child, self.own_type(expr.child, wanted), wanted, enclosing_prec)
+
+    def map_lookup(self, expr: p.Lookup, enclosing_prec: int, beside: NumpyType) -> str:
+        dtype = self.typer.beside(expr.aggregate, beside).dtype
+        vector = self.target.vector_of(dtype)
+        field = expr.name if vector is None else vector.lanes[lane_of(dtype, expr.name)]
+        return f"{self.rec(expr.aggregate, PREC_CALL, beside)}.{field}"
+
+    # -- arithmetic -----------------------------------------------------------------------
+
+    def _number(self, expr: Expr, result: NumpyType) -> int | None:
+        """Return the value of whole numbers that are computed beside others, as Python has it.
+
+        ``1 // 3`` is 0.0 beside a real number.
+        """
+        if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
+            return None
+        value = _evaluated(expr, {})
+        return value if isinstance(value, int) else None
+
+    def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        index = self._index(expr) if result == INT32 else None
+        if index is not None:
+            return self.integers.text(index, enclosing_prec)
+        first, *terms = signed_terms(self._led_by_index(_unnested(expr)))
+        parts = [("-" if first[0] else "", first[1])]
+        parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
+        return self.chains.text(parts, result, PREC_SUM, enclosing_prec)
+
+    def _index(self, expr: p.Sum | p.Product) -> Expr | None:
+        """Return what is computed of loop variables and sizes, their values put in, simplified.
+
+        ``None`` for everything else, for what users wrote, and where 32 bits may not do for it.
+        """
+        if not _is_whole(expr, self._whole_names) or self.typer(expr) != INT32:
+            return None
+        if not self._was_replaced(expr):
+            return None
+        index = simplify(expr, self.values)
+        found, has_large = self.integers.ranges.survey(index)
+        return index if found is not None and is_int32(found) and not has_large else None
+
+    def _was_replaced(self, expr: Expr) -> bool:
+        """Tell whether a loop variable gets a value, or has become that of a split loop."""
+        return any(
+            node.name in self.values
+            if isinstance(node, p.Variable)
+            else isinstance(node, p.Product) and isinstance(node.children[-1], int)
+            for node in walk(expr)
+        )
+
+    def _led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Make one of the first terms, but not of all: loop variables, sizes and numbers."""
+        end = 0
+        while end < len(terms) - 1 and _is_whole(terms[end], self._whole_names):
+            end += 1
+        for stop in range(end, 1, -1):
+            if self._index(p.Sum(terms[:stop])) is not None:
+                return (p.Sum(terms[:stop]), *terms[stop:])
+        return terms
+
+    def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        index = self._index(expr) if result == INT32 else None
+        if index is not None:
+            return self.integers.text(index, enclosing_prec)
+        ((is_negative, positive),) = signed_terms((expr,))
+        first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
+        parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
+        if len(rest) == 1 and isinstance(first, float) and first == 1:
+            parts, rest = [("", rest[0])], []
+        only = None if rest else result  # 1.0*i is a real number, though i is none
+        return self.chains.text(parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
+
+    def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        operands = (expr.numerator, expr.denominator)
+        are_integers = all(self.own_type(part, result).is_integral() for part in operands)
+        parts = [("", expr.numerator), ("/", expr.denominator)]
+        return self.chains.text(
+            parts, result, PREC_PRODUCT, enclosing_prec, first_as=result if are_integers else None
+        )
+
+    def map_floor_div(self, expr: p.FloorDiv, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
+        if result.dtype.kind == "f":
+            fraction = p.Quotient(expr.numerator, expr.denominator)
+            return self.calls.named("floor", (self.rec(fraction, PREC_NONE, result),), result)
+        return self._divided(expr, "/", "floor_div", enclosing_prec, result)
+
+    def map_remainder(self, expr: p.Remainder, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        return self._divided(expr, "%", "mod", enclosing_prec, result)
+
+    def _divided(self, expr: Any, sign: str, helper: str, prec: int, result: NumpyType) -> str:
+        operands = (expr.numerator, expr.denominator)
+        if result.dtype.kind == "u" or (
+            result.is_integral() and self.signs.divides_as_in_c(*operands, self.inames)
+        ):
+            return self._divided_by_c(expr, sign, prec, result)
+        texts = [self.converted(operand, result, PREC_NONE) for operand in operands]
+        return self.calls.helper(helper, texts, result)
+
+    def map_trunc_quotient(
+        self, expr: TruncQuotient, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self._divided_by_c(expr, "/", enclosing_prec, self.typer.beside(expr, beside))
+
+    def map_trunc_remainder(
+        self, expr: TruncRemainder, enclosing_prec: int, beside: NumpyType
+    ) -> str:
+        return self._divided_by_c(expr, "%", enclosing_prec, self.typer.beside(expr, beside))
+
+    def _divided_by_c(self, expr: Any, sign: str, prec: int, result: NumpyType) -> str:
+        parts = [("", expr.numerator), (sign, expr.denominator)]
+        return self.chains.text(parts, result, PREC_PRODUCT, prec)
+
+    def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        exponent: Any = expr.exponent
+        if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
+            is_real = not result.is_integral()
+            exponent = int(exponent)
+            # of a complex 0, functions for powers make what is no number
+            is_cheap = abs(exponent) == 1 or result.is_complex()
+            is_cheap = is_cheap or _count_operands(expr.base) <= _OPERANDS_OF_BASE
+            if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
+                factors = (expr.base,) * abs(exponent)
+                if exponent == 1:
+                    return self.exact(expr.base, result, enclosing_prec)
+                product: Expr = p.Product(factors) if len(factors) > 1 else expr.base
+                whole = product if exponent > 0 else p.Quotient(1, product)
+                return self.rec(whole, enclosing_prec, result)
+            if is_real and exponent < 0:
+                positive = p.Power(expr.base, -exponent)
+                return self.rec(p.Quotient(1, positive), enclosing_prec, result)
+            if exponent > 0 and result.dtype.kind in "iuf":
+                base = self.converted(expr.base, result, PREC_NONE)
+                return self.calls.helper(_POWERS[exponent], (base,), result)
+        texts = tuple(self.converted(part, result, PREC_NONE) for part in (expr.base, exponent))
+        return self.calls.named("pow", texts, result)
+
+    # -- bits -----------------------------------------------------------------------------
+
+    def map_left_shift(self, expr: p.LeftShift, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._shifted(expr, "<<", enclosing_prec, beside)
+
+    def map_right_shift(self, expr: p.RightShift, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._shifted(expr, ">>", enclosing_prec, beside)
+
+    def _shifted(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, prec)
+        bits = self.exact(expr.shiftee, result, PREC_UNARY)
+        text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
+        return self.chains.truncated(text, result, _LOOSE, prec)
+
+    def map_bitwise_and(self, expr: p.BitwiseAnd, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._bitwise(expr, "&", enclosing_prec, beside)
+
+    def map_bitwise_or(self, expr: p.BitwiseOr, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._bitwise(expr, "|", enclosing_prec, beside)
+
+    def map_bitwise_xor(self, expr: p.BitwiseXor, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._bitwise(expr, "^", enclosing_prec, beside)
+
+    def _bitwise(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, prec)
+        first, *rest = expr.children
+        parts = [("", first), *((sign, child) for child in rest)]
+        text = self.chains.text(parts, result, PREC_UNARY, PREC_NONE)
+        return parenthesized(text, _LOOSE, prec)
+
+    def map_bitwise_not(self, expr: p.BitwiseNot, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        number = self._number(expr, result)
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
+        text = "~" + self.exact(expr.child, result, PREC_UNARY)
+        return self.chains.truncated(text, result, PREC_UNARY, enclosing_prec)
+
+    # -- conditions -----------------------------------------------------------------------
+
+    def map_comparison(self, expr: p.Comparison, enclosing_prec: int, beside: NumpyType) -> str:
+        sides = (expr.left, expr.right)
+        if all(self._is_plain_index(side) for side in sides):
+            texts = (
+                self.integers.text(side, PREC_BITWISE_OR, wide=self.integers.overflows(side))
+                for side in sides
+            )
+            text = f" {expr.operator} ".join(texts)
+            return parenthesized(text, PREC_COMPARISON, enclosing_prec)
+        joined = settle(common(*(self.typer.operand(side) for side in sides)))
+        if joined.is_complex():
+            return self._complex_comparison(expr, joined, enclosing_prec)
+        write = [self.converted, self.converted]
+        types = [self.own_type(side, joined) for side in sides]
+        seen = [self.text_type(side, dtype) for side, dtype in zip(sides, types, strict=True)]
+        if not self.target.conversions.fit(seen[0], seen[1], joined):
+            at = 0 if seen[0] != joined else 1
+            types[at], write[at] = joined, self.exact
+        left, right = (
+            self.integers.text(substitute(side, self.values), PREC_BITWISE_OR, wide=True)
+            if dtype == INT32 and self._may_overflow(side)
+            else write_side(side, dtype, PREC_BITWISE_OR)
+            for side, dtype, write_side in zip(sides, types, write, strict=True)
+        )
+        return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
+
+    def _is_plain_index(self, expr: Expr) -> bool:
+        """Tell whether *expr* is made of int32 variables of loops, sizes, axes and numbers.
+
+        None of these has a value that would have to be put in, and simplified.
+        """
+        match expr:
+            case int():
+                return is_int32((expr, expr))
+            case p.Variable():
+                name = expr.name
+                is_long = name in self.integers.long_names
+                return name in self._index_names and name not in self.values and not is_long
+            case p.Sum():
+                return all(map(self._is_plain_index, expr.children))
+            case p.Product():
+                is_split = isinstance(expr.children[-1], int)
+                return not is_split and all(map(self._is_plain_index, expr.children))
+        return isinstance(expr, _AXES)
+
+    @cached_property
+    def _index_names(self) -> frozenset[str]:
+        """The variables of loops, and sizes, that are int32 unless they are found to be long."""
+        names = self._whole_names - self.kernel.array_vars.keys()
+        return frozenset(name for name in names if self.typer.variable(name) == INT32)
+
+    def _may_overflow(self, expr: Expr) -> bool:
+        """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""
+        if not all(_is_whole(leaf, self._whole_names) for leaf in _without_divisions(expr)):
+            return False
+        return self.integers.overflows(expr) or self.integers.is_long(expr)
+
+    def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
+        if self.target.complex_style is not ComplexStyle.FUNCTIONS:
+            left, right = (
+                self.converted(side, joined, PREC_BITWISE_OR) for side in (expr.left, expr.right)
+            )
+            return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, prec)
+        sides = zip(*(self._parts(side, joined) for side in (expr.left, expr.right)), strict=True)
+        word = " && " if expr.operator == "==" else " || "
+        text = word.join(f"{left} {expr.operator} {right}" for left, right in sides)
+        return parenthesized(text, _LOOSE, prec)
+
+    def _parts(self, expr: Expr, joined: NumpyType) -> tuple[str, str]:
+        """Write the real and the imaginary part of a number as operands."""
+        part = real_part(joined)
+        own = self.own_type(expr, joined)
+        if own.is_complex():
+            text = self.rec(expr, PREC_NONE, own)
+            return f"{stem(own)}_real({text})", f"{stem(own)}_imag({text})"
+        return self.converted(expr, part, PREC_BITWISE_OR), self._literal(0, part, PREC_CALL)
+
+    def map_logical_and(self, expr: p.LogicalAnd, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._logical(expr, " && ", PREC_LOGICAL_AND, enclosing_prec)
+
+    def map_logical_or(self, expr: p.LogicalOr, enclosing_prec: int, beside: NumpyType) -> str:
+        return self._logical(expr, " || ", PREC_LOGICAL_OR, enclosing_prec)
+
+    def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
+        neutral = isinstance(expr, p.LogicalAnd)
+        children = [c for c in expr.children if self._known(c) is not neutral]
+        if not children:
+            return str(int(neutral))
+        if len(children) == 1:
+            return self.truth(children[0], prec)
+        text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
+        return parenthesized(text, own_prec, prec)
+
+    def _known(self, condition: Expr) -> bool | None:
+        """Tell what a condition is that numbers and the values of loop variables decide."""
+        match condition:
+            case p.Comparison():
+                left, right = self._whole(condition.left), self._whole(condition.right)
+                if left is None or right is None:
+                    return None
+                return bool(evaluate(p.Comparison(left, condition.operator, right)))
+            case p.LogicalNot():
+                child = self._known(condition.child)
+                return None if child is None else not child
+            case p.LogicalAnd() | p.LogicalOr():
+                decisive = isinstance(condition, p.LogicalOr)
+                known_children = [self._known(child) for child in condition.children]
+                if decisive in known_children:
+                    return decisive
+                return None if None in known_children else not decisive
+        return None
+
+    def _whole(self, expr: Expr) -> int | None:
+        """Return the number that *expr* is, with the values of loop variables put in."""
+        names = variable_names(expr)
+        if not all(isinstance(self.values.get(name), int) for name in names):
+            return None
+        value = _evaluated(expr, {name: self.values[name] for name in names})
+        return value if type(value) is int else None
+
+    def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
+        text = "!" + self.truth(expr.child, PREC_UNARY)
+        return parenthesized(text, PREC_UNARY, enclosing_prec)
+
+    def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
+        result = self.typer.beside(expr, beside)
+        known = self._known(expr.condition)
+        if known is not None:
+            return self.converted(expr.then if known else expr.else_, result, enclosing_prec)
+        condition = self.truth(expr.condition, PREC_LOGICAL_OR)
+        branches = (expr.then, expr.else_)
+        types = [self.own_type(branch, result) for branch in branches]
+        seen = map(self.text_type, branches, types)
+        write = self.converted
+        if result.is_complex() or self.target.conversions.joined(*seen) != result:
+            types, write = [result, result], self.exact
+        then = write(expr.then, types[0], PREC_LOGICAL_OR)
+        other = write(expr.else_, types[1], PREC_IF)
+        return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, enclosing_prec)
+
+    # -- calls ----------------------------------------------------------------------------
+
+    def map_call(self, expr: p.Call, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.calls.call(expr, enclosing_prec, beside)
+
+    def map_min(self, expr: p.Min, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.calls.extremum("min", expr.children, self.typer.beside(expr, beside))
+
+    def map_max(self, expr: p.Max, enclosing_prec: int, beside: NumpyType) -> str:
+        return self.calls.extremum("max", expr.children, self.typer.beside(expr, beside))
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> str:
+        raise CodegenError(
+            message(
+                f"an expression of type '{type(expr).__name__}' is not code of "
+                f"{self.target.language}: {to_text(expr)}",
+                kernel=self.kernel.name,
+                hint="replace it by known operations with map_instructions",
+            )
+        )
+
+    map_call_with_kwargs: Any = handle_unsupported_expression
+    map_derivative: Any = handle_unsupported_expression
+    map_list: Any = handle_unsupported_expression
+    map_rational: Any = handle_unsupported_expression
+    map_slice: Any = handle_unsupported_expression
+    map_substitution: Any = handle_unsupported_expression
+    map_tuple: Any = handle_unsupported_expression
+
+
+_CHAINS = (p.Sum, p.Product)
+_REAL = (int, float)
+_AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+_WHOLE = (int, *_AXES)
+
+
+def _integer_constant(expr: Expr) -> int | None:
+    """Return the value of an integer, with or without a type; ``None`` for other expressions."""
+    match expr:
+        case TypedLiteral() | TypeCast():
+            value = expr.value if isinstance(expr, TypedLiteral) else expr.child
+            return _integer_constant(value) if expr.type.is_integral() else None
+        case bool() | np.bool_():
+            return None
+        case int() | np.integer():
+            return int(expr)
+    return None
+
+
+def _evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
+    """Return what Python computes of *expr*; ``None`` where it cannot."""
+    try:
+        return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
+    except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
+        return None
+
+
+def _is_whole(expr: Expr, names: Container[str]) -> bool:
+    """Tell whether an expression is made of certain variables and whole numbers."""
+    todo = [expr]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, _CHAINS):
+            todo.extend(part.children)
+        elif isinstance(part, p.Variable):
+            if part.name not in names:
+                return False
+        elif not isinstance(part, _WHOLE):
+            return False
+    return True
+
+
+def _without_divisions(expr: Expr) -> Iterator[Expr]:
+    """Give the parts of an expression below quotients, remainders, and choices of numbers."""
+    match expr:
+        case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
+            yield from _without_divisions(expr.numerator)
+            yield from _without_divisions(expr.denominator)
+        case p.Sum() | p.Product() | p.Min() | p.Max():
+            for child in expr.children:
+                yield from _without_divisions(child)
+        case p.If():
+            yield from _without_divisions(expr.then)
+            yield from _without_divisions(expr.else_)
+        case _:
+            yield expr
+
+
+def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
+    """Return the terms of a sum that may be nested to the left as deep as it is long."""
+    tails: list[tuple[Expr, ...]] = []
+    children: tuple[Expr, ...] = expr.children
+    while isinstance(children[0], p.Sum):
+        tails.append(children[1:])
+        children = children[0].children
+    return (*children, *(term for tail in reversed(tails) for term in tail))
+
+
+def _count_operands(expr: Expr) -> int:
+    """Count the operands of sums and products, which a compiler computes but once.
+
+    Whatever is not a variable, an element or a number counts as more than enough.
+    """
+    if isinstance(expr, _CHAINS):
+        return sum(map(_count_operands, expr.children))
+    if isinstance(expr, p.Variable | p.Subscript) or is_constant(expr):
+        return 1
+    return _OPERANDS_OF_BASE + 1

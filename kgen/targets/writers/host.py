@@ -1,0 +1,156 @@
+"""What the host does in a call: launches, and the loops around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import cgen
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, children_of
+from kgen.ir.expr import Expr, substitute, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import NumpyType
+from kgen.targets.module import HostIf, HostLoop, Launch, Step
+from kgen.targets.writers.bodies import BodyEmitter
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.signature import declare_parameters, parameters_of
+
+__all__ = ["HostDriver", "host_driver", "host_steps"]
+
+
+def host_steps(kernel: LoopKernel, launches: tuple[Launch, ...], host: Node) -> tuple[Step, ...]:
+    """Return the steps of a call, in which *host* runs *launches*."""
+    return tuple(_steps(kernel, {launch.function: launch for launch in launches}, host))
+
+
+def _steps(kernel: LoopKernel, launches: Mapping[str, Launch], node: Node) -> Iterator[Step]:
+    match node:
+        case Block():
+            for child in node.children:
+                yield from _steps(kernel, launches, child)
+        case Run():
+            yield from _once(kernel, node.values, launches[node.insn_id])
+        case For():
+            inside = tuple(_steps(kernel, launches, node.body))
+            yield _loop(kernel, node.iname, node.first, node.stop, node.step, inside)
+        case Let():
+            inside = tuple(_steps(kernel, launches, node.body))
+            yield _loop(kernel, node.name, node.value, p.Sum((node.value, 1)), 1, inside)
+        case If():
+            yield HostIf(node.condition, tuple(_steps(kernel, launches, node.body)))
+            if node.orelse is not None:
+                otherwise = tuple(_steps(kernel, launches, node.orelse))
+                yield HostIf(p.LogicalNot(node.condition), otherwise)
+
+
+def _once(kernel: LoopKernel, values: Mapping[str, Expr], launch: Launch) -> Iterator[Step]:
+    """Yield a launch, and around it loops for the variables that have one value."""
+    step: Step = launch
+    for name, value in values.items():
+        step = _loop(kernel, name, value, p.Sum((value, 1)), 1, (step,))
+    yield step
+
+
+def _loop(
+    kernel: LoopKernel, name: str, first: Expr, stop: Expr, by: int, steps: tuple[Step, ...]
+) -> HostLoop:
+    dtype = kernel.arg_dict[name].dtype
+    assert isinstance(dtype, NumpyType)
+    return HostLoop(name, np.dtype(dtype.dtype), first, stop, by, steps)
+
+
+@dataclass(frozen=True)
+class HostDriver:
+    """A host function that runs several functions one after the other."""
+
+    head: cgen.NestedDeclarator
+    body: cgen.Generable
+    launch: Launch
+
+
+def host_driver(
+    writer: ExpressionWriter,
+    functions: tuple[DeviceFunction, ...],
+    launches: tuple[Launch, ...],
+    host: Node,
+) -> HostDriver | None:
+    """Write a function that makes all launches, where the host can call them as functions."""
+    builder = writer.builder
+    if not builder.has_host_function(isinstance(host, Run)):
+        return None
+    kernel = writer.kernel
+    used = {name for function in functions for name in function.arguments} | _read_by(host)
+    used |= {name for launch in launches for name in variable_names(*launch.groups)}
+    used -= _loops_of(host)
+    names = [arg.name for arg in kernel.args if arg.name in used]
+    names += [name for name in sorted(kernel.temporary_variables) if name in used]
+    written = set(kernel.get_written_variables())
+    name = _driver_name(kernel.name, functions)
+    parameters = declare_parameters(writer, names, written)
+    head = builder.get_host_function_declaration(name, parameters)
+    calls = builder.get_host_function_start(launches)
+    calls += _DriverEmitter(writer, launches, is_single=isinstance(host, Run)).statements(host)
+    together = DeviceFunction(name, host, (), (), tuple(names), (), ())
+    launch = Launch(name, tuple(parameters_of(writer, together)), (), ())
+    return HostDriver(head, builder.get_function_definition(head, cgen.Block(calls)), launch)
+
+
+class _DriverEmitter(BodyEmitter):
+    """Writes calls of the functions that a tree of the host runs."""
+
+    def __init__(
+        self, writer: ExpressionWriter, launches: tuple[Launch, ...], *, is_single: bool
+    ) -> None:
+        super().__init__(writer)
+        self.launches = {launch.function: launch for launch in launches}
+        self.is_single = is_single
+
+    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+        launch = self.launches[self.builder.get_function_name(node.insn_id)]
+        self.outside()
+        passed = [
+            self.writer.integers.text(node.values[name]) if name in node.values else name
+            for name in launch.parameters
+        ]
+        groups = [self._count(substitute(count, node.values)) for count in launch.groups]
+        out += self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
+
+    def _count(self, count: Expr) -> str:
+        """Write a number of work-groups: none where it would be negative."""
+        low = self.writer.signs.interval(count).low
+        is_known = low is not None and low >= 0
+        return self.writer.integers.text(count if is_known else p.Max((0, count)))
+
+
+def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:
+    taken = {function.name for function in functions}
+    return f"{name}_all" if name in taken else name
+
+
+def _read_by(node: Node) -> set[str]:
+    """Return the variables in the bounds and conditions of the host."""
+    return _own_names(node).union(*map(_read_by, children_of(node)))
+
+
+def _own_names(node: Node) -> set[str]:
+    match node:
+        case For():
+            return set(variable_names(node.first, node.stop))
+        case Let():
+            return set(variable_names(node.value))
+        case If():
+            return set(variable_names(node.condition))
+        case Run():
+            return set(variable_names(*node.values.values()))
+    return set()
+
+
+def _loops_of(node: Node) -> set[str]:
+    """Return the variables that have a value on the host alone."""
+    names = set(node.values) if isinstance(node, Run) else set()
+    if isinstance(node, For | Let):
+        names.add(node.iname if isinstance(node, For) else node.name)
+    return names.union(*map(_loops_of, children_of(node)))

@@ -1,0 +1,346 @@
+"""Integer expressions as C text: subscripts, loop bounds, values of loop variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import (
+    PREC_CALL,
+    PREC_IF,
+    PREC_LOGICAL_OR,
+    PREC_NONE,
+    PREC_PRODUCT,
+    PREC_SUM,
+    PREC_UNARY,
+)
+
+from kgen.analysis.range import Ranges, Sizes, is_int32
+from kgen.analysis.signs import Signs
+from kgen.errors import CodegenError
+from kgen.ir.data import ArrayArg, ValueArg
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    TruncQuotient,
+    TruncRemainder,
+    is_constant,
+)
+from kgen.ir.types import INT32, INT64, NumpyType
+from kgen.targets.base import CFamilyTarget
+from kgen.targets.preamble import Preamble
+from kgen.targets.writers.helpers import helper_name, helper_need
+from kgen.targets.writers.literals import integer_text
+
+__all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
+
+#: Writes what is no integer arithmetic: elements of arrays, calls; (expression, precedence).
+Fallback: TypeAlias = Callable[[Expr, int], str]
+
+
+def parenthesized(text: str, own: int, enclosing: int) -> str:
+    """Put *text* in parentheses if its operator binds less than the one around it."""
+    return f"({text})" if enclosing > own else text
+
+
+def negated(text: str) -> str:
+    """Put a minus sign in front of a factor."""
+    return f"-({text})" if text.startswith("-") else "-" + text
+
+
+_INTEGERS = (int, np.integer)
+_NUMBERS = (int, float)
+
+#: Subscripts that nothing is computed for: they are as wide as they are.
+_VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+
+
+def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
+    """Split off the signs of the terms of a sum: ``(is negative, what is left)``."""
+    terms = []
+    for child in children:
+        if isinstance(child, p.Product):
+            terms.append(_signed_product(child))
+        elif isinstance(child, _NUMBERS) and child < 0:
+            terms.append((True, -child))
+        else:
+            terms.append((False, child))
+    return terms
+
+
+def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
+    """Split off the sign of a product, and a factor 1 that has no type of its own."""
+    first, *rest = expr.children
+    if not isinstance(first, _NUMBERS) or not (first < 0 or (first == 1 and rest)):
+        return False, expr
+    if type(first) is not int or abs(first) != 1 or not rest:
+        return (True, p.Product((-first, *rest))) if first < 0 else (False, expr)
+    if len(rest) > 1:
+        rest = [p.Product(tuple(rest))]
+    ((is_negative, factor),) = signed_terms((rest[0],))
+    return is_negative != bool(first < 0), factor
+
+
+def _is_long_value(arg: ArrayArg | ValueArg) -> bool:
+    dtype = arg.dtype
+    is_integer = isinstance(arg, ValueArg) and dtype is not None and dtype.is_integral()
+    return is_integer and dtype.itemsize > INT32.itemsize
+
+
+class IntegerWriter:
+    """Writes integer expressions for one function.
+
+    ``long_names`` are the variables of 64 bits. With *wide* the text is computed in 64 bits:
+    the first factor of each product is cast, and the first term of each sum. The terms behind
+    that are not where *ranges* proves that they fit.
+    """
+
+    def __init__(
+        self,
+        target: CFamilyTarget,
+        signs: Signs,
+        ranges: Ranges,
+        preamble: Preamble,
+        fallback: Fallback,
+        type_of: Callable[[Expr], NumpyType],
+    ) -> None:
+        self.target = target
+        self.signs = signs
+        self.ranges = ranges
+        self.sizes = Sizes.of(ranges.kernel)
+        self.preamble = preamble
+        self.fallback = fallback
+        self.type_of = type_of
+        self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
+        #: How the index of the work-item is written, along each axis.
+        self.local_index = target.local_index
+        self._texts: dict[str, str] = {}
+
+    def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
+        """Write *expr* as an operand of an operator of precedence *prec*."""
+        if isinstance(expr, _INTEGERS):
+            text = integer_text(self.target, int(expr))
+            return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
+        method = _METHODS.get(type(expr))
+        if method is not None:
+            return method(self, expr, prec, wide)
+        return self._leaf(self.fallback(expr, PREC_UNARY if wide else prec), prec, wide)
+
+    def _leaf(self, text: str, prec: int, wide: bool) -> str:
+        if not wide:
+            return text
+        self.preamble.add(*self.target.type_needs.get(INT64.dtype, ()))
+        return parenthesized(f"({self.target.type_name(INT64)}) {text}", PREC_UNARY, prec)
+
+    def _variable(self, expr: p.Variable, prec: int, wide: bool) -> str:
+        text = self._texts.get(expr.name)
+        if text is None:
+            text = self._texts[expr.name] = self.fallback(expr, PREC_CALL)
+        return self._leaf(text, prec, wide and expr.name not in self.long_names)
+
+    def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
+        terms = signed_terms(expr.children)
+        casts = self._casts(terms) if wide else repeat(False)
+        parts: list[str] = []
+        for (is_negative, term), cast in zip(terms, casts, strict=False):
+            text = self.text(term, PREC_PRODUCT if is_negative else PREC_SUM, wide=cast)
+            if parts:
+                parts.append(" - " if is_negative else " + ")
+            parts.append(negated(text) if is_negative and not parts else text)
+        return parenthesized("".join(parts), PREC_SUM, prec)
+
+    def _casts(self, terms: list[tuple[bool, Expr]]) -> list[bool]:
+        """Tell which terms of a sum are computed in 64 bits, for the sum to be."""
+        products = [self._may_overflow(term) for _, term in terms]
+        casts = [
+            is_long or self.overflows(term)
+            for is_long, (_, term) in zip(products, terms, strict=True)
+        ]
+        if not any(products[:2]) and not any(self._is_long_name(term) for _, term in terms[:2]):
+            # one long operand makes a sum long; a number takes no cast
+            casts[int(isinstance(terms[0][1], _INTEGERS))] = True
+        return casts
+
+    def subscript(self, index: Expr, *, fits: bool) -> str:
+        """Write the number of an element; that *fits* in 32 bits if no element is beyond."""
+        return self.text(index, wide=self._is_wide(index, fits))
+
+    def _is_wide(self, index: Expr, fits: bool) -> bool:
+        """Tell whether a subscript, or a step on the way to it, may be too large for 32 bits.
+
+        As in ``13*i - 13*n + j``, where ``i`` and ``n`` are large, and close to each other.
+        """
+        if isinstance(index, _VALUES):
+            return False
+        found, has_large = self.ranges.survey(index)
+        if not has_large and (fits or (found is not None and is_int32(found))):
+            return False
+        return not fits or self.overflows(index) or self._has_large_product(index)
+
+    def _has_large_product(self, index: Expr) -> bool:
+        """Tell whether a term may be too large although the sum fits: one may be negative."""
+        terms = index.children if isinstance(index, p.Sum) else ()
+        terms = tuple(term for term in terms if not is_constant(term))
+        found = [self.ranges.interval(term) for term in terms]
+        if len(terms) < 2 or all(each is not None and each[0] >= 0 for each in found):
+            return False  # none is larger than the index
+        return any(
+            isinstance(term, p.Product) and each is not None and not is_int32(each)
+            for term, each in zip(terms, found, strict=True)
+        )
+
+    def overflows(self, expr: Expr) -> bool:
+        """Tell whether something on the way to *expr* may be too large for 32 bits.
+
+        As in ``(n + m) / 2 - n``, where ``n`` and ``m`` are large. What data decides is as said.
+        """
+        return self.sizes.survey(expr)[1]
+
+    def is_large(self, expr: Expr) -> bool:
+        """Tell whether the known bounds of *expr* are beyond 32 bits."""
+        found = self.sizes.interval(expr)
+        return found is not None and not is_int32(found)
+
+    def _may_overflow(self, term: Expr) -> bool:
+        return isinstance(term, p.Product) and not self.ranges.fits(term)
+
+    def _is_long_name(self, expr: Expr) -> bool:
+        return isinstance(expr, p.Variable) and expr.name in self.long_names
+
+    def _product(self, expr: p.Product, prec: int, wide: bool) -> str:
+        ((is_negative, rest),) = signed_terms((expr,))
+        if is_negative:
+            text = negated(self.text(rest, PREC_PRODUCT, wide=wide))
+            return parenthesized(text, PREC_PRODUCT, prec)
+        wide = wide and not any(map(self._is_long_name, expr.children[:2]))
+        factors: list[str] = []
+        for factor in expr.children:
+            inner = PREC_UNARY if factors else PREC_PRODUCT
+            factors.append(self.text(factor, inner, wide=wide))
+            wide = wide and isinstance(factor, _INTEGERS)  # it takes no cast
+        return parenthesized(" * ".join(factors), PREC_PRODUCT, prec)
+
+    def _quotient(self, expr: TruncQuotient | p.FloorDiv, prec: int, wide: bool) -> str:
+        return self._divided(expr, " / ", prec, wide)
+
+    def _remainder(self, expr: TruncRemainder | p.Remainder, prec: int, wide: bool) -> str:
+        return self._divided(expr, " % ", prec, wide)
+
+    def _divided(self, expr: Any, sign: str, prec: int, wide: bool) -> str:
+        top = self.text(expr.numerator, PREC_PRODUCT, wide=wide)
+        den = self.text(expr.denominator, PREC_UNARY)
+        return parenthesized(top + sign + den, PREC_PRODUCT, prec)
+
+    def _floor_div(self, expr: p.FloorDiv, prec: int, wide: bool) -> str:
+        if self.signs.divides_as_in_c(expr.numerator, expr.denominator):
+            return self._quotient(expr, prec, wide)
+        return self._help("floor_div", (expr.numerator, expr.denominator), wide)
+
+    def _modulo(self, expr: p.Remainder, prec: int, wide: bool) -> str:
+        if self.signs.divides_as_in_c(expr.numerator, expr.denominator):
+            return self._remainder(expr, prec, wide)
+        return self._help("mod", (expr.numerator, expr.denominator), wide)
+
+    def _minimum(self, expr: p.Min, prec: int, wide: bool) -> str:
+        return self._extremum("min", expr, wide)
+
+    def _maximum(self, expr: p.Max, prec: int, wide: bool) -> str:
+        return self._extremum("max", expr, wide)
+
+    def _either(self, expr: p.If, prec: int, wide: bool) -> str:
+        if not wide:
+            return self.fallback(expr, prec)
+        condition = self.fallback(expr.condition, PREC_LOGICAL_OR)
+        then = self.text(expr.then, PREC_LOGICAL_OR, wide=True)
+        other = self.text(expr.else_, PREC_IF, wide=True)
+        return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, prec)
+
+    def _extremum(self, name: str, expr: p.Min | p.Max, wide: bool) -> str:
+        dtype = self._type_of(expr, wide)
+        if name not in self.target.functions.integer:
+            return self._help(name, expr.children, wide)
+        return self._nested(name, [self._of_type(child, dtype) for child in expr.children])
+
+    def _nested(self, name: str, texts: list[str]) -> str:
+        result = texts[0]
+        for text in texts[1:]:
+            result = f"{name}({result}, {text})"
+        return result
+
+    def _of_type(self, expr: Expr, dtype: NumpyType) -> str:
+        """Write an argument of an overloaded function, which must have the right type."""
+        is_long = dtype == INT64
+        if self.overflows(expr):
+            return self.text(expr, wide=True)
+        if is_long and self._type_of(expr, False) != INT64:
+            return self._leaf(self.text(expr, PREC_UNARY), PREC_NONE, True)
+        return self.text(expr)
+
+    def _help(self, name: str, operands: tuple[Expr, ...], wide: bool) -> str:
+        casts = [self.overflows(operand) for operand in operands]
+        is_long = wide or any(casts) or any(self.is_long(operand) for operand in operands)
+        dtype = INT64 if is_long else INT32
+        self.preamble.add(helper_need(self.target, name, dtype))
+        self.preamble.add(*self.target.type_needs.get(dtype.dtype, ()))
+        texts = [self.text(o, wide=cast) for o, cast in zip(operands, casts, strict=True)]
+        return self._nested(helper_name(name, dtype), texts)
+
+    def _type_of(self, expr: Expr, wide: bool) -> NumpyType:
+        return INT64 if wide or self.is_long(expr) or self.overflows(expr) else INT32
+
+    def is_long(self, expr: Expr) -> bool:
+        """Tell whether *expr* has 64 bits, or something in it."""
+        match expr:
+            case p.Variable():
+                return expr.name in self.long_names or self.type_of(expr).itemsize > 4
+            case int() | np.integer():
+                return not -(2**31) <= expr < 2**31
+            case GroupHardwareAxisIndex() | LocalHardwareAxisIndex():
+                return False
+            case p.Sum() | p.Product() | p.Min() | p.Max():
+                return any(self.is_long(child) for child in expr.children)
+            case p.If():
+                return self.is_long(expr.then) or self.is_long(expr.else_)
+            case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
+                return self.is_long(expr.numerator) or self.is_long(expr.denominator)
+        return self.type_of(expr).itemsize > 4
+
+    def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
+        self.preamble.add(*self.target.group_needs)
+        return self._axis(self.target.group_index, expr.axis, prec, wide)
+
+    def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
+        if self.local_index is self.target.local_index:
+            self.preamble.add(*self.target.local_needs)
+        return self._axis(self.local_index, expr.axis, prec, wide)
+
+    def _axis(self, names: tuple[str, ...], axis: int, prec: int, wide: bool) -> str:
+        if axis >= len(names):
+            raise CodegenError(
+                f"{self.target.language} has {len(names)} hardware axes of a kind, and the "
+                f"kernel uses axis {axis}\n  hint: join_inames makes one loop of two"
+            )
+        if wide:
+            return self._leaf(names[axis], prec, True)
+        return parenthesized(names[axis], PREC_UNARY if " " in names[axis] else PREC_CALL, prec)
+
+
+_Method: TypeAlias = Callable[[IntegerWriter, Any, int, bool], str]
+_METHODS: dict[type[Any], _Method] = {
+    p.Variable: IntegerWriter._variable,
+    p.Sum: IntegerWriter._sum,
+    p.Product: IntegerWriter._product,
+    TruncQuotient: IntegerWriter._quotient,
+    TruncRemainder: IntegerWriter._remainder,
+    p.FloorDiv: IntegerWriter._floor_div,
+    p.Remainder: IntegerWriter._modulo,
+    p.If: IntegerWriter._either,
+    p.Min: IntegerWriter._minimum,
+    p.Max: IntegerWriter._maximum,
+    GroupHardwareAxisIndex: IntegerWriter._group,
+    LocalHardwareAxisIndex: IntegerWriter._local,
+}

@@ -1,0 +1,84 @@
+"""Values of long loops in statements: for which sizes they are the int32 that they count as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+import pymbolic.primitives as p
+
+from kgen.ir.expr import CombineMapper, Expr
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import SET_DIM, Set, isl_int
+from kgen.ir.sets.quasi_affine import conditions_of
+from kgen.ir.types import INT32
+
+__all__ = ["conditions_of_values"]
+
+
+def conditions_of_values(kernel: LoopKernel, long_names: AbstractSet[str]) -> tuple[Expr, ...]:
+    """Return what sizes must keep to for the code to compute right with loop variables.
+
+    *long_names* are variables of 64 bits. They are right in subscripts, comparisons, sums, products
+    and quotients. To functions, and to variables of 32 bits, each is the int32 that all loop
+    variables are as data.
+    """
+    long_loops = kernel.all_inames() & long_names
+    if not long_loops:
+        return ()
+    cut = {name for insn in kernel.instructions for name in long_loops & _cut_names(kernel, insn)}
+    found = (conditions_of(_sizes_within(kernel, iname)) for iname in sorted(cut))
+    return tuple(condition for conditions in found for condition in conditions)
+
+
+def _sizes_within(kernel: LoopKernel, iname: str) -> Set:
+    """Return the sizes for which all values of a loop variable are int32."""
+    values = kernel.domain_of((iname,))
+    above = values.lower_bound_val(SET_DIM, 0, isl_int(2**31))
+    below = values.upper_bound_val(SET_DIM, 0, isl_int(-(2**31) - 1))
+    return above.union(below).params().complement()
+
+
+def _cut_names(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return the variables whose values *insn* may take for 32 bits wide."""
+    if not isinstance(insn, Assignment):
+        return _names_of_data(insn.read_exprs())
+    dtype = kernel.array_vars[insn.assignee_name].dtype
+    is_whole = dtype is not None and dtype.is_integral() and dtype.itemsize <= INT32.itemsize
+    return _names_of_data(insn.expression) if is_whole else _within_functions(insn.expression)
+
+
+def _within_functions(expr: Expr) -> frozenset[str]:
+    """Return the variables below anything but what C computes in the type of its operands."""
+    match expr:
+        case p.Variable():
+            return frozenset()
+        case p.Sum() | p.Product():
+            return frozenset().union(*map(_within_functions, expr.children))
+        case p.Quotient():
+            return _within_functions(expr.numerator) | _within_functions(expr.denominator)
+        case p.If():
+            return _within_functions(expr.then) | _within_functions(expr.else_)
+    return _names_of_data(expr)
+
+
+def _names_of_data(expr: Expr) -> frozenset[str]:
+    """Return the variables of which *expr* computes values, beside subscripts."""
+    names: frozenset[str] = _NamesOfData()(expr)
+    return names
+
+
+class _NamesOfData(CombineMapper):
+    def combine(self, values: Iterable[frozenset[str]]) -> frozenset[str]:
+        return frozenset().union(*values)
+
+    def map_constant(self, expr: object) -> frozenset[str]:
+        return frozenset()
+
+    map_subscript = map_linear_subscript = map_comparison = map_nan = map_constant
+
+    def map_variable(self, expr: p.Variable) -> frozenset[str]:
+        return frozenset((expr.name,))
+
+    map_tagged_variable = map_variable

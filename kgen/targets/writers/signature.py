@@ -1,0 +1,78 @@
+"""Declarations of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cgen
+
+from kgen.ast.nodes import DeviceFunction
+from kgen.ir.data import ImageArg, ValueArg
+from kgen.ir.pieces import piece_names
+from kgen.ir.types import INT64, NumpyType
+from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["declare_function", "declare_parameters", "parameters_of"]
+
+
+def parameters_of(writer: ExpressionWriter, function: DeviceFunction) -> Iterable[str]:
+    """Return the names of the parameters of *function*: each array before its offset."""
+    for name in function.arguments:
+        for piece in _memory_names(writer, name):
+            yield piece
+            offset = writer.accesses.offsets.get(piece)
+            if offset is not None:
+                yield offset
+
+
+def declare_function(writer: ExpressionWriter, function: DeviceFunction) -> cgen.NestedDeclarator:
+    """Declare *function* with all its qualifiers."""
+    kernel = writer.kernel
+    written = {
+        name
+        for insn_id in function.insn_ids
+        for name in kernel.id_to_insn[insn_id].assignee_var_names()
+    }
+    parameters = declare_parameters(writer, function.arguments, written)
+    return writer.builder.get_function_declaration(function, parameters)
+
+
+def declare_parameters(
+    writer: ExpressionWriter, names: Iterable[str], written: set[str]
+) -> list[cgen.Declarator]:
+    """Declare the parameters *names*, each array before its offset."""
+    kernel = writer.kernel
+    parameters: list[cgen.Declarator] = []
+    for name in names:
+        declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
+        assert isinstance(declared.dtype, NumpyType)
+        type_name = writer.declared_type(name, declared.dtype)
+        if isinstance(declared, ValueArg):
+            parameters.append(cgen.Const(cgen.Value(type_name, name)))
+            continue
+        if isinstance(declared, ImageArg) and writer.target.images is not None:
+            image_type = writer.target.images.type_name(declared.num_user_axes())
+            parameters.append(cgen.Value(f"__read_only {image_type}", name))
+            continue
+        for piece in _memory_names(writer, name):
+            value = cgen.Value(type_name, piece)
+            parameters.append(
+                writer.builder.get_array_arg_decl(
+                    declared,
+                    value,
+                    is_written=name in written,
+                    restrict=kernel.options.restrict,
+                )
+            )
+            offset = writer.accesses.offsets.get(piece)
+            if offset is not None:
+                declared_type = writer.declared_type(offset, INT64)
+                parameters.append(cgen.Const(cgen.Value(declared_type, offset)))
+    return parameters
+
+
+def _memory_names(writer: ExpressionWriter, name: str) -> tuple[str, ...]:
+    """Return the names of the arrays in which *name* is kept: one, unless axes are separate."""
+    if name not in writer.accesses.separate:
+        return (name,)
+    return piece_names(writer.kernel.array_vars[name])

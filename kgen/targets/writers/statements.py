@@ -1,0 +1,216 @@
+"""Instructions as C statements."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_NONE
+
+from kgen.errors import CodegenError, KgenWarning, message, warn
+from kgen.ir.assignee import assignee_name
+from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant, to_text
+from kgen.ir.functions import find_function
+from kgen.ir.instruction import (
+    Assignment,
+    CallInstruction,
+    CInstruction,
+    InstructionBase,
+    NoOpInstruction,
+    UseStreamingStoreTag,
+)
+from kgen.ir.types import INT32, NumpyType
+from kgen.targets.base import ComplexStyle
+from kgen.targets.writers.access import is_pointer
+from kgen.targets.writers.atomics import atomic_statements, is_atomic
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.indices import signed_terms
+from kgen.targets.writers.trace import trace
+
+__all__ = ["declare_and_assign", "statements_of"]
+
+#: Types that a streaming store takes.
+_STREAMED: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
+
+
+def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.Generable]:
+    """Write *insn* with the values of loop variables that *writer* has been told."""
+    match insn:
+        case Assignment():
+            if is_atomic(writer, insn):
+                return [*atomic_statements(writer, insn), *trace(writer, insn)]
+            return [*_assign(writer, insn), *trace(writer, insn)]
+        case CInstruction():
+            return [_snippet(writer, insn)]
+        case NoOpInstruction():
+            return []
+        case CallInstruction():
+            called = _call(writer, insn)
+            if called is not None:
+                return called
+    what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
+    problem = f"instruction '{insn.id}' is {what}, for which {writer.target.language} has no code"
+    hint = "inline the function that is called, or assign its results one by one"
+    if isinstance(insn, CallInstruction) and isinstance(insn.expression, p.Call):
+        name = to_text(insn.expression.function)
+        if find_function(writer.kernel, name) is None:
+            problem = f"there is no function '{name}'"
+            hint = f"merge([program, ...]) adds the kernel '{name}', register_callable a function"
+    raise CodegenError(
+        message(problem, kernel=writer.kernel.name, where=f"instruction '{insn}'", hint=hint)
+    )
+
+
+def declare_and_assign(
+    writer: ExpressionWriter, insn: InstructionBase, name: str, is_only: bool
+) -> list[cgen.Generable]:
+    """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
+    assert isinstance(insn, Assignment)
+    dtype = _type_of_place(writer, insn)
+    type_name = writer.declared_type(name, dtype)
+    if writer.calls.is_statement(insn.expression):
+        declaration = cgen.Value(type_name, name)
+        return [declaration, *_assign(writer, insn), *trace(writer, insn)]
+    value = writer.assigned(insn.expression, dtype)
+    initializer = writer.builder.emit_initializer(type_name, name, value, is_const=is_only)
+    return [initializer, *trace(writer, insn)]
+
+
+def _call(
+    writer: ExpressionWriter, insn: Assignment | CallInstruction
+) -> list[cgen.Generable] | None:
+    """Write a call that makes a statement; ``None`` for one that has no code."""
+    if not isinstance(insn.expression, p.Call):
+        return None
+    places = [_place(writer, place, insn.expression) for place in insn.assignees]
+    return writer.calls.instruction(insn, places)
+
+
+def _place(writer: ExpressionWriter, expr: Expr, call: Expr) -> tuple[str, NumpyType]:
+    """Write where a result goes; of a part of an array, the name."""
+    dtype = writer.typer(expr)
+    if isinstance(expr, SubArrayRef):
+        return assignee_name(expr), dtype
+    return writer.place(expr, call, dtype), dtype
+
+
+def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
+    if writer.calls.is_statement(insn.expression):
+        return _call(writer, insn) or []
+    dtype = _type_of_place(writer, insn)
+    place = writer.place(insn.assignee, insn.expression, dtype)
+    if _is_streamed(writer, insn, dtype):
+        streamed = writer.streamed(insn.assignee, insn.expression, dtype)
+        if streamed is not None:
+            return [cgen.Statement(streamed)]
+    update = _update(writer, insn, dtype)
+    if update is not None:
+        operator, operand = update
+        value = writer.rec(operand, PREC_NONE, dtype)
+        return [writer.builder.emit_update(insn, place, operator, value)]
+    value = writer.assigned(insn.expression, dtype)
+    return [writer.builder.emit_assignment(insn, place, value)]
+
+
+def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
+    """Return the type of what is assigned to; warns where that takes the real part of a number."""
+    dtype: NumpyType = writer.typer(insn.assignee)
+    if not dtype.is_complex() and writer.own_type(insn.expression, dtype).is_complex():
+        name = insn.assignee_name
+        text = message(
+            f"the imaginary part of what is assigned to '{name}', of type {dtype.dtype}, is lost",
+            kernel=writer.kernel.name,
+            where=f"instruction '{insn}'",
+            hint=f"declare '{name}' complex, or say which part is meant: real(...), abs(...)",
+        )
+        silencer = f"complex_to_real({insn.id})"
+        warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+    if dtype.is_integral():
+        _warn_of_quotient(writer, insn, dtype)
+    return dtype
+
+
+def _warn_of_quotient(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> None:
+    """Warn where a real quotient of integers is cut to an integer, as C would not have it."""
+    quotient = _integer_quotient(writer, insn.expression)
+    if quotient is None:
+        return
+    top, bottom = (to_text(part) for part in (quotient.numerator, quotient.denominator))
+    text = message(
+        f"'{insn.assignee_name}', of type {dtype.dtype}, is assigned what is computed of "
+        f"'{to_text(quotient)}', a real number: its fraction is cut off last",
+        kernel=writer.kernel.name,
+        where=f"instruction '{insn}'",
+        hint=f"write {top} // {bottom} for the quotient of integers, or floor(...) or cast(...) "
+        "around what is to be cut",
+    )
+    silencer = f"quotient_to_integer({insn.id})"
+    warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+
+
+def _integer_quotient(writer: ExpressionWriter, expr: Expr) -> p.Quotient | None:
+    """Return a real quotient of two integers among the terms and factors of *expr*."""
+    match expr:
+        case p.Quotient():
+            parts: tuple[Expr, ...] = (expr.numerator, expr.denominator)
+            if all(writer.typer(part).is_integral() for part in parts):
+                return expr
+        case p.Sum() | p.Product():
+            parts = expr.children
+        case p.If():
+            parts = (expr.then, expr.else_)
+        case _:
+            return None
+    found = (_integer_quotient(writer, part) for part in parts)
+    return next((each for each in found if each is not None), None)
+
+
+def _update(
+    writer: ExpressionWriter, insn: Assignment, dtype: NumpyType
+) -> tuple[str, Expr] | None:
+    """Split ``x = x + y`` into ``+`` and ``y`` where C's ``x += y`` computes the same."""
+    expr = insn.expression
+    match expr:
+        case p.Sum(children=(first, last)):
+            ((is_negative, operand),) = signed_terms((last,))
+            operator = "-" if is_negative else "+"
+        case p.Product(children=(first, operand)):
+            operator = "*"
+        case _:
+            return None
+    if first != insn.assignee:
+        return None
+    if dtype.is_complex() and writer.target.complex_style is not ComplexStyle.BUILTIN:
+        return None
+    fits = writer.typer(expr) == dtype
+    joined = writer.target.conversions.joined
+    fits = fits and joined(dtype, writer.own_type(operand, dtype)) == dtype
+    return (operator, operand) if fits else None
+
+
+def _is_streamed(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> bool:
+    if writer.target.streaming_store is None or dtype.dtype.name not in _STREAMED:
+        return False
+    if not any(isinstance(tag, UseStreamingStoreTag) for tag in insn.tags):
+        return False
+    lhs = insn.assignee
+    if not isinstance(lhs, p.Subscript | LinearSubscript):
+        return False
+    return is_pointer(writer.kernel.array_vars[insn.assignee_var_names()[0]])
+
+
+def _snippet(writer: ExpressionWriter, insn: CInstruction) -> cgen.Generable:
+    """Write a piece of C in braces, its names defined in front of it."""
+    lines: list[cgen.Generable] = []
+    for name, expr in insn.iname_exprs:
+        value = writer.rec(expr, PREC_NONE, INT32)
+        if value == name:
+            continue
+        dtype = INT32 if is_constant(expr) else writer.typer(expr)
+        type_name = writer.declared_type(name, dtype)
+        lines.append(writer.builder.emit_initializer(type_name, name, value, is_const=True))
+    code = textwrap.dedent(insn.code).strip("\n")
+    lines.extend(cgen.Line(line) for line in code.split("\n"))
+    return cgen.Block(lines)

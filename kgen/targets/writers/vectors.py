@@ -1,0 +1,314 @@
+"""Loops tagged ``vec``: their lanes as loads and stores of whole vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_CALL
+
+from kgen.analysis.alignment import unaligned_part
+from kgen.ast.nodes import Node, Run
+from kgen.errors import VectorizationWarning, message, warn
+from kgen.ir.affine import simplify
+from kgen.ir.expr import Expr, WalkMapper, is_constant, to_text, variable_names, walk
+from kgen.ir.instruction import Assignment, UseStreamingStoreTag
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import VectorizeTag
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.targets.conversions import is_narrow
+from kgen.targets.vector_types import VectorType
+from kgen.targets.writers.access import is_pointer
+from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["Lanes", "lanes_at", "vector_statements"]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Runs of one instruction for all values of a loop tagged ``vec``."""
+
+    insn: Assignment
+    iname: str
+    values: tuple[Mapping[str, Expr], ...]
+
+
+def lanes_at(kernel: LoopKernel, nodes: Sequence[Node], at: int) -> Lanes | None:
+    """Return the lanes of which ``nodes[at]`` is the first; ``None`` if it is no lane 0."""
+    first = nodes[at]
+    if not isinstance(first, Run):
+        return None
+    insn = kernel.id_to_insn[first.insn_id]
+    if not isinstance(insn, Assignment) or insn.atomicity:
+        return None
+    for iname in sorted(insn.within_inames & first.values.keys()):
+        if kernel.has_tag(iname, VectorizeTag):
+            runs = [first, *_lanes_behind(first, nodes, at, iname)]
+            return Lanes(insn, iname, tuple(run.values for run in runs)) if len(runs) > 1 else None
+    return None
+
+
+def _lanes_behind(first: Run, nodes: Sequence[Node], at: int, iname: str) -> Iterator[Run]:
+    for lane in range(1, len(nodes) - at):
+        node = nodes[at + lane]
+        if not isinstance(node, Run) or node.insn_id != first.insn_id:
+            return
+        others = first.values.keys() - {iname}
+        if any(node.values.get(name) != first.values[name] for name in sorted(others)):
+            return
+        if _difference(node.values[iname], first.values[iname]) != lane:
+            return
+        yield node
+
+
+def _difference(a: Expr, b: Expr) -> Expr:
+    return simplify(p.Sum((a, p.Product((-1, b)))))
+
+
+class _CertainAccesses(WalkMapper):
+    """Collects the elements that an expression reads whatever its conditions are."""
+
+    def __init__(self) -> None:
+        self.found: dict[p.Subscript, None] = {}
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
+        self.found[expr] = None
+
+    def map_if(self, expr: p.If, *args: Any) -> None:
+        self.rec(expr.condition)
+
+    def map_logical_and(self, expr: p.LogicalAnd, *args: Any) -> None:
+        self.rec(expr.children[0])
+
+    def map_logical_or(self, expr: p.LogicalOr, *args: Any) -> None:
+        self.rec(expr.children[0])
+
+
+def vector_statements(writer: ExpressionWriter, lanes: Lanes) -> list[cgen.Generable] | None:
+    """Write all *lanes* of an instruction; ``None`` where no access to memory is a vector's.
+
+    ::
+
+        out[4*i]     = 2*a[4*i];         float4 const a_v = *(float4 const *) &a[4*i];
+        out[4*i + 1] = 2*a[4*i + 1];  => float4 out_v;
+        ...                              out_v.x = 2*a_v.x;  ...
+                                         *(float4 *) &out[4*i] = out_v;
+
+    An access is one of a vector where isl and the assumptions prove that the lanes are
+    neighbours and that the first is aligned. Others stay as they are, with a
+    :class:`VectorizationWarning` that says why.
+    """
+    if writer.target.vectors is None:
+        return None
+    return _VectorWriter(writer, lanes).statements()
+
+
+#: Callers can be asked for any alignment up to this.
+_ASKED_OF_CALLERS: Final = 128
+
+
+class _VectorWriter:
+    def __init__(self, writer: ExpressionWriter, lanes: Lanes) -> None:
+        self.writer = writer
+        self.kernel = writer.kernel
+        self.insn = lanes.insn
+        self.iname = lanes.iname
+        self.lanes = lanes.values
+        self.count = len(lanes.values)
+        self.names: set[str] = set()
+        self.dtype: NumpyType = writer.typer(lanes.insn.assignee)
+
+    def statements(self) -> list[cgen.Generable] | None:
+        insn = self.insn
+        certain = _CertainAccesses()
+        certain(insn.expression)
+        written = insn.assignee_var_names()[0]
+        loads: dict[p.Subscript, tuple[str, VectorType]] = {}
+        lines: list[cgen.Generable] = []
+        for access in certain.found:
+            name = _array_of(access)
+            if name == written and access != insn.assignee:
+                continue  # a lane may read what the one before it wrote
+            vector = self._vector(access)
+            if vector is not None:
+                called = self._fresh(name)
+                loads[access] = called, vector
+                pointer = f"{self._space(name)}{vector.name} const *"
+                value = f"*({pointer}) &{self._first(access)}"
+                declared = cgen.Const(cgen.Value(vector.name, called))
+                lines.append(cgen.Initializer(declared, value))
+        stored = self._vector(insn.assignee) if isinstance(insn.assignee, p.Subscript) else None
+        if not loads and stored is None:
+            return None
+        if stored is not None and self._is_elementwise(insn.expression, frozenset(loads)):
+            value = self._value(0, {access: name for access, (name, _) in loads.items()})
+            return [cgen.Block([*lines, self._store(stored, value)])]
+        result = self._fresh(written) if stored is not None else ""
+        if stored is not None:
+            lines.append(cgen.Value(stored.name, result))
+        for lane in range(self.count):
+            known = {a: f"{name}.{vector.lanes[lane]}" for a, (name, vector) in loads.items()}
+            value = self._value(lane, known)
+            if stored is not None:
+                lines.append(cgen.Assign(f"{result}.{stored.lanes[lane]}", value))
+            else:
+                place = self.writer.rec(insn.assignee, PREC_CALL, self.dtype)
+                lines.append(cgen.Assign(place, value))
+        if stored is not None:
+            lines.append(self._store(stored, result))
+        return [cgen.Block(lines)]
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _enter(self, lane: int) -> None:
+        self.writer.enter(self.insn.within_inames, self.lanes[lane])
+
+    def _value(self, lane: int, known: Mapping[Expr, str]) -> str:
+        self._enter(lane)
+        self.writer.stand_ins = known
+        text = self.writer.assigned(self.insn.expression, self.dtype)
+        self.writer.stand_ins = {}
+        return text
+
+    def _first(self, access: p.Subscript) -> str:
+        """Write the element of lane 0."""
+        self._enter(0)
+        return self.writer.rec(access, PREC_CALL, self.dtype)
+
+    def _store(self, vector: VectorType, value: str) -> cgen.Generable:
+        name = self.insn.assignee_var_names()[0]
+        pointer = f"({self._space(name)}{vector.name} *) &{self._first(self.insn.assignee)}"
+        streamed = self.writer.target.streaming_store
+        is_plain = not vector.needs and any(
+            isinstance(tag, UseStreamingStoreTag) for tag in self.insn.tags
+        )
+        if streamed is not None and is_plain:
+            return cgen.Statement(f"{streamed}({pointer}, {value})")
+        return cgen.Assign(f"*{pointer}", value)
+
+    def _space(self, name: str) -> str:
+        array = self.kernel.array_vars[name]
+        qualifier = self.writer.target.global_qualifier
+        if getattr(array, "address_space", None) == AddressSpace.LOCAL:
+            qualifier = self.writer.target.local_qualifier if qualifier else ""
+        elif getattr(array, "is_constant", False) and self.writer.target.constant_qualifier:
+            qualifier = self.writer.target.constant_qualifier
+        return f"{qualifier} " if qualifier else ""
+
+    def _fresh(self, array: str) -> str:
+        taken = self.kernel.all_variable_names()
+        name, number = f"{array}_v", 0
+        while name in taken or name in self.names:
+            name, number = f"{array}_v{number}", number + 1
+        self.names.add(name)
+        return name
+
+    # -- proofs -------------------------------------------------------------------------------
+
+    def _vector(self, access: p.Subscript) -> VectorType | None:
+        """Return the type in which all lanes of *access* are touched at once, if that is proved."""
+        name = _array_of(access)
+        array = self.kernel.array_vars[name]
+        if getattr(array, "is_image", False):
+            return None
+        aligned = _ASKED_OF_CALLERS if is_pointer(array) else array.alignment
+        if aligned is None:
+            return None  # registers
+        inames = self.insn.within_inames
+        indices = [self.writer.accesses.linear_index(access, inames, v) for v in self.lanes]
+        steps = [_difference(index, indices[0]) for index in indices]
+        if all(step == 0 for step in steps):
+            return None
+        dtype = self.writer.typer(access)
+        vectors = self.writer.target.vectors
+        assert vectors is not None
+        vector = vectors.type_of(dtype.dtype, self.writer.type_name(dtype), self.count)
+        if vector is None:
+            self._complain(access, f"there is no type for {self.count} numbers of {dtype.dtype}")
+            return None
+        if steps != list(range(self.count)):
+            lane = next(k for k, step in enumerate(steps) if step != k)
+            shown = to_text(steps[lane])
+            self._complain(
+                access,
+                f"lane {lane} is {shown} elements behind lane 0, not {lane}",
+                "put the axis of the lanes last: tag_array_axes, or order='F'",
+            )
+            return None
+        rest = unaligned_part(self.kernel, indices[0], self.count)
+        if not (is_constant(rest) and rest == 0):
+            self._complain(access, *self._unaligned(indices[0], rest))
+            return None
+        if aligned % vector.alignment:
+            self._complain(access, f"'{name}' is aligned to {array.alignment} bytes only")
+            return None
+        self.writer.preamble.add(*vector.needs)
+        known = self.writer.accesses.alignments
+        known[name] = max(known.get(name, 1), vector.alignment)
+        return vector
+
+    def _unaligned(self, index: Expr, rest: Expr) -> tuple[str, str]:
+        first = to_text(index)
+        if is_constant(rest):
+            why = f"lane 0 is at {first}, which is {rest} modulo {self.count}"
+            return why, "shift the loop, or pad the array, so that lane 0 is at a multiple"
+        names = variable_names(rest)
+        point = ", ".join(f"{name} = 1" for name in names)
+        why = f"lane 0 is at {first}; with {point} it may be no multiple of {self.count}"
+        hint = "say which sizes are multiples: "
+        sizes = [n for n in names if n in self.kernel.all_params() or n in self.kernel.arg_dict]
+        return why, f"{hint}assume(kernel, '{(sizes or ['n'])[0]} mod {self.count} = 0')"
+
+    def _complain(self, access: p.Subscript, why: str, hint: str | None = None) -> None:
+        warn(
+            message(
+                f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed number by number",
+                kernel=self.kernel.name,
+                where=f"the lanes of '{self.iname}'",
+                because=why,
+                hint=hint,
+            ),
+            VectorizationWarning,
+            silencer=f"vectorize_failed({self.insn.id})",
+            silenced=self.kernel.silenced_warnings,
+        )
+
+    # -- whole vectors ------------------------------------------------------------------------
+
+    def _is_elementwise(self, expr: Expr, vectors: frozenset[Expr]) -> bool:
+        """Tell whether the operators of *expr* give for vectors what they give for each lane.
+
+        All numbers in it must have the type of the result, and some part be a vector.
+        """
+        if not self._operands_fit(expr, vectors):
+            return False
+        vectors_of_target = self.writer.target.vectors
+        has_operators = vectors_of_target is not None and vectors_of_target.has_operators
+        return expr in vectors or (has_operators and any(e in vectors for e in walk(expr)))
+
+    def _operands_fit(self, expr: Expr, vectors: frozenset[Expr]) -> bool:
+        if is_narrow(self.dtype) and expr not in vectors:
+            return False
+        if expr in vectors:
+            return bool(self.writer.typer(expr) == self.dtype)
+        match expr:
+            case int() | float():
+                return self.writer.own_type(expr, self.dtype) == self.dtype
+            case p.Sum() | p.Product():
+                return all(self._operands_fit(part, vectors) for part in expr.children)
+            case p.Quotient():
+                parts = (expr.numerator, expr.denominator)
+                is_real = not self.dtype.is_integral()
+                return is_real and all(self._operands_fit(part, vectors) for part in parts)
+            case p.Variable() | p.Subscript():
+                is_same_for_all = self.iname not in variable_names(expr)
+                return is_same_for_all and bool(self.writer.typer(expr) == self.dtype)
+        return False
+
+
+def _array_of(access: p.Subscript) -> str:
+    assert isinstance(access.aggregate, p.Variable)
+    return access.aggregate.name

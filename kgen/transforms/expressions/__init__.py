@@ -1,0 +1,1 @@
+"""Transformations of expressions: substitution rules, arithmetic, subscripts, derivatives."""

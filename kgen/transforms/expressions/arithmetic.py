@@ -1,0 +1,369 @@
+"""Arithmetic done ahead of time: constants folded, factors of increments collected."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError, message
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    flatten_sum,
+    is_constant,
+    is_zero,
+    substitute,
+    to_text,
+    variable_names,
+)
+from kgen.ir.instruction import Assignment, CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.select import NoSuchNameError, split_names, transform
+
+__all__ = ["collect_common_factors_on_increment", "fold_constants"]
+
+
+# -- constants ------------------------------------------------------------------------------------
+
+
+@transform
+def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
+    """Compute what consists of numbers only, in instructions and substitution rules.
+
+    The numbers that a sum or product begins with are combined, and those in its parentheses.
+    With *fast_math* all of its numbers are, wherever they stand, which rounds otherwise; in
+    subscripts they always are. Numbers with a type are left.
+
+    ::
+
+        a[i] = 2*3*b[i + 2 - 1] + (1 + 2)   =>   a[i] = 6*b[i + 1] + 3
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*b[i]*3 + (1 + 2)")
+    >>> print(fold_constants(knl).default_entrypoint.instructions[0])
+    a[i] = 2*b[i]*3 + 3  {id=insn}
+    >>> print(fold_constants(knl, fast_math=True).default_entrypoint.instructions[0])
+    a[i] = 6*b[i] + 3  {id=insn}
+    """
+    mapper = _ConstantFolder(fast_math)
+    return kernel.copy(
+        instructions=tuple(
+            insn.with_transformed_expressions(mapper) for insn in kernel.instructions
+        ),
+        substitutions={
+            name: rule.copy(expression=mapper(rule.expression))
+            for name, rule in kernel.substitutions.items()
+        },
+    )
+
+
+class _ConstantFolder(IdentityMapper):
+    """Computes the constant parts of expressions; reorders those if *is_free*."""
+
+    def __init__(self, is_free: bool) -> None:
+        super().__init__()
+        self.is_free = is_free
+
+    def map_subscript(self, expr: p.Subscript) -> Expr:
+        around, self.is_free = self.is_free, True
+        result = super().map_subscript(expr)
+        self.is_free = around
+        return result
+
+    def map_sum(self, expr: p.Sum) -> Expr:
+        children = tuple(map(self.rec, expr.children))
+        if not self.is_free:
+            return _with_first_numbers(p.Sum, children, operator.add)
+        parts = flatten_sum(p.Sum(children))
+        numbers = [part for part in parts if is_constant(part)]
+        others = [part for part in parts if not is_constant(part)]
+        total: Any = sum(numbers)
+        if not others:
+            return total
+        if total == 0 and not isinstance(total, float):
+            return _sum(others)
+        return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(parts))
+
+    def map_product(self, expr: p.Product) -> Expr:
+        children = tuple(map(self.rec, expr.children))
+        if not self.is_free:
+            return _with_first_numbers(p.Product, children, operator.mul)
+        parts = flatten_product(p.Product(children))
+        numbers = [part for part in parts if is_constant(part)]
+        others = [part for part in parts if not is_constant(part)]
+        if not others:
+            return prod(numbers)
+        return p.Product((prod(numbers), *others)) if len(numbers) > 1 else p.Product(parts)
+
+    def map_quotient(self, expr: p.Quotient) -> Expr:
+        return self._divided(expr, operator.truediv)
+
+    def map_floor_div(self, expr: p.FloorDiv) -> Expr:
+        return self._divided(expr, operator.floordiv)
+
+    def map_remainder(self, expr: p.Remainder) -> Expr:
+        return self._divided(expr, operator.mod)
+
+    def _divided(self, expr: Any, compute: Callable[[Any, Any], Any]) -> Expr:
+        top, bottom = self.rec(expr.numerator), self.rec(expr.denominator)
+        if is_constant(top) and is_constant(bottom) and bottom != 0:
+            return compute(top, bottom)
+        return type(expr)(top, bottom)
+
+    def map_power(self, expr: p.Power) -> Expr:
+        base, exponent = self.rec(expr.base), self.rec(expr.exponent)
+        if isinstance(base, int | float) and isinstance(exponent, int) and 0 <= exponent < 64:
+            return base**exponent
+        return p.Power(base, exponent)
+
+
+def _with_first_numbers(
+    kind: type[Any], children: tuple[Expr, ...], combine: Callable[[Any, Any], Any]
+) -> Expr:
+    """Combine the numbers that a sum or product begins with; drop integers 0 from a sum."""
+    if kind is p.Sum:
+        children = tuple(child for child in children if type(child) is not int or child) or (0,)
+    total, *rest = children
+    while rest and is_constant(total) and is_constant(rest[0]):
+        total = combine(total, rest.pop(0))
+    return kind((total, *rest)) if rest else total
+
+
+def _sum(terms: Sequence[Expr]) -> Expr:
+    return terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
+
+
+def flatten_product(expr: Expr) -> tuple[Expr, ...]:
+    """Return the factors of a product, nested products opened."""
+    stack, factors = [expr], []
+    while stack:
+        top = stack.pop()
+        if isinstance(top, p.Product):
+            stack.extend(reversed(top.children))
+        else:
+            factors.append(top)
+    return tuple(factors)
+
+
+# -- common factors -------------------------------------------------------------------------------
+
+
+@transform
+def collect_common_factors_on_increment(
+    kernel: LoopKernel, var_name: str, vary_by_axes: Sequence[int] | int | str = ()
+) -> LoopKernel:
+    """Take factors that all increments of a temporary have out of these, to where it is read.
+
+    A factor consists of numbers and of what no instruction writes. It is the same for the
+    whole temporary; along *vary_by_axes* it may vary with the subscript, and a temporary
+    without axes may have another one in each iteration of loops that set it to 0 anew.
+
+    ::
+
+        t = 0                                    t = 0
+        t = t + c*a[j]*x[j]                      t = t + a[j]*x[j]
+        t = t + c*b[j]                  =>       t = t + b[j]
+        out = t                                  out = c*t
+
+    The sums are rounded otherwise. Raises :class:`TransformError` when an instruction writes
+    the temporary that neither adds to it nor sets it to 0.
+
+    >>> from kgen.frontend import make_kernel
+    >>> text = ["<> t = 0 {id=z}", "t = t + c*a[j] {id=u, dep=z}", "out = t {dep=u}"]
+    >>> knl = make_kernel("{ [j]: 0<=j<n }", text)
+    >>> knl = collect_common_factors_on_increment(knl, "t").default_entrypoint
+    >>> print(knl.instructions[1], knl.instructions[2], sep="; ")
+    t = t + a[j]  {id=u}; out = c*t  {id=insn}
+    """
+    variable = kernel.temporary_variables.get(var_name)
+    if variable is None:
+        raise NoSuchNameError(kernel.name, "temporary", var_name, kernel.temporary_variables)
+    increments = _find_increments(kernel, var_name)
+    if not increments:
+        return kernel
+    axes = _read_axes(kernel, variable, vary_by_axes)
+    collector = _Collector(kernel, axes, _loops_of_one_life(kernel, variable, increments))
+    factors = collector.common_factors(increments)
+    if not factors:
+        return kernel
+    reader = _Reader(var_name, axes, factors)
+    changed: list[InstructionBase] = []
+    for insn in kernel.instructions:
+        if insn.id in increments:
+            changed.append(_without_factors(insn, increments[insn.id], factors, axes))
+        elif insn.id not in kernel.writers[var_name]:
+            changed.append(insn.with_transformed_expressions(reader))
+        else:
+            changed.append(insn)
+    return kernel.copy(instructions=tuple(changed))
+
+
+def _read_axes(
+    kernel: LoopKernel, variable: TemporaryVariable, given: Sequence[int] | int | str
+) -> tuple[int, ...]:
+    items: Iterable[Any] = [given] if isinstance(given, int) else given
+    if isinstance(given, str):
+        items = split_names(given)
+    axes: list[int] = []
+    writers = [kernel.id_to_insn[name] for name in kernel.writers.get(variable.name, ())]
+    places = [lhs for insn in writers for lhs in insn.assignees]
+    count = min(len(index_of(lhs)) for lhs in places if assignee_name(lhs) == variable.name)
+    for item in items:
+        names = variable.dim_names or ()
+        axis = names.index(item) if item in names else int(item)
+        if not 0 <= axis < count:
+            raise TransformError(
+                message(f"'{variable.name}' has no axis {axis}", kernel=kernel.name)
+            )
+        axes.append(axis)
+    return tuple(axes)
+
+
+def _find_increments(kernel: LoopKernel, name: str) -> dict[str | None, tuple[Expr, ...]]:
+    """Return what each instruction adds to *name*, as terms; refuses what does otherwise."""
+    found: dict[str | None, tuple[Expr, ...]] = {}
+    for insn in kernel.instructions:
+        if isinstance(insn, CInstruction) and name in insn.read_variables:
+            raise _unfit(kernel, name, insn, "reads it in C code")
+        if name not in insn.assignee_var_names():
+            continue
+        if not isinstance(insn, Assignment):
+            raise _unfit(kernel, name, insn, "writes it together with others")
+        terms = flatten_sum(insn.expression)
+        added = tuple(term for term in terms if term != insn.assignee)
+        elsewhere = (*added, *index_of(insn.assignee), *insn.sorted_predicates)
+        if len(added) == len(terms) - 1 and name not in variable_names(*elsewhere):
+            found[insn.id] = added
+        elif not is_zero(insn.expression):
+            raise _unfit(kernel, name, insn, "neither adds to it nor sets it to 0")
+    return found
+
+
+def _loops_of_one_life(
+    kernel: LoopKernel, variable: TemporaryVariable, increments: Collection[str | None]
+) -> frozenset[str]:
+    """Return the loops of which no iteration sees what another one has put into *variable*.
+
+    They are around all accesses, and all of these wait for an instruction that sets it to 0.
+    """
+    name = variable.name
+    uses = [insn for insn in kernel.instructions if name in insn.dependency_names()]
+    starts = {
+        insn.id
+        for insn in uses
+        if name in insn.assignee_var_names() and insn.id not in increments and not insn.predicates
+    }
+    if variable.shape or not all(
+        insn.id in starts or starts & ancestors(kernel, insn) for insn in uses
+    ):
+        return frozenset()
+    return frozenset[str].intersection(*(insn.within_inames for insn in uses))
+
+
+def _unfit(kernel: LoopKernel, name: str, insn: InstructionBase, does: str) -> TransformError:
+    return TransformError(
+        message(
+            f"the factors of '{name}' cannot be collected: instruction '{insn.id}' {does}",
+            kernel=kernel.name,
+            where=str(insn),
+        )
+    )
+
+
+class _Collector:
+    """Finds the factors that all terms have in common."""
+
+    def __init__(self, kernel: LoopKernel, axes: tuple[int, ...], loops: frozenset[str]) -> None:
+        self.kernel, self.axes = kernel, axes
+        self.unfit = {*kernel.inames, *kernel.writers, *kernel.substitutions} - loops
+
+    def common_factors(self, increments: dict[str | None, tuple[Expr, ...]]) -> list[Expr]:
+        """Return common factors, with ``_axis0``, ... for subscripts of the temporary."""
+        common: Counter[str] | None = None
+        factors: dict[str, Expr] = {}
+        for insn_id, terms in increments.items():
+            insn = self.kernel.id_to_insn[str(insn_id)]
+            names = _axis_names(insn, self.axes)
+            for term in terms:
+                fit = [substitute(f, names) for f in flatten_product(term) if self._fits(f, names)]
+                factors.update({to_text(factor): factor for factor in fit})
+                mine = Counter(map(to_text, fit))
+                common = mine if common is None else common & mine
+        return [factors[text] for text in (common or Counter()).elements()]
+
+    def _fits(self, factor: Expr, names: dict[str, Expr]) -> bool:
+        return all(name in names or name not in self.unfit for name in variable_names(factor))
+
+
+def _axis_names(insn: InstructionBase, axes: tuple[int, ...]) -> dict[str, Expr]:
+    """Return what stands for the loop variables that are subscripts of what *insn* writes."""
+    (assignee,) = insn.assignees
+    index = index_of(assignee)
+    return {
+        index[axis].name: p.Variable(f"_axis{axis}")
+        for axis in axes
+        if isinstance(index[axis], p.Variable)
+    }
+
+
+def _without_factors(
+    insn: InstructionBase, terms: tuple[Expr, ...], factors: Sequence[Expr], axes: tuple[int, ...]
+) -> InstructionBase:
+    """Return an increment whose terms lack *factors*."""
+    assert isinstance(insn, Assignment)
+    names = _axis_names(insn, axes)
+    left: list[Expr] = [insn.assignee]
+    for term in terms:
+        gone = Counter(map(to_text, factors))
+        rest: list[Expr] = []
+        for factor in flatten_product(term):
+            text = to_text(substitute(factor, names))
+            if gone[text]:
+                gone[text] -= 1
+            else:
+                rest.append(factor)
+        left.append(rest[0] if len(rest) == 1 else p.Product(tuple(rest)) if rest else 1)
+    return insn.copy(expression=p.Sum(tuple(left)))
+
+
+class _Reader(IdentityMapper):
+    """Multiplies each use of a temporary by the factors that it lacks."""
+
+    def __init__(self, name: str, axes: tuple[int, ...], factors: Sequence[Expr]) -> None:
+        super().__init__()
+        self.name, self.axes, self.factors = name, axes, factors
+
+    def map_variable(self, expr: p.Variable) -> Expr:
+        return p.Product((*self.factors, expr)) if expr.name == self.name else expr
+
+    map_tagged_variable = map_variable
+
+    def map_subscript(self, expr: p.Subscript) -> Expr:
+        index = tuple(map(self.rec, expr.index_tuple))
+        whole = p.Subscript(expr.aggregate, index if len(index) > 1 else index[0])
+        if assignee_name(expr) != self.name:
+            return whole
+        values = {f"_axis{axis}": index[axis] for axis in self.axes}
+        return p.Product((*(substitute(factor, values) for factor in self.factors), whole))
+
+    def map_linear_subscript(self, expr: Any) -> Expr:
+        return self._refuse(expr)
+
+    def map_sub_array_ref(self, expr: Any) -> Expr:
+        return self._refuse(expr)
+
+    def _refuse(self, expr: Any) -> Expr:
+        if self.name in variable_names(expr):
+            raise TransformError(
+                f"'{to_text(expr)}' uses '{self.name}' as a whole, which lacks its factors then\n"
+                "  hint: copy it to another temporary first"
+            )
+        return expr

@@ -1,0 +1,348 @@
+"""Substitution rules made of assignments, and of expressions that occur often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pymbolic.primitives as p
+from pymbolic.mapper.unifier import UnidirectionalUnifier
+from pytools import UniqueNameGenerator
+from pytools.tag import Tag
+
+from kgen.errors import TransformError, message
+from kgen.ir.assignee import index_of, with_subscripts
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import ArrayArg, SubstitutionRule
+from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, TaggedVariable, subscript, to_text
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
+from kgen.ir.mentions import mentions_of
+from kgen.transforms.array_accesses import ArrayAccessMapper, Index, renamed
+from kgen.transforms.select import (
+    NoSuchNameError,
+    NothingSelectedError,
+    matcher,
+    require_new_name,
+    split_names,
+    taken_names,
+    transform,
+)
+from kgen.transforms.statements import remove_instructions
+
+__all__ = ["assignment_to_subst", "extract_subst", "use_rule"]
+
+
+# -- of assignments ------------------------------------------------------------------------------
+
+
+@transform
+def assignment_to_subst(
+    kernel: LoopKernel,
+    lhs_name: str,
+    extra_arguments: str | Iterable[str] = (),
+    within: Any = None,
+    force_retain_argument: bool = False,
+) -> LoopKernel:
+    """Make a rule of the assignments to a variable, and use it wherever that is read.
+
+    The subscripts of the assigned place become the arguments of the rule. The assignment
+    and the variable go when nothing reads them any more.
+
+    :arg extra_arguments: further loop variables that the rule takes as arguments
+    :arg within: use the rule in the instructions that match
+    :arg force_retain_argument: keep a variable that is an argument of the kernel
+
+    ::
+
+        t[i] = 2*a[i]   {id=t}   =>   t_subst(i) := 2*a[i]
+        b[i] = t[i] + 1               b[i] = t_subst(i) + 1
+
+    Raises :class:`TransformError` for an assignment that is conditional or reads what it
+    writes, and where what it reads may have changed when the variable is read.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t[i] = 2*a[i]", "b[i] = t[i] + 1"])
+    >>> print(assignment_to_subst(knl, "t").default_entrypoint.instructions[0])
+    b[i] = t_subst(i) + 1  {id=insn_0}
+    """
+    known = {**kernel.arg_dict, **kernel.temporary_variables}
+    if lhs_name not in known:
+        raise NoSuchNameError(kernel.name, "variable", lhs_name, known)
+    if lhs_name not in kernel.writers:
+        raise TransformError(message(f"nothing is assigned to '{lhs_name}'", kernel=kernel.name))
+    names = UniqueNameGenerator(set(taken_names(kernel)))
+    extra = split_names(extra_arguments)
+    test = matcher(kernel, within)
+    rules: dict[str, SubstitutionRule] = {}
+    changed: dict[str, InstructionBase] = {}
+    for insn_id in kernel.readers.get(lhs_name, ()):
+        insn = kernel.id_to_insn[insn_id]
+        if not test(insn):
+            continue
+        writer = _definition(kernel, insn, lhs_name)
+        rule = rules.get(str(writer.id))
+        if rule is None:
+            rule = _rule_of(kernel, writer, names(f"{lhs_name}_subst"), extra)
+            rules[str(writer.id)] = rule
+        _check_use(kernel, writer, insn, rule)
+        depends_on = insn.depends_on | (writer.depends_on - {insn_id})
+        changed[insn_id] = use_rule(kernel, insn, lhs_name, rule).copy(depends_on=depends_on)
+    result = kernel.copy(
+        instructions=tuple(changed.get(str(i.id), i) for i in kernel.instructions),
+        substitutions={**kernel.substitutions, **{rule.name: rule for rule in rules.values()}},
+    )
+    is_needed = (
+        lhs_name in result.readers
+        or any(lhs_name in rule.free_names for rule in result.substitutions.values())
+        or any(len(result.id_to_insn[i].assignees) > 1 for i in result.writers[lhs_name])
+    )
+    if is_needed:
+        return result
+    return _drop(result, lhs_name, keep=force_retain_argument)
+
+
+def _definition(kernel: LoopKernel, reader: InstructionBase, name: str) -> Assignment:
+    """Return the last assignment to *name* before *reader*, or refuse."""
+    ids = [insn_id for insn_id in kernel.writers[name] if insn_id != reader.id]
+    if len(ids) > 1:
+        before = ancestors(kernel, reader)
+        ids = [insn_id for insn_id in ids if insn_id in before]
+        seen = {insn_id: ancestors(kernel, kernel.id_to_insn[insn_id]) for insn_id in ids}
+        ids = [one for one in ids if all(other == one or other in seen[one] for other in ids)]
+    writer = kernel.id_to_insn[ids[0]] if len(ids) == 1 else None
+    if isinstance(writer, Assignment):
+        return writer
+    what = "by no single assignment" if writer is None else f"by '{writer.id}', no assignment"
+    raise TransformError(
+        message(
+            f"'{name}', which '{reader.id}' reads, is written {what}",
+            kernel=kernel.name,
+            because=f"its writers are {', '.join(map(repr, kernel.writers[name]))}",
+            hint=f"add_dependency(kernel, 'id:{reader.id}', 'id:...') orders them",
+        )
+    )
+
+
+def _rule_of(
+    kernel: LoopKernel, writer: Assignment, name: str, extra: tuple[str, ...]
+) -> SubstitutionRule:
+    """Return ``name(subscripts) := expression``, or refuse."""
+    index = index_of(writer.assignee)
+    subscripts = tuple(v.name for v in index if isinstance(v, p.Variable))
+    reason: str | None = None
+    if writer.predicates:
+        reason = "it is conditional"
+    elif isinstance(writer.assignee, LinearSubscript):
+        reason = f"'{to_text(writer.assignee)}' is an element by its number in storage"
+    elif not kernel.inames.keys() >= set(subscripts) or len(set(subscripts)) < len(index):
+        reason = f"the subscripts of '{to_text(writer.assignee)}' are not distinct loop variables"
+    elif not set(writer.assignee_var_names()).isdisjoint(writer.read_dependency_names()):
+        reason = "it reads what it writes"
+    if reason is not None:
+        raise TransformError(
+            message(
+                f"instruction '{writer.id}', which writes '{writer.assignee_name}', cannot become "
+                "a rule",
+                kernel=kernel.name,
+                where=str(writer),
+                because=reason,
+            )
+        )
+    return SubstitutionRule(name, tuple(dict.fromkeys((*subscripts, *extra))), writer.expression)
+
+
+def _check_use(
+    kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
+) -> None:
+    """Refuse a place where the rule would not have the value that was assigned."""
+    read = mentions_of(rule.expression).variables.keys() - set(rule.arguments)
+    missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
+    if missing:
+        raise TransformError(
+            message(
+                f"instruction '{reader.id}' is not inside of '{missing[0]}', on which "
+                f"'{to_text(writer.assignee)}' depends",
+                kernel=kernel.name,
+                where=str(writer),
+            )
+        )
+    before_writer = ancestors(kernel, writer) | {str(writer.id)}
+    for name in sorted(read & kernel.writers.keys()):
+        for insn_id in kernel.writers[name]:
+            other = kernel.id_to_insn[insn_id]
+            # a loop around reader and other: what comes after is before the next iteration
+            again = (other.within_inames & reader.within_inames) - writer.within_inames
+            is_later = reader.id in ancestors(kernel, other) and not again
+            if insn_id not in before_writer and not is_later:
+                raise TransformError(
+                    message(
+                        f"'{name}' may have changed between '{writer.id}' and '{reader.id}'",
+                        kernel=kernel.name,
+                        because=f"'{insn_id}' writes it, and '{writer.id}' reads it",
+                    )
+                )
+
+
+def use_rule(
+    kernel: LoopKernel,
+    insn: InstructionBase,
+    name: str,
+    rule: SubstitutionRule,
+    tags: frozenset[Tag] = frozenset(),
+) -> InstructionBase:
+    """Read the array *name* through a rule of its subscripts, where it has all of *tags*.
+
+    Elements that are read by their number in storage are still read from the array.
+    """
+
+    def use(variable: p.Variable, index: Index) -> Expr:
+        found = variable.tags if isinstance(variable, TaggedVariable) else frozenset()
+        if not tags <= found:
+            return subscript(variable, index)
+        operands = (*index, *map(p.Variable, rule.arguments[len(index) :]))
+        function = renamed(variable, rule.name)
+        return p.Call(function, operands) if operands else function
+
+    mapper = ArrayAccessMapper(kernel, {name: use}, keep_linear=True)
+    mapper.where = f"instruction '{insn.id}'"
+    places = {id(lhs) for lhs in insn.assignees}
+    return insn.with_transformed_expressions(
+        lambda expr: with_subscripts(expr, mapper) if id(expr) in places else mapper(expr)
+    )
+
+
+def _drop(kernel: LoopKernel, name: str, *, keep: bool) -> LoopKernel:
+    """Remove the assignments to a variable that nothing reads, and the variable."""
+    is_argument = isinstance(kernel.array_vars.get(name), ArrayArg)
+    result = remove_instructions(kernel, set(kernel.writers[name]))
+    if is_argument and keep:
+        return result
+    temporaries = {n: var for n, var in result.temporary_variables.items() if n != name}
+    return result.copy(
+        args=tuple(arg for arg in result.args if arg.name != name),
+        temporary_variables=temporaries,
+    )
+
+
+# -- of expressions --------------------------------------------------------------------------------
+
+
+@transform
+def extract_subst(
+    kernel: LoopKernel,
+    subst_name: str,
+    template: Any,
+    parameters: str | Iterable[str] = (),
+    within: Any = None,
+) -> LoopKernel:
+    """Make a rule of expressions that look alike, and use it in their places.
+
+    :arg template: the expression of the rule, as text or nodes
+    :arg parameters: the variables in it that stand for anything: the rule's arguments
+    :arg within: use the rule in the instructions that match
+
+    ::
+
+        a[i] = sin(2*b[i]) + sin(2*i)   =>   f(x) := sin(2*x)
+                                             a[i] = f(b[i]) + f(i)
+
+    Raises :class:`TransformError` when nothing looks like the template.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = sin(2*b[i]) + sin(2*i)")
+    >>> print(extract_subst(knl, "f", "sin(2*x)", "x").default_entrypoint.instructions[0])
+    a[i] = f(b[i]) + f(i)  {id=insn}
+    """
+    require_new_name(kernel, subst_name)
+    pattern = parse(template) if isinstance(template, str) else template
+    arguments = split_names(parameters)
+    unused = [name for name in arguments if name not in mentions_of(pattern).variables]
+    if unused:
+        raise TransformError(
+            message(
+                f"parameter '{unused[0]}' is not in the template '{to_text(pattern)}'",
+                kernel=kernel.name,
+            )
+        )
+    rule = SubstitutionRule(subst_name, arguments, pattern)
+    extractor = _Extractor(rule)
+    test = matcher(kernel, within)
+    instructions = tuple(
+        insn.with_transformed_expressions(extractor.rec) if test(insn) else insn
+        for insn in kernel.instructions
+    )
+    if not extractor.count:
+        raise NothingSelectedError(
+            message(f"no expression looks like '{to_text(pattern)}'", kernel=kernel.name)
+        )
+    substitutions = {**kernel.substitutions, subst_name: rule}
+    return kernel.copy(instructions=instructions, substitutions=substitutions)
+
+
+class _Unifier(UnidirectionalUnifier):
+    """Finds what the parameters of a template stand for; kgen's own nodes must be equal.
+
+    Outside of subscripts, terms and factors are in the order of evaluation, in which the first
+    two may change places: ``x + y`` is ``(a + b) + c`` or ``c + (a + b)``, not ``a + (b + c)``.
+    """
+
+    is_subscript = False
+
+    def map_subscript(self, expr: p.Subscript, other: Expr, urecs: Any) -> Any:
+        around, self.is_subscript = self.is_subscript, True
+        found = super().map_subscript(expr, other, urecs)
+        self.is_subscript = around
+        return found
+
+    def map_sum(self, expr: Any, other: Expr, urecs: Any) -> Any:
+        if self.is_subscript:
+            found: Any = super().map_sum(expr, other, urecs)  # type: ignore[no-untyped-call]
+            return found
+        surplus = len(other.children) - len(expr.children) if type(other) is type(expr) else -1
+        if surplus < 0:
+            return []
+        first, *rest = other.children[surplus:]
+        if surplus:
+            first = type(expr)(other.children[: surplus + 1])
+        orders = [(first, *rest), (rest[0], first, *rest[1:])] if rest else [(first,)]
+        return [found for order in orders for found in self._in_order(expr.children, order, urecs)]
+
+    map_product = map_sum
+
+    def _in_order(self, children: Sequence[Expr], others: Sequence[Expr], urecs: Any) -> Any:
+        for child, other in zip(children, others, strict=True):
+            urecs = self.rec(child, other, urecs) if urecs else []
+        return urecs
+
+    def handle_unsupported_expression(self, expr: Expr, other: Expr, urecs: Any) -> Any:
+        return urecs if expr == other else []
+
+
+class _Extractor(IdentityMapper):
+    """Replaces what looks like a rule's expression by a use of it, outermost first."""
+
+    def __init__(self, rule: SubstitutionRule) -> None:
+        super().__init__()
+        self.rule = rule
+        self.unifier = _Unifier(set(rule.arguments))
+        self.count = 0
+
+    def rec(self, expr: Expr, *args: Any) -> Expr:
+        found = self._match(expr)
+        if found is None:
+            return super().rec(expr, *args)
+        self.count += 1
+        name = p.Variable(self.rule.name)
+        operands = tuple(self.rec(found[argument]) for argument in self.rule.arguments)
+        return p.Call(name, operands) if operands else name
+
+    __call__ = rec
+
+    def _match(self, expr: Expr) -> Mapping[str, Expr] | None:
+        records = self.unifier(self.rule.expression, expr)
+        if not records:
+            return None
+        found: Mapping[str, Expr] = records[0].lmap
+        return found if found.keys() >= set(self.rule.arguments) else None

@@ -1,0 +1,240 @@
+"""Substitution rules: expanding their uses, and finding them by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeAlias
+
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute, to_text
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.match import ConcreteMatchable, StackMatch, parse_stack_match
+from kgen.ir.mentions import mentions_of
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.select import NoSuchNameError, transform
+from kgen.transforms.uses import direct_rules, rules_of
+
+__all__ = [
+    "expand_callers",
+    "expand_expression",
+    "expand_subst",
+    "find_one_rule_matching",
+    "find_rules_matching",
+]
+
+#: The rules inside which an expression stands, the outermost first.
+_Stack: TypeAlias = tuple[ConcreteMatchable, ...]
+
+
+@transform
+def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
+    """Put the expressions of substitution rules in the place of their uses.
+
+    :arg within: which uses; a stack match such as ``id:insn > id:rule``. Rules that are used
+        elsewhere stay. A use inside of another rule is expanded in a copy of that rule,
+        where it is not meant for all uses of it.
+
+    ::
+
+        f(x) := 2*x            =>  a[i] = 2*b[i]
+        a[i] = f(b[i])
+
+    Raises :class:`TransformError` for rules that use each other in a circle, and for a use
+    with a wrong number of arguments.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f(x) := 2*x", "a[i] = f(b[i])"])
+    >>> print(expand_subst(knl).default_entrypoint.instructions[0])
+    a[i] = 2*b[i]  {id=insn}
+    """
+    rules = kernel.substitutions
+    if not rules:
+        return kernel
+    order = _dependencies_first(kernel)
+    expander = _Expander(kernel, None if within is None else parse_stack_match(within))
+    if within is None:
+        for name in order:
+            expander.bodies[name] = expander.rec(rules[name].expression, ())
+    return _expanded(kernel, expander)
+
+
+def expand_callers(kernel: LoopKernel, names: Collection[str]) -> LoopKernel:
+    """Expand the rules that use a rule or an array in *names*, directly or through others."""
+    rules = kernel.substitutions
+    callers: set[str] = set()
+    for name in _dependencies_first(kernel) if rules else ():
+        found = mentions_of(rules[name].expression)
+        if not callers.union(names).isdisjoint((*found.functions, *found.variables)):
+            callers.add(name)
+    if not callers:
+        return kernel
+    return _expanded(kernel, _Expander(kernel, lambda _, __, stack: stack[-1].id in callers))
+
+
+def expand_expression(kernel: LoopKernel, expr: Expr) -> Expr:
+    """Expand all rules in an expression."""
+    return _Expander(kernel, None).rec(expr, ())
+
+
+def _expanded(kernel: LoopKernel, expander: _Expander) -> LoopKernel:
+    """Expand in all instructions, and drop the rules that nothing uses any more."""
+    rules = kernel.substitutions
+    instructions = tuple(expander.expand_in(insn) for insn in kernel.instructions)
+    rules = {**rules, **expander.variants}
+    used = rules_of(rules, instructions)
+    return kernel.copy(
+        instructions=instructions,
+        substitutions={name: rule for name, rule in rules.items() if name in used},
+    )
+
+
+class _Expander(IdentityMapper):
+    """Replaces uses of rules; ``rec(expr, stack)`` knows inside which rules *expr* stands.
+
+    ``bodies`` holds rules that are expanded already, ``variants`` those that differ from a
+    rule of the kernel by what was expanded inside.
+    """
+
+    def __init__(self, kernel: LoopKernel, test: StackMatch | None) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.test = test
+        self.bodies: dict[str, Expr] = {}
+        self.insn: InstructionBase | None = None
+        self.variants: dict[str, SubstitutionRule] = {}
+        self._n_changes = 0
+        self._variant_names: dict[tuple[str, str], str] = {}
+        self._new_name = kernel.get_var_name_generator()
+
+    def expand_in(self, insn: InstructionBase) -> InstructionBase:
+        """Expand the rules that *insn* uses."""
+        if insn.mentioned.isdisjoint(self.kernel.substitutions):
+            return insn
+        self.insn = insn
+        return insn.with_transformed_expressions(lambda expr: self.rec(expr, ()))
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        if expr.name not in self.kernel.substitutions:
+            return expr
+        return self._use(expr, expr, (), args[0])
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+        return self.map_variable(expr, *args)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
+        if any(new is not old for new, old in zip(operands, expr.parameters, strict=True)):
+            expr = dataclasses.replace(expr, parameters=operands)
+        function = expr.function
+        if isinstance(function, p.Variable) and function.name in self.kernel.substitutions:
+            return self._use(expr, function, operands, args[0])
+        return expr
+
+    def _use(self, use: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: _Stack) -> Expr:
+        rule = self.kernel.substitutions[name.name]
+        tags = name.tags if isinstance(name, TaggedVariable) else frozenset()
+        inner = (*stack, ConcreteMatchable(rule.name, tags))
+        if not self._is_meant(inner):
+            new = self._variant(rule, inner)
+            self._n_changes += new != rule.name
+            return self._with_name(use, new)
+        self._n_changes += 1
+        body = self.bodies.get(rule.name)
+        if body is None:
+            body = self.rec(rule.expression, inner)
+        if len(operands) != len(rule.arguments):
+            raise TransformError(
+                message(
+                    f"rule '{rule}' takes {len(rule.arguments)} arguments, not {len(operands)}",
+                    kernel=self.kernel.name,
+                    where=None if self.insn is None else f"instruction '{self.insn.id}'",
+                )
+            )
+        return substitute(body, dict(zip(rule.arguments, operands, strict=True)))
+
+    def _variant(self, rule: SubstitutionRule, inner: _Stack) -> str:
+        """Return the name of *rule*, with what is meant inside of it expanded."""
+        before = self._n_changes
+        body = self.rec(rule.expression, inner)
+        if self._n_changes == before:
+            return rule.name
+        key = (rule.name, to_text(body))
+        if key not in self._variant_names:
+            new = self._variant_names[key] = str(self._new_name(rule.name))
+            self.variants[new] = dataclasses.replace(rule, name=new, expression=body)
+        return self._variant_names[key]
+
+    @staticmethod
+    def _with_name(use: Expr, new: str) -> Expr:
+        """Return *use*, a variable or a call, of the rule *new* instead."""
+        name = use.function if isinstance(use, p.Call) else use
+        assert isinstance(name, p.Variable)
+        if name.name == new:
+            return use
+        name = dataclasses.replace(name, name=new)
+        return dataclasses.replace(use, function=name) if isinstance(use, p.Call) else name
+
+    def _is_meant(self, stack: _Stack) -> bool:
+        if self.test is None or self.insn is None:
+            return True
+        return self.test(self.kernel, self.insn, stack)
+
+
+def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
+    """Order the rules so that each comes after those that it uses; refuses circles."""
+    rules = kernel.substitutions
+    uses = {name: direct_rules(rules, (rule.expression,)) for name, rule in rules.items()}
+    try:
+        return tuple(TopologicalSorter(uses).static_order())
+    except CycleError as err:
+        cycle = " -> ".join(reversed(err.args[1]))
+        raise TransformError(
+            message(
+                "substitution rules use each other in a circle",
+                kernel=kernel.name,
+                because=cycle,
+                hint="a rule stands for an expression and cannot call itself",
+            )
+        ) from None
+
+
+@checked
+def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> list[str]:
+    """Return the names of the rules that fit a pattern with ``*`` and ``?``, sorted.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f1(x) := 2*x", "f2(x) := x", "a[i] = f1(f2(i))"])
+    >>> find_rules_matching(knl, "f*")
+    ['f1', 'f2']
+    """
+    kernels = kernel.kernels() if isinstance(kernel, TranslationUnit) else (kernel,)
+    names = {name for one in kernels for name in one.substitutions}
+    return sorted(name for name in names if fnmatchcase(name, pattern))
+
+
+@checked
+def find_one_rule_matching(program: LoopKernel | TranslationUnit, pattern: str) -> str:
+    """Return the name of the one rule that fits a pattern; refuses none and several.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f1(x) := 2*x", "f2(x) := x", "a[i] = f1(f2(i))"])
+    >>> find_one_rule_matching(knl, "*2")
+    'f2'
+    """
+    found = find_rules_matching(program, pattern)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise TransformError(
+            f"{len(found)} rules fit '{pattern}': {', '.join(found)}\n  hint: name one of them"
+        )
+    name = program.default_entrypoint.name if isinstance(program, TranslationUnit) else program.name
+    raise NoSuchNameError(name, "rule", pattern, find_rules_matching(program, "*"))

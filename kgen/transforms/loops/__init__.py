@@ -1,0 +1,1 @@
+"""Transformations of loops: tags, splits, affine maps, renaming, fusion."""

@@ -1,0 +1,226 @@
+"""Loops in other coordinates: reversed, shifted, skewed, interchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import permutations
+from typing import Any
+
+from kgen.analysis.domains import Inverse, equation_set, read_map, solve
+from kgen.analysis.reordering import Reordering, Swapped
+from kgen.errors import (
+    ExpressionToAffineConversionError,
+    KgenWarning,
+    TransformError,
+    message,
+    warn,
+)
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
+from kgen.transforms.loops.rewrite import Replacement, replace_in_domains, replace_inames
+from kgen.transforms.select import (
+    matcher,
+    require_iname,
+    require_new_name,
+    split_names,
+    transform,
+)
+
+__all__ = ["affine_map_inames", "map_domain"]
+
+
+@transform
+def affine_map_inames(
+    kernel: LoopKernel,
+    old_inames: str | Iterable[str],
+    new_inames: str | Iterable[str],
+    equations: str | Sequence[str | tuple[Any, Any]],
+) -> LoopKernel:
+    """Describe loops by other variables, which equations relate to the old ones.
+
+    :arg equations: texts such as ``"z = 3 - i"``, or pairs of expressions
+
+    ::
+
+        for i  {0<=i<4}    affine_map_inames(kernel, "i", "z", "z = 3 - i")   for z  {0<=z<4}
+          a[i] = 0                                  =>                          a[3 - z] = 0
+
+    Raises :class:`TransformError` when the equations do not give each new point one old
+    point and the other way round, and where iterations that depend on each other change
+    places, as :func:`map_domain` does.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> knl = affine_map_inames(knl, "i", "z", "z = 3 - i")
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[-z + 3] = 0  {id=insn}
+    """
+    old, new = split_names(old_inames), split_names(new_inames)
+    for name in old:
+        require_iname(kernel, name)
+    texts = [equations] if isinstance(equations, str) else equations
+    pairs = [_read_equation(kernel, equation) for equation in texts]
+    used = {name for pair in pairs for name in variable_names(*pair)}
+    params = sorted(used - {*old, *new})
+    unknown = [name for name in params if name not in kernel.all_params()]
+    if unknown:
+        raise TransformError(
+            message(
+                f"'{unknown[0]}' is none of the inames {', '.join((*old, *new))}, and no parameter",
+                kernel=kernel.name,
+            )
+        )
+    try:
+        related = equation_set((*old, *new), params, pairs)
+    except ExpressionToAffineConversionError as err:
+        raise TransformError(message(str(err), kernel=kernel.name)) from None
+    return _replaced(kernel, old, new, solve(old, new, related))
+
+
+def _read_equation(kernel: LoopKernel, given: str | tuple[Any, Any]) -> tuple[Expr, Expr]:
+    if isinstance(given, str):
+        left, sign, right = given.partition("=")
+        if not sign or "=" in right:
+            raise TransformError(
+                message(
+                    f"'{given}' is not an equation",
+                    kernel=kernel.name,
+                    hint="write 'z = 3 - i'",
+                )
+            )
+        return parse(left), parse(right)
+    left, right = (parse(side) if isinstance(side, str) else side for side in given)
+    return left, right
+
+
+@transform
+def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
+    """Describe loops by other variables, which an islpy map gives in terms of the old ones.
+
+    :arg transform_map: a map between sets of named inames, such as
+        ``islpy.BasicMap("{ [i, j] -> [j_, i_] : i_ = i and j_ = j }")``
+
+    ::
+
+        for i                map_domain(kernel, "{[i] -> [z]: z = i + 2}")       for z
+          a[i] = 0                                =>                               a[z - 2] = 0
+
+    Where iterations depend on each other, those that came first still do: priorities of the
+    new loops say which have to be around which. Where nothing says in which order the old ones
+    are, and the map is right for another one than that of their declaration, there is a
+    warning. Dependences follow from what is read and written; there is a warning where that
+    cannot be told, as for ``a[b[i]]``.
+
+    ::
+
+        for i, j                        map_domain(kernel,                for w, x
+          u[i,j] = u[i-1,j] + u[i,j-1]   "{[i,j] -> [w,x]: w = i + j       u[w-x,x] = ...
+                                           and x = j}")              =>
+
+    Raises :class:`TransformError` when the map is not one to one, and, with two iterations,
+    when it turns the order of what depends on each other around.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> print(map_domain(knl, "{[i] -> [z]: z = i + 2}").default_entrypoint.instructions[0])
+    a[z - 2] = 0  {id=insn}
+    """
+    old, new, related = read_map(transform_map)
+    for name in old:
+        require_iname(kernel, name)
+    return _replaced(kernel, old, new, solve(old, new, related))
+
+
+def _replaced(
+    kernel: LoopKernel, old: tuple[str, ...], new: tuple[str, ...], inverse: Inverse | None
+) -> LoopKernel:
+    for name in new:
+        require_new_name(kernel, name)
+    if inverse is None:
+        raise TransformError(
+            message(
+                f"the relation between {', '.join(old)} and {', '.join(new)} is not one to one",
+                kernel=kernel.name,
+                hint="each value of the new inames must give one value of the old, and back",
+            )
+        )
+    change = Replacement(inverse.values, inverse.new)
+    new_domains = partial(replace_in_domains, kernel, change, valid=inverse.valid)
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, None))
+    return _in_order(kernel, result, inverse)
+
+
+def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKernel:
+    """Nest the new loops such that what iterations need of each other still comes first."""
+    declared, *others = _orders(before, tuple(inverse.values))
+    reordering = Reordering(before, inverse, declared)
+    nesting = reordering.needed_nesting(inverse.new)
+    if nesting is None:
+        first = reordering.find_swapped(inverse.new)
+        assert first is not None
+        for order in others:
+            nesting = Reordering(before, inverse, order).needed_nesting(inverse.new)
+            if nesting is not None:
+                _warn_of_order(before, first, order)
+                return _nested(after, inverse.new, nesting.chains)
+        raise TransformError(
+            message(
+                f"iterations that depend on each other change places: {first.point}",
+                kernel=before.name,
+                hint="a map that keeps their order has another one",
+            )
+        )
+    found = reordering.find_swapped(nesting.order)
+    if found is not None:
+        _warn(
+            before,
+            found,
+            f"iterations may change places that depend on each other: {found.point}",
+            "a map that keeps their order has another one",
+        )
+    return _nested(after, inverse.new, nesting.chains) if nesting.chains else after
+
+
+def _nested(
+    kernel: LoopKernel, new: tuple[str, ...], chains: tuple[tuple[str, ...], ...]
+) -> LoopKernel:
+    """Let *chains* be all that is said of the order of the new loops among themselves."""
+    apart = (
+        tuple(n for n in nest if n not in new or n == name)
+        for nest in kernel.loop_priority
+        for name in ([n for n in new if n in nest] or [""])
+    )
+    kept = dict.fromkeys(nest for nest in apart if len(nest) > 1)
+    return kernel.copy(loop_priority=(*kept, *chains))
+
+
+def _warn_of_order(kernel: LoopKernel, found: Swapped, order: tuple[str, ...]) -> None:
+    nest = ", ".join(order)
+    _warn(
+        kernel,
+        found,
+        f"the map keeps the order of what depends on each other for loops in the order {nest}, "
+        f"which nothing says they have: {found.point}",
+        f"prioritize_loops(kernel, '{nest}') before",
+    )
+
+
+def _warn(kernel: LoopKernel, found: Swapped, text: str, hint: str) -> None:
+    warn(
+        message(text, kernel=kernel.name, hint=hint),
+        KgenWarning,
+        silencer=f"reordered_access({found.then.array})",
+        silenced=kernel.silenced_warnings,
+    )
+
+
+def _orders(kernel: LoopKernel, names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the orders that loops may have, the declared one first.
+
+    Where priorities say which is around which, or there are many, that is the only one.
+    """
+    declared = tuple(sorted(names, key=kernel.iname_order.__getitem__))
+    said = any(len(set(chain) & set(names)) > 1 for chain in kernel.loop_priority)
+    return [declared] if said or len(names) > 3 else list(permutations(declared))

@@ -1,0 +1,175 @@
+"""Local axes for loops tagged ``l.auto``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.steps import in_steps
+from kgen.analysis.strides import unit_stride_scores
+from kgen.ir.data import Iname
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
+    BasicSet,
+    as_basic_set,
+    constant_bounds,
+    dim_names,
+    from_named,
+    to_named,
+)
+from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
+from kgen.transforms.select import taken_names
+
+#: Hardware has three local axes.
+MAX_AXES = 3
+
+
+def assign_auto_axes(kernel: LoopKernel) -> LoopKernel:
+    """Give each loop tagged ``l.auto`` a local axis, or make it a plain loop.
+
+    The loop that steps through adjacent elements gets the lowest free axis, so that
+    neighbouring work-items touch neighbouring elements; then come those that keep most
+    work-items busy. Of a loop that is longer than an axis that others have sized, work-items
+    take every size-th iteration. An axis that nothing has is for kernels all of whose
+    instructions are in such loops: work-items along it would repeat the others.
+
+    ::
+
+        for r: l.auto            for r, r_start: l.0
+          t[r] = a[r]      =>      t[r] = a[r]          # r = r_start, r_start + 16, ...
+        end r                    end r, r_start
+    """
+    waiting = [name for name in kernel.inames if kernel.has_tag(name, AutoFitLocalInameTag)]
+    return _Fit(kernel, waiting).fitted() if waiting else kernel
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    lower: int
+    extent: int
+
+
+class _Fit:
+    """Decides for one loop after the other; all decisions together make one new kernel."""
+
+    def __init__(self, kernel: LoopKernel, waiting: list[str]) -> None:
+        self.kernel = kernel
+        self.waiting = dict.fromkeys(waiting)
+        self.bounds = {name: _bounds(kernel, name) for name in waiting}
+        #: the axes of the loops around each instruction, and their sizes
+        self.taken: dict[str, set[int]] = {}
+        self.sizes: dict[int, int] = {}
+        self.axes: dict[str, int] = {}
+        self.strided: dict[str, int] = {}
+        for name in kernel.inames:
+            for tag in kernel.iname_tags_of_type(name, LocalInameTag):
+                found = _bounds(kernel, name)
+                self._take(name, tag.axis, found.extent if found is not None else 0)
+
+    def _take(self, name: str, axis: int, extent: int) -> None:
+        if extent:
+            self.sizes[axis] = max(self.sizes.get(axis, 0), extent)
+        for insn_id in self.kernel.iname_to_insns()[name]:
+            self.taken.setdefault(insn_id, set()).add(axis)
+
+    def fitted(self) -> LoopKernel:
+        """Decide about all loops, those around the same instructions together."""
+        kernel = self.kernel
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name in self.waiting:
+            groups.setdefault(tuple(sorted(kernel.iname_to_insns()[name])), []).append(name)
+        scores: dict[str, int] = {}
+        for insn_ids, names in groups.items():
+            found = unit_stride_scores(kernel, insn_ids)
+            scores.update((name, found.get(name, 0)) for name in names)
+        by_score = sorted(groups.values(), key=lambda names: -max(scores[n] for n in names))
+        for names in by_score:
+            while names:
+                best = min(names, key=lambda n: (-scores[n], -self._busy(n), kernel.iname_order[n]))
+                names.remove(best)
+                self._decide(best)
+        return self._changed()
+
+    def _busy(self, name: str) -> float:
+        """Return how many work-items are at work on average on the next axis."""
+        bounds, axis = self.bounds[name], self._free_axis(name)
+        size = None if axis is None else self.sizes.get(axis)
+        if bounds is None or size is None:
+            return 0
+        return bounds.extent / -(-bounds.extent // size)
+
+    def _decide(self, name: str) -> None:
+        bounds, axis = self.bounds[name], self._free_axis(name)
+        all_wait = self._all_wait()
+        del self.waiting[name]
+        if axis is None or bounds is None:
+            return
+        size = self.sizes.get(axis)
+        if size is not None and bounds.extent > size:
+            self.strided[name] = axis
+        elif size is not None or all_wait:
+            self.axes[name] = axis
+        else:
+            return
+        self._take(name, axis, bounds.extent if size is None else 0)
+
+    def _free_axis(self, name: str) -> int | None:
+        """Return the lowest local axis that no loop around the same instructions has."""
+        used = {
+            axis
+            for insn_id in self.kernel.iname_to_insns()[name]
+            for axis in self.taken.get(insn_id, ())
+        }
+        return next((axis for axis in range(MAX_AXES) if axis not in used), None)
+
+    def _all_wait(self) -> bool:
+        """Tell whether all instructions are in loops without an axis yet: none misses one."""
+        return not any(
+            insn.assignees and insn.within_inames.isdisjoint(self.waiting)
+            for insn in self.kernel.instructions
+        )
+
+    def _changed(self) -> LoopKernel:
+        """Replace ``l.auto`` by axes, or by nothing, or share a loop in strides."""
+        kernel = self.kernel
+        names = UniqueNameGenerator(set(taken_names(kernel)))
+        inames, domains = dict(kernel.inames), list(kernel.domains)
+        starts: dict[str, str] = {}
+        for name, bounds in self.bounds.items():
+            tags = {t for t in inames[name].tags if not isinstance(t, AutoFitLocalInameTag)}
+            if name in self.axes:
+                tags.add(LocalInameTag(self.axes[name]))
+            inames[name] = Iname(name, frozenset(tags))
+            if name in self.strided:
+                assert bounds is not None
+                axis, home = self.strided[name], kernel.home_domain[name]
+                start = starts[name] = names(f"{name}_start")
+                size = self.sizes[axis]
+                domains[home] = _shared(domains[home], name, start, bounds.lower, size)
+                inames[start] = Iname(start, frozenset((LocalInameTag(axis),)))
+        instructions = kernel.instructions
+        if starts:
+            instructions = tuple(
+                insn.copy(
+                    within_inames=insn.within_inames
+                    | {start for name, start in starts.items() if name in insn.within_inames}
+                )
+                if not insn.within_inames.isdisjoint(starts)
+                else insn
+                for insn in instructions
+            )
+        return kernel.copy(inames=inames, domains=tuple(domains), instructions=instructions)
+
+
+def _shared(domain: BasicSet, name: str, start: str, lower: int, size: int) -> BasicSet:
+    """Share a loop among *size* work-items: ``for (name = lower + lid; ...; name += size)``."""
+    steps = to_named(domain).intersect(to_named(in_steps(name, start, lower, size)))
+    return as_basic_set(from_named(steps, (*dim_names(domain), start)))
+
+
+def _bounds(kernel: LoopKernel, iname: str) -> _Bounds | None:
+    """Return the least value of a loop and the number of values, where they are constants."""
+    domain = kernel.get_inames_domain((iname,)).intersect_params(kernel.assumptions)
+    low, high = constant_bounds(domain, iname)
+    return None if low is None or high is None else _Bounds(low, high - low + 1)

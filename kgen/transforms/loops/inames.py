@@ -1,0 +1,274 @@
+"""Which loops are around which instructions: adding, removing, and whether they can nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from kgen.analysis.domains import drop_dims
+from kgen.analysis.instances import hint_for_axis
+from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.match import Id, Or
+from kgen.ir.sets.domain import BasicSet, dim_names
+from kgen.ir.tags import AxisTag, ConcurrentTag
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.loops.tag import check_tags
+from kgen.transforms.select import matcher, require_iname, split_names, transform
+from kgen.transforms.statements import found
+from kgen.transforms.uses import inames_used
+
+__all__ = [
+    "add_inames_for_unused_hw_axes",
+    "add_inames_to_insn",
+    "get_iname_duplication_options",
+    "has_schedulable_iname_nesting",
+    "remove_inames_from_insn",
+    "remove_unused_inames",
+]
+
+
+@transform
+def add_inames_to_insn(
+    kernel: LoopKernel, inames: str | Iterable[str], insn_match: Any
+) -> LoopKernel:
+    """Put the instructions that match inside of more loops.
+
+    ::
+
+        a = 0   {id=one}   add_inames_to_insn(kernel, "i", "id:one")  =>   for i
+                                                                             a = 0   {id=one}
+
+    Raises :class:`TransformError` for a loop that a reduction in the instruction runs over.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t = 0 {id=one}", "a[i] = t"])
+    >>> add_inames_to_insn(knl, "i", "id:one").default_entrypoint.insn_inames("one")
+    frozenset({'i'})
+    """
+    new = frozenset(split_names(inames))
+    for name in sorted(new):
+        require_iname(kernel, name)
+    chosen = {insn.id for insn in found(kernel, insn_match)}
+
+    def change(insn: InstructionBase) -> InstructionBase:
+        if insn.id not in chosen or new <= insn.within_inames:
+            return insn
+        reduced = sorted(new & insn.reduction_inames())
+        if reduced:
+            raise TransformError(
+                message(
+                    f"instruction '{insn.id}' reduces over '{reduced[0]}' and cannot be inside "
+                    "of it",
+                    kernel=kernel.name,
+                    hint=f"duplicate_inames(kernel, '{reduced[0]}', 'id:{insn.id}') gives the "
+                    "reduction a loop of its own",
+                )
+            )
+        return insn.copy(within_inames=insn.within_inames | new, within_inames_is_final=True)
+
+    changed = kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    check_tags(changed, new)
+    return changed
+
+
+@transform
+def remove_inames_from_insn(
+    kernel: LoopKernel, inames: str | Iterable[str], insn_match: Any
+) -> LoopKernel:
+    """Take the instructions that match out of loops that they do not depend on.
+
+    ::
+
+        for i                                                                 a = 0   {id=one}
+          a = 0  {id=one}   remove_inames_from_insn(kernel, "i", "id:one") =>
+
+    Raises :class:`TransformError` for a loop whose variable the instruction uses.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "<> t = 0 {id=one, inames=i}")
+    >>> remove_inames_from_insn(knl, "i", "id:one").default_entrypoint.insn_inames("one")
+    frozenset()
+    """
+    gone = frozenset(split_names(inames))
+    for name in sorted(gone):
+        require_iname(kernel, name)
+    chosen = {insn.id for insn in found(kernel, insn_match)}
+
+    def change(insn: InstructionBase) -> InstructionBase:
+        if insn.id not in chosen or insn.within_inames.isdisjoint(gone):
+            return insn
+        rest = insn.copy(within_inames=insn.within_inames - gone, within_inames_is_final=True)
+        used = gone & (inames_used(kernel, rest) | insn.dependency_names())
+        if used:
+            raise TransformError(
+                message(
+                    f"instruction '{insn.id}' cannot leave loop '{min(used)}'",
+                    kernel=kernel.name,
+                    because=f"it uses '{min(used)}': {insn}",
+                )
+            )
+        return rest
+
+    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+
+
+@transform
+def remove_unused_inames(
+    kernel: LoopKernel, inames: str | Iterable[str] | None = None
+) -> LoopKernel:
+    """Remove loop variables that no instruction uses and that bound no loop.
+
+    What they imply for the others stays in the domain.
+
+    :arg inames: only those of them; all by default
+
+    ::
+
+        { [i, j] : 0 <= i, j < n }  =>  { [i] : 0 <= i < n }
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = remove_unused_inames(make_kernel("{ [i,j]: 0<=i,j<4 }", "a[i] = 0"))
+    >>> print(knl.default_entrypoint.domains[0])
+    { [i] : 0 <= i <= 3 }
+    """
+    wanted = frozenset(kernel.inames if inames is None else split_names(inames))
+    for name in sorted(wanted):
+        require_iname(kernel, name)
+    used = {name for insn in kernel.instructions for name in inames_used(kernel, insn)}
+    unused = wanted - kernel.with_outer_inames(frozenset(used))
+    # a loop that is kept needs those that bound it
+    unused -= kernel.with_outer_inames(frozenset(kernel.inames) - unused)
+    if not unused:
+        return kernel
+    domains: list[BasicSet] = []
+    for domain in kernel.domains:
+        names = dim_names(domain)
+        gone = [name for name in names if name in unused]
+        if len(gone) < len(names):
+            domains.append(drop_dims(domain, gone))
+    priority = dict.fromkeys(
+        tuple(name for name in names if name not in unused) for names in kernel.loop_priority
+    )
+    slabs = kernel.iname_slab_increments
+    return kernel.copy(
+        domains=domains,
+        inames={name: iname for name, iname in kernel.inames.items() if name not in unused},
+        loop_priority=tuple(names for names in priority if len(names) > 1),
+        iname_slab_increments={name: s for name, s in slabs.items() if name not in unused},
+    )
+
+
+# -- nesting -----------------------------------------------------------------------------------
+
+
+@checked
+def has_schedulable_iname_nesting(kernel: LoopKernel | TranslationUnit) -> bool:
+    """Tell whether all loops nest: of two around one instruction, one holds the other.
+
+    >>> from kgen.frontend import make_kernel
+    >>> text = ["a[i,j] = 0", "b[j] = 0 {inames=j}", "c[i] = 0 {inames=i}"]
+    >>> has_schedulable_iname_nesting(make_kernel("{ [i,j]: 0<=i,j<4 }", text))
+    False
+    """
+    return next(_overlaps(_only_kernel(kernel)), None) is None
+
+
+@checked
+def get_iname_duplication_options(
+    kernel: LoopKernel | TranslationUnit,
+) -> Iterator[tuple[str, Or]]:
+    """Yield pairs ``(iname, within)`` for :func:`duplicate_inames` that may let loops nest.
+
+    There are none for a kernel whose loops do. It may take several of them, one after the
+    other.
+
+    >>> from kgen.frontend import make_kernel
+    >>> text = ["a[i,j] = 0", "b[j] = 0 {inames=j}", "c[i] = 0 {inames=i}"]
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", text)
+    >>> [(iname, str(within)) for iname, within in get_iname_duplication_options(knl)]
+    [('i', '(id:insn_1)'), ('i', '(id:insn)'), ('j', '(id:insn_0)'), ('j', '(id:insn)')]
+    """
+    one = _only_kernel(kernel)
+    inside = one.iname_to_insns()
+    for first, second in _overlaps(one):
+        both = inside[first] & inside[second]
+        for name in (first, second):
+            yield name, _ids(inside[name] - both)
+            yield name, _ids(both)
+
+
+def _ids(names: Iterable[str]) -> Or:
+    return Or(tuple(Id(name) for name in sorted(names)))
+
+
+def _only_kernel(kernel: LoopKernel | TranslationUnit) -> LoopKernel:
+    return kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
+
+
+def _overlaps(kernel: LoopKernel) -> Iterator[tuple[str, str]]:
+    """Yield pairs of sequential loops that share some but not all of their instructions."""
+    inside = kernel.iname_to_insns()
+    loops = frozenset(name for name in inside if not kernel.has_tag(name, ConcurrentTag))
+    seen: set[tuple[str, str]] = set()
+    for inames in dict.fromkeys(insn.within_inames & loops for insn in kernel.instructions):
+        order = sorted(inames, key=lambda name: (-len(inside[name]), kernel.iname_order[name]))
+        for outer, inner in pairwise(order):
+            pair = (outer, inner)
+            if not inside[inner] <= inside[outer] and pair not in seen:
+                seen.add(pair)
+                yield pair
+
+
+@transform
+def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: Any = None) -> LoopKernel:
+    """Put instructions inside of the hardware loops that others are in, and they are not.
+
+    An instruction that is not on an axis runs on all of it; inside of the axis' loop it is
+    held to the loop's bounds.
+
+    ::
+
+        a[i] = 0        {id=one}              a[i] = 0     {id=one, inames=i:j}
+        b[i,j] = 1      i: l.0, j: l.1   =>   b[i,j] = 1
+
+    Raises :class:`TransformError` when several inames are on an axis that is missing.
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.transforms.loops.tag import tag_inames
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0 {id=one}", "b[i,j] = 1"])
+    >>> knl = add_inames_for_unused_hw_axes(tag_inames(knl, "i:l.0, j:l.1"))
+    >>> sorted(knl.default_entrypoint.insn_inames("one"))
+    ['i', 'j']
+    """
+    by_axis: dict[AxisTag, list[str]] = {}
+    for name in kernel.inames:
+        for tag in kernel.iname_tags_of_type(name, AxisTag):
+            by_axis.setdefault(tag, []).append(name)
+    test = matcher(kernel, within)
+
+    def change(insn: InstructionBase) -> InstructionBase:
+        missing = [
+            (tag, names)
+            for tag, names in by_axis.items()
+            if insn.within_inames.isdisjoint(names) and insn.reduction_inames().isdisjoint(names)
+        ]
+        if not missing or not test(insn):
+            return insn
+        for tag, names in missing:
+            if len(names) > 1:
+                raise TransformError(
+                    message(
+                        f"instruction '{insn.id}' is not on axis '{tag}', which has "
+                        f"{len(names)} inames: {', '.join(names)}",
+                        kernel=kernel.name,
+                        hint=hint_for_axis(kernel, insn, names),
+                    )
+                )
+        new = {names[0] for _, names in missing}
+        return insn.copy(within_inames=insn.within_inames | new, within_inames_is_final=True)
+
+    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))

@@ -1,0 +1,214 @@
+"""OpenACC's view of loops: gangs, workers and vectors, of lengths that are set apart from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from kgen.analysis.domains import bounds_of
+from kgen.errors import StaticValueFindingError, TransformError, message, near_names
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.loops.split import join_inames, split_iname
+from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.select import require_iname, split_names, transform
+
+__all__ = ["parallelize"]
+
+#: The levels of each loop, or of several: ``{"i": "gang worker", ("j", "k"): "vector(64)"}``.
+Levels: TypeAlias = Mapping[Any, str | Iterable[str]]
+
+#: From the outermost, as OpenACC nests them.
+_LEVELS = ("gang", "worker", "vector")
+_GROUP_AXES = 3
+_CLAUSE = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d+)\s*\))?\s*[,\s]?")
+
+
+@transform
+def parallelize(
+    kernel: LoopKernel,
+    levels: Levels,
+    *,
+    num_gangs: int | None = None,
+    num_workers: int = 4,
+    vector_length: int = 128,
+) -> LoopKernel:
+    """Spread loops over gangs (work-groups), workers and vectors (work-items), as OpenACC does.
+
+    :arg levels: the levels of each loop, of ``gang``, ``worker``, ``vector``, or ``seq``. A
+        length may stand with a level, ``vector(64)``. Several loops, ``"i, j"`` or
+        ``("i", "j")``, the fastest varying last, are collapsed: into one, if all but the first
+        have constant bounds
+    :arg num_gangs: how many work-groups take turns; as many as there is work for by default
+    :arg num_workers: work-items along the axis ``l.1``
+    :arg vector_length: work-items along the axis ``l.0``, next to each other
+
+    A loop of several levels is split: for ``gang worker vector`` its pieces are ``i_gang``
+    (``g.0``), ``i_worker`` (``l.1``) and ``i_vector`` (``l.0``). What a level does not take at
+    once is ``i_turn``, a plain loop. A loop with a constant length of at most that of its only
+    level is not split, and keeps its name.
+
+    Of collapsed loops whose bounds are no constants, each but the last takes an axis of gangs
+    (``g.0``, ``g.1``), and the last one all levels: no index has to be divided. A triangle
+    takes the gangs of its box. With ``num_gangs``, the gangs take turns along the first loop.
+
+    ::
+
+        for i                  {"i": "gang vector"}      for i_gang (g.0), i_vector (l.0)
+          a[i] = 0                     =>                  a[i_vector + i_gang*128] = 0
+
+        for i                  {"i": "gang", "j": "vector"},      for i (g.0), j_turn, j_vector
+          for j                   vector_length=32                  ... j_vector + j_turn*32
+            ...                        =>
+
+    Raises :class:`TransformError` for levels that there are not, ``seq`` with others, and loops
+    of one instruction that are on one level.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = parallelize(make_kernel("{ [i]: 0<=i<n }", "a[i] = 0"), {"i": "gang vector"})
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_vector + i_gang*128] = 0  {id=insn}
+    """
+    default = {"gang": num_gangs, "worker": num_workers, "vector": vector_length}
+    _check_lengths(kernel, default)
+    loops: list[tuple[tuple[str, ...], dict[str, int | None]]] = []
+    for names, text in levels.items():
+        clauses = _read_clauses(kernel, names, text)
+        lengths = {level: n or default.get(level) for level, n in clauses.items()}
+        loops.append((split_names(names), lengths))
+        for name in loops[-1][0]:
+            require_iname(kernel, name)
+    for inames, lengths in loops:
+        kernel = _spread(kernel, inames, lengths)
+    return kernel
+
+
+def _read_clauses(
+    kernel: LoopKernel, names: object, given: str | Iterable[str]
+) -> dict[str, int | None]:
+    """Read ``gang worker(4)``: levels, with the lengths that stand there."""
+    text = given if isinstance(given, str) else " ".join(given)
+    clauses: dict[str, int | None] = {}
+    at = 0
+    while at < len(text.rstrip()):
+        found = _CLAUSE.match(text, at)
+        level = found[1] if found else text[at:].strip()
+        if not found or level not in (*_LEVELS, "seq"):
+            raise TransformError(
+                message(
+                    f"'{level}' is not a level of loops",
+                    kernel=kernel.name,
+                    because=f"{names!r} has '{text}'",
+                    hint=near_names(level, (*_LEVELS, "seq")),
+                )
+            )
+        if level in clauses:
+            raise TransformError(
+                message(f"'{text}' names the level '{level}' twice", kernel=kernel.name)
+            )
+        clauses[level] = int(found[2]) if found[2] else None
+        if clauses[level] == 0:
+            raise TransformError(message(f"'{text}' has no length of 0", kernel=kernel.name))
+        at = found.end()
+    if "seq" in clauses and (len(clauses) > 1 or clauses["seq"] is not None):
+        raise TransformError(
+            message(
+                f"'{text}': a loop that is 'seq' has no other level, and no length",
+                kernel=kernel.name,
+            )
+        )
+    if not clauses:
+        raise TransformError(
+            message(
+                f"{names!r} is given no level", kernel=kernel.name, hint="'seq' is a plain loop"
+            )
+        )
+    return clauses
+
+
+def _check_lengths(kernel: LoopKernel, lengths: Mapping[str, Any]) -> None:
+    argument = {"gang": "num_gangs", "worker": "num_workers", "vector": "vector_length"}
+    for level, length in lengths.items():
+        if length is None and level == "gang":
+            continue
+        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+            raise TransformError(
+                message(
+                    f"{argument[level]}={length!r} is not a positive number", kernel=kernel.name
+                )
+            )
+
+
+def _spread(
+    kernel: LoopKernel, names: Sequence[str], clauses: Mapping[str, int | None]
+) -> LoopKernel:
+    """Collapse loops, and split the ones that there are then into their levels.
+
+    *clauses* has the lengths of the levels that are wanted; ``None`` for as many gangs as there
+    is work for.
+    """
+    name = names[-1]
+    first = _first_to_join(kernel, names)
+    if len(names) > first + 1:
+        name = "_and_".join(reversed(names[first:]))
+        kernel = join_inames(kernel, names[first:], name)
+    apart = names[:first]
+    if apart and clauses.get("gang", 0) is None:
+        # gangs along axes of their own; the last one is for those of the last loop
+        axes = range(len(apart))[: _GROUP_AXES - 1]
+        kernel = tag_inames(kernel, {apart[axis]: f"g.{axis}" for axis in axes})
+        return _split_levels(kernel, name, clauses, f"g.{len(axes)}")
+    if apart and "gang" in clauses:
+        kernel = _split_levels(kernel, apart[0], {"gang": clauses["gang"]}, "gang")
+        clauses = {level: n for level, n in clauses.items() if level != "gang"}
+    return _split_levels(kernel, name, clauses, "gang") if clauses else kernel
+
+
+def _first_to_join(kernel: LoopKernel, names: Sequence[str]) -> int:
+    """Return from which on loops can be joined: those behind it have constant bounds."""
+    first = len(names) - 1
+    while first and _extent(kernel, names[first]) is not None:
+        first -= 1
+    return first
+
+
+def _split_levels(
+    kernel: LoopKernel, name: str, clauses: Mapping[str, int | None], gang: str
+) -> LoopKernel:
+    """Split one loop into its levels, that of gangs tagged *gang*."""
+    tags = {**{level: level for level in _LEVELS}, "gang": gang}
+    levels = [level for level in _LEVELS if level in clauses]
+    if len(levels) == 1 and _fits(kernel, name, clauses[levels[0]]):
+        return tag_inames(kernel, {name: tags[levels[0]]})
+    rest = name
+    for level in reversed(levels):
+        length = clauses[level]
+        if length is None:
+            return tag_inames(kernel, {rest: tags[level]})
+        outer = None  # a name for as long as it is not split itself
+        if level == levels[0]:
+            outer = f"{name}_turn"
+        elif level == levels[1] and levels[0] == "gang" and clauses["gang"] is None:
+            outer = f"{name}_gang"
+        inner = f"{name}_{level}"
+        kernel = split_iname(
+            kernel, rest, length, outer_iname=outer, inner_iname=inner, inner_tag=tags[level]
+        )
+        rest = outer or f"{rest}_outer"
+    return kernel
+
+
+def _fits(kernel: LoopKernel, name: str, length: int | None) -> bool:
+    """Tell whether all iterations of a loop are run at once."""
+    extent = _extent(kernel, name)
+    return length is None or (extent is not None and extent <= length)
+
+
+def _extent(kernel: LoopKernel, name: str) -> int | None:
+    """Return the number of iterations of a loop, where it is a constant."""
+    domain = kernel.domain_of((name,))
+    try:
+        bounds = bounds_of(domain, name, kernel.assumptions, frozenset(kernel.inames))
+    except StaticValueFindingError:
+        return None
+    return int(bounds.extent) if bounds.is_constant else None

@@ -1,0 +1,351 @@
+"""Renaming loops, and giving instructions loops of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+from pytools.tag import Tag
+
+from kgen.analysis.domains import copy_dims, difference, drop_dims, rename_params
+from kgen.errors import TransformError, message
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import BasicSet, dim_names, param_names, rename_dims
+from kgen.ir.tags import TagLike, parse_tag
+from kgen.transforms.loops.rewrite import (
+    Replacement,
+    Selection,
+    bounds_follow,
+    replace_inames,
+    shared_bounds,
+)
+from kgen.transforms.loops.tag import check_tags, give_tags
+from kgen.transforms.select import (
+    InstructionTest,
+    matcher,
+    require_iname,
+    require_new_name,
+    split_names,
+    taken_names,
+    transform,
+)
+from kgen.transforms.uses import depends_on, inames_used
+
+__all__ = [
+    "duplicate_inames",
+    "rename_iname",
+    "rename_inames",
+    "rename_inames_in_batch",
+]
+
+
+@transform
+def duplicate_inames(
+    kernel: LoopKernel,
+    inames: str | Iterable[str],
+    within: Any,
+    new_inames: Sequence[str | None] | str | None = None,
+    suffix: str | None = None,
+    tags: Mapping[str, TagLike] | None = None,
+) -> LoopKernel:
+    """Give the instructions that match loops of their own, copies of those they are in.
+
+    :arg new_inames: their names; ``<old><suffix>`` by default, ``<old>_0`` without a suffix
+    :arg tags: tags of the new inames, by the names of the old ones; they inherit none
+
+    ::
+
+        for i                                         for i_0
+          a[i] = 0         {id=one}                     a[i_0] = 0       {id=one}
+          b[i] = 1                           =>       end i_0
+        end i                                         for i
+        duplicate_inames(kernel, "i", "id:one")         b[i] = 1
+
+    Raises :class:`TransformError` when the bounds of a loop depend on a copied one, and
+    instructions that match share it with others: it has to be copied too.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1"])
+    >>> print(duplicate_inames(knl, "i", "id:one").default_entrypoint.instructions[0])
+    a[i_0] = 0  {id=one}
+    """
+    old = split_names(inames)
+    for name in old:
+        require_iname(kernel, name)
+    new = _new_names(kernel, old, new_inames, suffix)
+    copies = dict(zip(old, new, strict=True))
+    for name in tags or {}:
+        if name not in copies:
+            raise TransformError(
+                message(
+                    f"a tag is given for '{name}', which is not duplicated",
+                    kernel=kernel.name,
+                    hint=f"the tags go by the old inames: {', '.join(old)}",
+                )
+            )
+    result = _rename(kernel, copies, matcher(kernel, within))
+    given = {copies[name]: [parse_tag(tag)] for name, tag in (tags or {}).items()}
+    return give_tags(result, given)
+
+
+def _new_names(
+    kernel: LoopKernel,
+    old: tuple[str, ...],
+    given: Sequence[str | None] | str | None,
+    suffix: str | None,
+) -> list[str]:
+    wanted: Sequence[str | None] = split_names(given) if isinstance(given, str) else given or ()
+    if wanted and len(wanted) != len(old):
+        raise TransformError(
+            message(f"{len(wanted)} new names are given for {len(old)} inames", kernel=kernel.name)
+        )
+    names = UniqueNameGenerator(set(taken_names(kernel)))
+    result: list[str] = []
+    for name, new in zip(old, wanted or [None] * len(old), strict=True):
+        if new is not None:
+            require_new_name(kernel, new)
+            names.add_name(new)
+        result.append(new or names(f"{name}{suffix}" if suffix else name))
+    return result
+
+
+@transform
+def rename_iname(
+    kernel: LoopKernel,
+    old_iname: str,
+    new_iname: str,
+    existing_ok: bool = False,
+    within: Any = None,
+    preserve_tags: bool = True,
+    raise_on_domain_mismatch: bool | None = None,
+) -> LoopKernel:
+    """Rename a loop; into one that exists already with *existing_ok*, which fuses the two.
+
+    :arg within: rename for the instructions that match; the others keep the old loop
+    :arg preserve_tags: the new iname gets the tags of the old one
+    :arg raise_on_domain_mismatch: refuse, as is the default, to fuse loops with other bounds
+
+    ::
+
+        for i                     for j
+          a[i] = 0                  a[j] = 0
+        end i              =>       b[j] = 1
+        for j                     end j
+          b[j] = 1
+
+    Raises :class:`TransformError` for a name that is taken, and for loops that differ.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])
+    >>> knl = rename_iname(knl, "i", "j", existing_ok=True)
+    >>> print(knl.default_entrypoint.domains[0])
+    { [j] : 0 <= j <= 3 }
+    """
+    tags = require_iname(kernel, old_iname).tags if preserve_tags else frozenset()
+    check = raise_on_domain_mismatch is not False
+    return _rename_into(
+        kernel, old_iname, new_iname, existing_ok, matcher(kernel, within), tags, check
+    )
+
+
+@transform
+def rename_inames(
+    kernel: LoopKernel,
+    old_inames: str | Collection[str],
+    new_iname: str,
+    existing_ok: bool = False,
+    within: Any = None,
+    raise_on_domain_mismatch: bool | None = None,
+) -> LoopKernel:
+    """Rename several loops into one, which fuses them; see :func:`rename_iname`.
+
+    The new loop has no tags of the old ones.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])
+    >>> print(rename_inames(knl, ["i", "j"], "k").default_entrypoint.domains[0])
+    { [k] : 0 <= k <= 3 }
+    """
+    check = raise_on_domain_mismatch is not False
+    for name in split_names(old_inames):
+        require_iname(kernel, name)
+        test = matcher(kernel, within)
+        kernel = _rename_into(kernel, name, new_iname, existing_ok, test, frozenset(), check)
+        existing_ok = True
+    return kernel
+
+
+@transform
+def rename_inames_in_batch(
+    kernel: LoopKernel, batches: Mapping[str, Collection[str]]
+) -> LoopKernel:
+    """Rename loops into others: ``{new: [old, ...], ...}``; see :func:`rename_inames`.
+
+    ::
+
+        a[i] = 0           a[x] = 0
+        b[j] = 1     =>    b[x] = 1     with {"x": ["i", "j"], "y": ["k"]}
+        c[k] = 2           c[y] = 2
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])
+    >>> sorted(rename_inames_in_batch(knl, {"x": ["i"], "y": ["j"]}).default_entrypoint.inames)
+    ['x', 'y']
+    """
+    for new, old in batches.items():
+        kernel = rename_inames(kernel, old, new)
+    return kernel
+
+
+def _rename_into(
+    kernel: LoopKernel,
+    old: str,
+    new: str,
+    existing_ok: bool,
+    matches: InstructionTest,
+    tags: frozenset[Tag],
+    check: bool,
+) -> LoopKernel:
+    if old == new:
+        return kernel
+    if new not in kernel.inames or not existing_ok:
+        require_new_name(kernel, new)
+        return _rename(kernel, {old: new}, matches, {new: tags})
+    both = [insn for insn in kernel.instructions if inames_used(kernel, insn) >= {old, new}]
+    for insn in filter(matches, both):
+        raise TransformError(
+            message(
+                f"instruction '{insn.id}' uses both '{old}' and '{new}'",
+                kernel=kernel.name,
+                because="one loop cannot take the place of two",
+            )
+        )
+    change = Replacement({old: p.Variable(new)}, (new,))
+    result = replace_inames(kernel, change, partial(_merged_domains, kernel, old, new), matches)
+    if check:
+        _check_same_loops(kernel, result, old, new)
+    return give_tags(result, {new: sorted(tags, key=str)})
+
+
+def _rename(
+    kernel: LoopKernel,
+    copies: Mapping[str, str],
+    matches: InstructionTest,
+    tags: Mapping[str, frozenset[Tag]] | None = None,
+) -> LoopKernel:
+    """Rename inames, to names that are free, in the instructions that match."""
+    values = {old: p.Variable(new) for old, new in copies.items()}
+    change = Replacement(values, tuple(copies.values()))
+    new_domains = partial(_copied_domains, kernel, copies)
+    result = replace_inames(kernel, change, new_domains, matches, tags or {})
+    slabs = {
+        copies[old]: slab for old, slab in kernel.iname_slab_increments.items() if old in copies
+    }
+    if slabs:
+        result = result.copy(iname_slab_increments={**result.iname_slab_increments, **slabs})
+    check_tags(result, copies.values())
+    return result
+
+
+# -- domains ---------------------------------------------------------------------------------
+
+
+def _copied_domains(
+    kernel: LoopKernel, copies: Mapping[str, str], select: Selection
+) -> tuple[BasicSet, ...]:
+    """Return the domains with inames renamed, or copied where others use them."""
+    result: list[BasicSet] = []
+    for domain in kernel.domains:
+        here = {name: copies[name] for name in dim_names(domain) if name in copies}
+        is_shared = not select.kept.isdisjoint(here)
+        own: BasicSet | None = None
+        if is_shared and not select.kept.isdisjoint(param_names(domain)):
+            own = _own_copy(kernel, domain, here, copies, select)
+        else:
+            if bounds_follow(kernel, domain, tuple(copies), select):
+                domain = rename_params(domain, copies)
+            if is_shared:
+                domain, own = copy_dims(domain, here)
+        if is_shared:
+            domain = drop_dims(domain, [name for name in here if name not in select.kept])
+        elif here:
+            domain = rename_dims(domain, here)
+        result.append(domain)
+        if own is not None:
+            result.append(own)
+    return tuple(result)
+
+
+def _own_copy(
+    kernel: LoopKernel,
+    domain: BasicSet,
+    here: Mapping[str, str],
+    copies: Mapping[str, str],
+    select: Selection,
+) -> BasicSet:
+    """Return a copy of loops inside of copied ones, bounded by these; refuses half of a nest."""
+    rest = [name for name in dim_names(domain) if name not in here]
+    for insn in kernel.instructions:
+        if insn.id in select.chosen and not depends_on(kernel, insn).isdisjoint(rest):
+            raise shared_bounds(kernel, rest, min(here), insn)
+    return rename_params(rename_dims(drop_dims(domain, rest), here), copies)
+
+
+def _merged_domains(
+    kernel: LoopKernel, old: str, new: str, select: Selection
+) -> tuple[BasicSet, ...]:
+    """Return the domains without *old*, unless it is still used; *new* bounds what it bounded."""
+    result: list[BasicSet] = []
+    for domain in kernel.domains:
+        dims = dim_names(domain)
+        if old in param_names(domain) and bounds_follow(kernel, domain, (old,), select):
+            if new in dims:
+                raise TransformError(
+                    message(
+                        f"the bounds of '{new}' depend on '{old}'",
+                        kernel=kernel.name,
+                        because="a loop cannot bound itself",
+                    )
+                )
+            domain = rename_params(domain, {old: new})
+        if old in dims and not select.kept:
+            domain = drop_dims(domain, (old,))
+            if len(dims) == 1:
+                continue
+        result.append(domain)
+    return tuple(result)
+
+
+def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str) -> None:
+    """Refuse to fuse loops when an instruction would run for other values than before."""
+    checked: set[tuple[frozenset[str], frozenset[str]]] = set()
+    for one, other in zip(before.instructions, after.instructions, strict=True):
+        pair = _all_inames(one), _all_inames(other)
+        if old not in depends_on(before, one) or pair in checked:
+            continue
+        checked.add(pair)
+        point = difference(
+            before.domain_of(tuple(sorted(pair[0]))),
+            after.domain_of(tuple(sorted(pair[1]))),
+            {old: new} if pair[0] != pair[1] else {},
+            before.assumptions,
+        )
+        if point is not None:
+            raise TransformError(
+                message(
+                    f"iname '{old}' cannot become '{new}': their bounds differ",
+                    kernel=before.name,
+                    where=f"instruction '{one.id}'",
+                    point=", ".join(f"{name}={value}" for name, value in point.items()),
+                    because=f"'{old}' runs over {before.domain_of((old,))}, "
+                    f"'{new}' over {before.domain_of((new,))}",
+                )
+            )
+
+
+def _all_inames(insn: InstructionBase) -> frozenset[str]:
+    return insn.within_inames | insn.reduction_inames()

@@ -1,0 +1,418 @@
+"""Replacing inames by expressions of others, in instructions, rules, domains and priorities."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pymbolic.primitives as p
+from constantdict import constantdict
+from pytools import UniqueNameGenerator
+from pytools.tag import Tag
+
+from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
+from kgen.errors import TransformError, message
+from kgen.ir.data import Iname, SubstitutionRule
+from kgen.ir.expr import (
+    Expr,
+    Reduction,
+    SubArrayRef,
+    SubstitutionMapper,
+    same_objects,
+    substitute,
+)
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
+    BasicSet,
+    Set,
+    as_basic_set,
+    dim_names,
+    from_named,
+    param_names,
+    project_out_named,
+    to_named,
+    used_param_names,
+)
+from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
+from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
+
+__all__ = [
+    "InameMapper",
+    "Replacement",
+    "Selection",
+    "bounds_follow",
+    "in_present_inames",
+    "replace_in_domains",
+    "replace_in_priority",
+    "replace_inames",
+    "shared_bounds",
+]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """``values``: what the old inames are in terms of ``new`` ones."""
+
+    values: Mapping[str, Expr]
+    new: tuple[str, ...]
+
+    @property
+    def old(self) -> tuple[str, ...]:
+        """The inames that are replaced."""
+        return tuple(self.values)
+
+    @cached_property
+    def names(self) -> Mapping[str, str] | None:
+        """The new name of each old iname, where this only renames them one by one."""
+        names = {old: v.name for old, v in self.values.items() if isinstance(v, p.Variable)}
+        return names if len(names) == len(self.values) == len(self.new) else None
+
+
+class InameMapper(SubstitutionMapper):
+    """Replace inames in an expression, reductions over them included, and rename rules."""
+
+    def __init__(
+        self,
+        kernel: str,
+        change: Replacement,
+        rules: Mapping[str, str],
+        shadowed: Collection[str] = (),
+    ) -> None:
+        values = {name: value for name, value in change.values.items() if name not in shadowed}
+        super().__init__({**values, **{old: p.Variable(new) for old, new in rules.items()}})
+        self.kernel = kernel
+        self.change = change
+        self.rules = rules
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        """Replace inames in the arguments; the function is renamed where it is a rule."""
+        function = expr.function
+        if isinstance(function, p.Variable) and function.name in self.rules:
+            function = dataclasses.replace(function, name=self.rules[function.name])
+        parameters = tuple(self.rec(arg, *args) for arg in expr.parameters)
+        if function is expr.function and same_objects(parameters, expr.parameters):
+            return expr
+        return p.Call(function, parameters)
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        """Run the reduction over the new inames if it runs over the old ones."""
+        parts = tuple(self.rec(part, *args) for part in expr.exprs)
+        inames = replaced_names(self.kernel, expr.inames, self.change, "a reduction")
+        if inames == expr.inames and same_objects(parts, expr.exprs):
+            return expr
+        operand = parts if isinstance(expr.expr, tuple) else parts[0]
+        return Reduction(expr.operation, inames, operand, expr.allow_simultaneous)
+
+    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Expr:
+        """Rename swept inames; anything else would no longer be a part of an array."""
+        swept = []
+        for var in expr.swept_inames:
+            value = self.change.values.get(var.name, var)
+            if not isinstance(value, p.Variable):
+                raise TransformError(
+                    message(
+                        f"iname '{var.name}' sweeps over a part of an array in a call",
+                        kernel=self.kernel,
+                        because=f"'[{var.name}]: ...' has no form in terms of others",
+                        hint=f"change the other uses only: within='not iname:{var.name}'",
+                    )
+                )
+            swept.append(value)
+        return SubArrayRef(tuple(swept), self.rec(expr.subscript, *args))
+
+
+def replaced_names(
+    kernel: str, names: tuple[str, ...], change: Replacement, where: str
+) -> tuple[str, ...]:
+    """Put the new inames in the place of the first old one; all old ones or none are there.
+
+    Inames that are only renamed need not be there together.
+    """
+    if change.names is not None:
+        return tuple(change.names.get(name, name) for name in names)
+    present = [name for name in names if name in change.values]
+    if not present:
+        return names
+    if len(present) < len(change.values):
+        missing = next(name for name in change.values if name not in present)
+        raise TransformError(
+            message(
+                f"{where} has iname '{present[0]}' but not '{missing}'",
+                kernel=kernel,
+                because="they are replaced together",
+                hint="leave it out with within=...",
+            )
+        )
+    at = names.index(present[0])
+    rest = [name for name in names[at:] if name not in change.values]
+    return tuple(dict.fromkeys((*names[:at], *change.new, *rest)))
+
+
+# -- the change ------------------------------------------------------------------------------
+
+
+def replace_inames(
+    kernel: LoopKernel,
+    change: Replacement,
+    new_domains: Callable[[Selection], tuple[BasicSet, ...]],
+    matches: InstructionTest,
+    new_tags: Mapping[str, frozenset[Tag]] = constantdict(),
+) -> LoopKernel:
+    """Replace the old inames of *change* in the instructions that match.
+
+    The old inames stay, with a domain of their own, while other instructions use them;
+    *new_domains* gives all domains (:func:`replace_in_domains`). Raises
+    :class:`TransformError` when some but not all of them are around an instruction.
+    """
+    select = select_users(kernel, change.old, matches)
+    substitutions, renamed = _replace_in_rules(kernel, change, select)
+    mapper = InameMapper(kernel.name, change, renamed)
+    instructions = [
+        _replace_in_instruction(kernel, insn, change, mapper) if insn.id in select.chosen else insn
+        for insn in kernel.instructions
+    ]
+    gone = frozenset(change.old) - select.kept
+    inames = {name: iname for name, iname in kernel.inames.items() if name not in gone}
+    for name in change.new:
+        if name not in inames:
+            inames[name] = Iname(name, new_tags.get(name, frozenset()))
+    slabs = kernel.iname_slab_increments
+    return kernel.copy(
+        domains=new_domains(select),
+        instructions=instructions,
+        substitutions=substitutions,
+        inames=inames,
+        loop_priority=replace_in_priority(kernel.loop_priority, change, select.kept),
+        iname_slab_increments={name: slab for name, slab in slabs.items() if name not in gone},
+        applied_iname_rewrites=(*kernel.applied_iname_rewrites, constantdict(change.values)),
+    )
+
+
+def in_present_inames(kernel: LoopKernel, expr: Expr) -> Expr:
+    """Write *expr* in the inames that the kernel has now, where it is in replaced ones."""
+    for values in kernel.applied_iname_rewrites:
+        gone = {name: value for name, value in values.items() if name not in kernel.inames}
+        expr = substitute(expr, gone)
+    return expr
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The instructions whose inames are replaced: ids, and what the *others* still use."""
+
+    chosen: frozenset[str]
+    others: tuple[InstructionBase, ...]
+    kept: frozenset[str]
+
+
+def select_users(kernel: LoopKernel, old: Sequence[str], matches: InstructionTest) -> Selection:
+    """Divide the instructions that use the inames *old* into those that match and others.
+
+    Raises :class:`NothingSelectedError` where some use them, but none of those matches.
+    """
+    chosen: set[str] = set()
+    others: list[InstructionBase] = []
+    kept: set[str] = set()
+    for insn in kernel.instructions:
+        used = inames_used(kernel, insn).intersection(old)
+        if used and matches(insn):
+            chosen.add(str(insn.id))
+        elif used:
+            others.append(insn)
+            kept.update(used)
+    if others and not chosen:
+        shown = ", ".join(f"'{insn.id}'" for insn in others[:12])
+        raise NothingSelectedError(
+            message(
+                f"'within' selects no instruction inside of '{old[0]}'",
+                kernel=kernel.name,
+                because=f"those inside of it are {shown}",
+            )
+        )
+    return Selection(frozenset(chosen), tuple(others), frozenset(kept))
+
+
+def _replace_in_instruction(
+    kernel: LoopKernel, insn: InstructionBase, change: Replacement, mapper: InameMapper
+) -> InstructionBase:
+    within = insn.within_inames
+    if not within.isdisjoint(change.values):
+        ordered = tuple(sorted(within, key=kernel.iname_order.__getitem__))
+        where = f"instruction '{insn.id}'"
+        within = frozenset(replaced_names(kernel.name, ordered, change, where))
+    return insn.with_transformed_expressions(mapper, within_inames=within)
+
+
+def _replace_in_rules(
+    kernel: LoopKernel,
+    change: Replacement,
+    select: Selection,
+) -> tuple[Mapping[str, SubstitutionRule], dict[str, str]]:
+    """Replace inames in the rules; those that others use too are copied first.
+
+    Returns the rules, and the new names of the copies.
+    """
+    rules = kernel.substitutions
+    touched = [
+        name
+        for name in rules
+        if any(
+            not rules[called].free_names.isdisjoint(change.values)
+            for called in (name, *called_rules(rules, (rules[name].expression,)))
+        )
+    ]
+    if not touched:
+        return rules, {}
+    renamed: dict[str, str] = {}
+    if select.others:
+        mine = _rules_of(rules, [kernel.id_to_insn[name] for name in sorted(select.chosen)])
+        theirs = _rules_of(rules, select.others)
+        touched = [name for name in touched if name in mine]
+        names = UniqueNameGenerator(set(taken_names(kernel)))
+        renamed = {name: names(name) for name in touched if name in theirs}
+    result = dict(rules)
+    for name in touched:
+        rule, new = rules[name], renamed.get(name, name)
+        mapper = InameMapper(kernel.name, change, renamed, rule.arguments)
+        result[new] = rule.copy(name=new, expression=mapper(rule.expression))
+    return result, renamed
+
+
+def _rules_of(
+    rules: Mapping[str, SubstitutionRule], insns: Iterable[InstructionBase]
+) -> frozenset[str]:
+    return frozenset(rules_of(rules, insns))
+
+
+def replace_in_domains(
+    kernel: LoopKernel,
+    change: Replacement,
+    select: Selection,
+    *,
+    positive: Sequence[AffineRow] = (),
+    valid: Set | None = None,
+) -> tuple[BasicSet, ...]:
+    """Return the domains of *kernel* with inames replaced.
+
+    The new ones satisfy *valid* and the rows *positive*, which are >= 0. Of several domains whose
+    inames are replaced together, those that the others are inside of keep the rest of their
+    inames: what is inside of these only does not wait for the others.
+
+    Raises :class:`TransformError` when the bounds of a loop depend on the old inames, and
+    both the chosen instructions and others use it.
+    """
+    result = []
+    home = min(kernel.home_domain[name] for name in change.old)
+    bounds_others = not kernel.bounding_names.isdisjoint(change.old)
+    for index, domain in enumerate(merge_domains(kernel, change.old)):
+        if index == home:
+            domain = replace_dims(
+                domain,
+                change.values,
+                change.new,
+                positive=positive,
+                valid=valid,
+                keep_old=bool(select.kept),
+            )
+            if select.kept:
+                domain = drop_dims(domain, [n for n in change.old if n not in select.kept])
+            else:
+                around = _around(kernel, change.old)
+                result += around
+                domain = _inside(domain, around)
+        elif bounds_others and bounds_follow(kernel, domain, change.old, select):
+            domain = replace_dims(domain, change.values, change.new)
+        result.append(domain)
+    return tuple(result)
+
+
+def _around(kernel: LoopKernel, inames: Sequence[str]) -> list[BasicSet]:
+    """Return what is left, without *inames*, of the outer ones of the domains they are in."""
+    homes = sorted({kernel.home_domain[name] for name in inames})
+    domains = [kernel.domains[home] for home in homes]
+    outer = [d for d in domains if set(inames).isdisjoint(param_names(d))] if homes[1:] else []
+    left = [drop_dims(domain, inames) for domain in outer]
+    return [domain for domain in left if dim_names(domain)]
+
+
+def _inside(domain: BasicSet, around: Sequence[BasicSet]) -> BasicSet:
+    """Make the dimensions that domains *around* have parameters, and leave out what those say."""
+    named = to_named(domain)
+    for outer in around:
+        named = named.gist(to_named(outer))
+    names = [name for outer in around for name in dim_names(outer)]
+    named = project_out_named(named, set(names).difference(used_param_names(named)))
+    return as_basic_set(from_named(named, [n for n in dim_names(domain) if n not in names]))
+
+
+def bounds_follow(
+    kernel: LoopKernel, domain: BasicSet, old: Sequence[str], select: Selection
+) -> bool:
+    """Tell whether *domain* has old inames as parameters, and is the chosen instructions' own.
+
+    Refuses a domain that others use as well: its bounds would need both versions.
+    """
+    if set(old).isdisjoint(param_names(domain)):
+        return False
+    if not select.kept:
+        return True
+    dims = dim_names(domain)
+    users = [insn for insn in kernel.instructions if not depends_on(kernel, insn).isdisjoint(dims)]
+    inside = [insn for insn in users if insn.id in select.chosen]
+    if inside and len(inside) < len(users):
+        raise shared_bounds(kernel, dims, old[0], inside[0])
+    return bool(inside)
+
+
+def shared_bounds(
+    kernel: LoopKernel, dims: Sequence[str], old: str, insn: InstructionBase
+) -> TransformError:
+    """Make the error for loops that would need bounds in terms of old and of new inames."""
+    direct = sorted(inames_used(kernel, insn).intersection(dims))
+    name = direct[0] if direct else dims[0]
+    hint = f"duplicate_inames(kernel, '{name}', within='id:{insn.id}') first, or both at once"
+    return TransformError(
+        message(
+            f"the bounds of loop '{name}' depend on '{old}', which others keep",
+            kernel=kernel.name,
+            because=f"'{name}' matters to '{insn.id}', which gets another loop for '{old}'",
+            hint=hint if direct else f"bound the loops of '{insn.id}' without '{name}'",
+        )
+    )
+
+
+def merge_domains(kernel: LoopKernel, inames: Sequence[str]) -> tuple[BasicSet, ...]:
+    """Return the domains of *kernel*, those that declare *inames* made one."""
+    homes = sorted({kernel.home_domain[name] for name in inames})
+    if len(homes) == 1:
+        return kernel.domains
+    merged = intersect_domains([kernel.domains[home] for home in homes])
+    rest = [d for index, d in enumerate(kernel.domains) if index not in homes[1:]]
+    rest[homes[0]] = merged
+    return tuple(rest)
+
+
+def replace_in_priority(
+    priority: Sequence[tuple[str, ...]], change: Replacement, kept: Collection[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Put the new inames where the old ones were, beside the old order if that stays."""
+    result: dict[tuple[str, ...], None] = {}
+    for names in priority:
+        here = [name for name in names if name in change.values]
+        if all(name in kept for name in here):
+            result[names] = None
+        if not here:
+            continue
+        if change.names is not None:
+            changed = tuple(change.names.get(name, name) for name in names)
+        else:
+            at = names.index(here[0])
+            rest = tuple(name for name in names[at:] if name not in here)
+            changed = tuple(dict.fromkeys((*names[:at], *change.new, *rest)))
+        if len(changed) > 1:
+            result[changed] = None
+    return tuple(result)

@@ -1,0 +1,393 @@
+"""Splitting a loop into two, and joining loops into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.domains import AffineRow, InameBounds, bounds_of, box_of, drop_dims
+from kgen.errors import TransformError, message
+from kgen.ir.affine import simplify
+from kgen.ir.expr import Expr, is_zero
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import (
+    BasicSet,
+    as_basic_set,
+    dim_names,
+    param_names,
+    project_out_named,
+    to_named,
+)
+from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
+from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_domains, replace_inames
+from kgen.transforms.loops.tag import give_tags
+from kgen.transforms.select import (
+    matcher,
+    require_iname,
+    require_new_name,
+    split_names,
+    taken_names,
+    transform,
+)
+
+__all__ = ["chunk_iname", "join_inames", "split_iname"]
+
+
+@transform
+def split_iname(
+    kernel: LoopKernel,
+    split_iname: str,
+    inner_length: Any,
+    *,
+    outer_iname: str | None = None,
+    inner_iname: str | None = None,
+    outer_tag: TagLike = None,
+    inner_tag: TagLike = None,
+    slabs: tuple[int, int] = (0, 0),
+    do_tagged_check: bool = True,
+    within: Any = None,
+) -> LoopKernel:
+    """Split a loop into pieces of a fixed length: ``old = inner + inner_length*outer``.
+
+    :arg outer_iname: the new names are ``<old>_outer`` and ``<old>_inner`` by default;
+        neither inherits the tags of the old iname
+    :arg slabs: how many first and last iterations of the outer loop get code of their own,
+        so that the others need no check of the bounds
+    :arg do_tagged_check: refuse to split a loop that has an implementation tag
+    :arg within: split for the instructions that match; the others keep the old loop
+
+    ::
+
+        for i             =>  for i_outer, i_inner
+          a[i] = 0              a[i_inner + i_outer*16] = 0
+
+    Raises :class:`TransformError` for a length that is not a positive integer: the bounds
+    of the new loops would not be affine.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = split_iname(make_kernel("{ [i]: 0<=i<n }", "a[i] = 0"), "i", 16)
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_inner + i_outer*16] = 0  {id=insn}
+    """
+    length = _positive_integer(kernel, inner_length, "inner_length", split_iname)
+    bounds = InameBounds(0, length)
+    names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
+    tags = (outer_tag, inner_tag)
+    return _split(kernel, split_iname, names, tags, bounds, slabs, within, limit_outer=None)
+
+
+@transform
+def chunk_iname(
+    kernel: LoopKernel,
+    split_iname: str,
+    num_chunks: int,
+    outer_iname: str | None = None,
+    inner_iname: str | None = None,
+    outer_tag: TagLike = None,
+    inner_tag: TagLike = None,
+    slabs: tuple[int, int] = (0, 0),
+    do_tagged_check: bool = True,
+    within: Any = None,
+) -> LoopKernel:
+    """Split a loop into a fixed number of pieces, as even as possible: within one iteration.
+
+    The arguments are those of :func:`split_iname`. Of ``n`` iterations the first ``n % count``
+    pieces have one more than the others.
+
+    ::
+
+        for i  {0<=i<64}  =>  for i_outer, i_inner   {0<=i_outer<4, 0<=i_inner<16}
+          a[i] = 0              a[i_inner + i_outer*16] = 0
+
+    Where the number of iterations is a parameter, a piece starts behind the lengths of those
+    before it, which is a sum of as many terms. Where bounds of other loops depend on this one,
+    or it has steps, pieces of one length are made, the last ones shorter or empty.
+
+    Raises :class:`TransformError` for those where the number of iterations is not a constant:
+    the bounds of the other loops would not be affine.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = chunk_iname(make_kernel("{ [i]: 0<=i<64 }", "a[i] = 0"), "i", 4)
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_inner + i_outer*16] = 0  {id=insn}
+    >>> knl = chunk_iname(make_kernel("{ [i]: 0<=i<n }", "a[i] = 0"), "i", 2)
+    >>> print(knl.default_entrypoint.instructions[0])
+    a[i_inner + ((n + 1) // 2 if i_outer >= 1 else 0)] = 0  {id=insn}
+    """
+    count = _positive_integer(kernel, num_chunks, "num_chunks", split_iname)
+    names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
+    tags = (outer_tag, inner_tag)
+    bounds = bounds_of(
+        kernel.domain_of((split_iname,)), split_iname, kernel.assumptions, frozenset(kernel.inames)
+    )
+    is_even = isinstance(bounds.extent, int) and bounds.extent % count == 0
+    if not is_even and _is_box(kernel, split_iname, bounds):
+        return _split_evenly(kernel, split_iname, names, tags, bounds, count, slabs, within)
+    bounds = _constant_bounds(
+        kernel,
+        split_iname,
+        f"{count} chunks",
+        f"split_iname(kernel, '{split_iname}', length) needs no constant bounds",
+    )
+    length = -(-bounds.extent // count)
+    chunk = InameBounds(bounds.lower, max(length, 1))
+    return _split(kernel, split_iname, names, tags, chunk, slabs, within, limit_outer=count)
+
+
+def _is_box(kernel: LoopKernel, iname: str, bounds: InameBounds) -> bool:
+    """Tell whether a loop takes all values between its bounds, whatever the other loops do."""
+    if any(iname in param_names(domain) for domain in kernel.domains):
+        return False
+    var = p.Variable(iname)
+    end = p.Sum((bounds.lower, bounds.extent))
+    between = (p.Comparison(var, ">=", bounds.lower), p.Comparison(var, "<", end))
+    own = to_named(box_of((iname,), between))
+    whole = to_named(kernel.domains[kernel.home_domain[iname]])
+    if whole.is_empty():  # which has no bounds to be between
+        return False
+    apart = project_out_named(whole, (iname,)).intersect(own)
+    assumed = kernel.assumptions
+    return bool(apart.intersect_params(assumed).is_equal(whole.intersect_params(assumed)))
+
+
+#: Chunks of a loop whose length is a parameter: code has a condition for each.
+_MOST_CHUNKS = 1024
+
+
+def _split_evenly(
+    kernel: LoopKernel,
+    old: str,
+    names: tuple[str, str],
+    tags: tuple[TagLike, TagLike],
+    bounds: InameBounds,
+    count: int,
+    slabs: tuple[int, int],
+    within: Any,
+) -> LoopKernel:
+    """Make ``old = lower + inner + start(outer)``, for lengths that differ by one at most."""
+    outer, inner = map(p.Variable, names)
+    extent = bounds.extent
+    if isinstance(extent, int):
+        length, longer = divmod(extent, count)
+        starts: tuple[Expr, ...] = (
+            *((_times(outer, length),) if length else ()),
+            p.Min((outer, longer)),
+        )
+    elif count > _MOST_CHUNKS:
+        raise TransformError(
+            message(
+                f"'{old}' has {extent} iterations, which {count} chunks share unevenly",
+                kernel=kernel.name,
+                because="where each chunk begins is a sum with a term for each of them",
+                hint=f"at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
+            )
+        )
+    else:  # the sum of the lengths before
+        starts = tuple(
+            p.If(
+                p.Comparison(outer, ">=", chunk),
+                p.FloorDiv(simplify(p.Sum((extent, count - chunk))), count),
+                0,
+            )
+            for chunk in range(1, count)
+        )
+    value = p.Sum((inner, *starts, *_nonzero(bounds.lower)))
+    change = Replacement({old: value}, names)
+    last = p.Sum((p.Product((count, inner)), outer))
+    box = as_basic_set(
+        box_of(
+            names,
+            (
+                p.Comparison(outer, ">=", 0),
+                p.Comparison(outer, "<", count),
+                p.Comparison(inner, ">=", 0),
+                p.Comparison(last, "<", extent),
+            ),
+        )
+    )
+
+    def new_domains(select: Selection) -> tuple[BasicSet, ...]:
+        home = kernel.home_domain[old]
+        rest = kernel.domains[home]
+        if old not in select.kept:
+            rest = drop_dims(rest, (old,))
+        own = (rest, box) if dim_names(rest) else (box,)
+        return (*kernel.domains[:home], *own, *kernel.domains[home + 1 :])
+
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    return _finish(result, names, tags, slabs)
+
+
+def _new_pair(
+    kernel: LoopKernel, old: str, outer: str | None, inner: str | None, check_tags: bool
+) -> tuple[str, str]:
+    """Return the names of the two new loops, outer and inner, or refuse."""
+    iname = require_iname(kernel, old)
+    tags = [tag for tag in iname.tags if isinstance(tag, InameImplementationTag)]
+    if check_tags and tags:
+        raise TransformError(
+            message(
+                f"iname '{old}' cannot be split, since it is implemented as '{tags[0]}'",
+                kernel=kernel.name,
+                hint="split first and tag the new inames, or pass do_tagged_check=False",
+            )
+        )
+    names = UniqueNameGenerator(set(taken_names(kernel)))
+    outer = require_new_name(kernel, outer) if outer else names(f"{old}_outer")
+    inner = require_new_name(kernel, inner) if inner else names(f"{old}_inner")
+    if outer == inner:
+        raise TransformError(message(f"both new inames are called '{outer}'", kernel=kernel.name))
+    return outer, inner
+
+
+def _split(
+    kernel: LoopKernel,
+    old: str,
+    names: tuple[str, str],
+    tags: tuple[TagLike, TagLike],
+    chunk: InameBounds,
+    slabs: tuple[int, int],
+    within: Any,
+    *,
+    limit_outer: int | None,
+) -> LoopKernel:
+    """Make ``old = lower + inner + length*outer``; *limit_outer* bounds the outer loop."""
+    outer, inner = names
+    lower, length = chunk.lower, chunk.extent
+    positive: list[AffineRow] = [{inner: 1}, {inner: -1, 1: length - 1}]
+    if limit_outer is not None:
+        positive += [{outer: 1}, {outer: -1, 1: limit_outer - 1}]
+    value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
+    change = Replacement({old: value}, names)
+    new_domains = partial(replace_in_domains, kernel, change, positive=positive)
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    return _finish(result, names, tags, slabs)
+
+
+def _finish(
+    kernel: LoopKernel,
+    names: tuple[str, str],
+    tags: tuple[TagLike, TagLike],
+    slabs: tuple[int, int],
+) -> LoopKernel:
+    """Give the two new loops their slabs and tags."""
+    slab = _read_slabs(kernel, slabs)
+    if slab != (0, 0):
+        kernel = kernel.copy(iname_slab_increments={**kernel.iname_slab_increments, names[0]: slab})
+    return give_tags(
+        kernel, {name: [parse_tag(tag)] for name, tag in zip(names, tags, strict=True)}
+    )
+
+
+def _times(expr: Expr, factor: int) -> Expr:
+    return expr if factor == 1 else p.Product((expr, factor))
+
+
+def _nonzero(expr: Expr) -> tuple[Expr, ...]:
+    return () if is_zero(expr) else (expr,)
+
+
+def _read_slabs(kernel: LoopKernel, slabs: Any) -> tuple[int, int]:
+    first, last = slabs if isinstance(slabs, tuple | list) and len(slabs) == 2 else (-1, -1)
+    if first < 0 or last < 0:
+        raise TransformError(
+            message(
+                f"slabs={slabs} is not two numbers of iterations",
+                kernel=kernel.name,
+                hint="slabs=(0, 1) gives the last iteration of the outer loop its own code",
+            )
+        )
+    return first, last
+
+
+def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    is_number = isinstance(value, int | np.integer)
+    raise TransformError(
+        message(
+            f"{what}={value} is not a fixed positive integer",
+            kernel=kernel.name,
+            because=None
+            if is_number
+            else f"the bounds of the loops that '{iname}' is split into would not be affine",
+            hint=None if is_number else "fix_parameters(kernel, ...) makes a parameter a number",
+        )
+    )
+
+
+def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str, other: str) -> InameBounds:
+    bounds = bounds_of(
+        kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
+    )
+    if bounds.is_constant:
+        return bounds
+    raise TransformError(
+        message(
+            f"iname '{iname}' has no constant number of iterations for {purpose}",
+            kernel=kernel.name,
+            because=f"it runs over {kernel.domain_of((iname,))}",
+            hint=f"fix_parameters(kernel, ...) makes a parameter a number; {other}",
+        )
+    )
+
+
+@transform
+def join_inames(
+    kernel: LoopKernel,
+    inames: str | Sequence[str],
+    new_iname: str | None = None,
+    tag: TagLike = None,
+    within: Any = None,
+) -> LoopKernel:
+    """Make one loop of several: ``new = i*length(j) + j`` for ``join_inames(kernel, "i,j")``.
+
+    :arg inames: the fastest varying last; all but the first need constant bounds
+    :arg new_iname: ``<j>_and_<i>`` by default
+    :arg within: join for the instructions that match; the others keep the old loops
+
+    ::
+
+        for i, j  {0<=i<n, 0<=j<8}  =>  for j_and_i   {0<=j_and_i<8*n}
+          a[i, j] = 0                     a[j_and_i // 8, j_and_i % 8] = 0
+
+    Raises :class:`TransformError` for an instruction inside of some but not all of them, and for
+    bounds that are no constants: the new loop's would be products of parameters, which are not
+    affine.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<8 }", "a[i,j] = 0")
+    >>> print(join_inames(knl, "i,j").default_entrypoint.instructions[0])
+    a[j_and_i // 8, j_and_i % 8] = 0  {id=insn}
+    """
+    names = split_names(inames)
+    for name in names:
+        require_iname(kernel, name)
+    if len(names) < 2:
+        raise TransformError(message("there are no two inames to join", kernel=kernel.name))
+    taken = UniqueNameGenerator(set(taken_names(kernel)))
+    new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(reversed(names)))
+    values: dict[str, Expr] = {}
+    stride = 1
+    for name in reversed(names[1:]):
+        bounds = _constant_bounds(
+            kernel,
+            name,
+            f"joining it with '{names[0]}'",
+            "leave the loops apart, and tag each: "
+            f"tag_inames(kernel, {{'{names[0]}': 'g.0', '{name}': 'g.1'}})",
+        )
+        digit: Expr = p.Variable(new) if stride == 1 else p.FloorDiv(p.Variable(new), stride)
+        digit = p.Remainder(digit, bounds.extent)
+        values[name] = digit if not bounds.lower else p.Sum((digit, bounds.lower))
+        stride *= max(bounds.extent, 1)
+    values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
+    change = Replacement({name: values[name] for name in names}, (new,))
+    new_domains = partial(replace_in_domains, kernel, change)
+    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    return give_tags(result, {new: [parse_tag(tag)]})

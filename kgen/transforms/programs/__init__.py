@@ -1,0 +1,1 @@
+"""Transformations of whole programs: calls, fusion, inlining, batches, parameters."""

@@ -1,0 +1,478 @@
+"""Kernels that are called, put in the place of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.domains import set_params
+from kgen.errors import KgenError, TransformError, message, near_names
+from kgen.ir.assignee import assignee_name
+from kgen.ir.checked import checked
+from kgen.ir.data import ArrayArg, TemporaryVariable, ValueArg
+from kgen.ir.expr import (
+    Expr,
+    SubArrayRef,
+    SubstitutionMapper,
+    TypeCast,
+    is_constant,
+    substitute,
+    to_text,
+    walk,
+)
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import BasicSet, constant_bounds, param_names, rename_dims
+from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.transforms.expressions.rules import expand_subst
+from kgen.transforms.loops.inames import remove_unused_inames
+from kgen.transforms.select import check_well_formed, taken_names
+
+__all__ = [
+    "Passed",
+    "called_kernels",
+    "calls_of",
+    "inline_callable_kernel",
+    "inline_calls",
+    "order_of_calls",
+    "passed_by",
+    "without_calls",
+]
+
+
+@checked
+def inline_callable_kernel(
+    translation_unit: TranslationUnit, function_name: str
+) -> TranslationUnit:
+    """Put a kernel in the place of all its calls.
+
+    The loops of the kernel go inside of those around the call, with their tags; its temporaries
+    and loops get new names where theirs are taken.
+
+    ::
+
+        [i]: y[k,i] = double([j]: x[k,j])     =>     for i
+                                                       y[k,i] = 2*x[k,i]
+                                                     end i
+
+    Raises :class:`TransformError` where nothing calls it, where the arguments of a call do not
+    fit, and for kernels that call themselves.
+
+    >>> from kgen.frontend import make_function, make_kernel
+    >>> from kgen.transforms.programs.callables import merge
+    >>> double = make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", name="double")
+    >>> knl = make_kernel("{ [i,j,k]: 0<=i,j,k<4 }", "[i]: y[k,i] = double([j]: x[k,j])")
+    >>> knl = inline_callable_kernel(merge([knl, double]), "double")
+    >>> print(knl["kgen_kernel"].instructions[0])
+    y[k, i_0] = 2*x[k, i_0]  {id=insn}
+    """
+    unit = translation_unit
+    order = order_of_calls(unit)
+    if not isinstance(unit.callables_table.get(function_name), CallableKernel):
+        raise TransformError(
+            f"there is no kernel '{function_name}' to inline\n  hint: "
+            f"{near_names(function_name, order)}"
+        )
+    callee = unit[function_name]
+    found = False
+
+    def change(kernel: LoopKernel) -> LoopKernel:
+        nonlocal found
+        if function_name not in called_kernels(unit, kernel):
+            return kernel
+        found = True
+        return inline_calls(kernel, {function_name: callee})
+
+    changed = unit.map_kernels(change)
+    if not found:
+        raise TransformError(
+            f"no kernel of the program calls '{function_name}'\n  hint: merge([...]) puts the "
+            "kernel that calls it and this one into one program"
+        )
+    table = dict(changed.callables_table)
+    if function_name not in unit.entrypoints:
+        del table[function_name]
+    return changed.copy(callables_table=table)
+
+
+def calls_of(kernel: LoopKernel) -> Iterator[tuple[InstructionBase, str]]:
+    """Yield the instructions that assign the results of a call, and what they call."""
+    for insn in kernel.instructions:
+        if isinstance(insn, Assignment | CallInstruction):
+            call = insn.expression
+            if isinstance(call, p.Call | p.CallWithKwargs) and isinstance(
+                call.function, p.Variable
+            ):
+                yield insn, call.function.name
+
+
+def called_kernels(unit: TranslationUnit, kernel: LoopKernel) -> tuple[str, ...]:
+    """Return the names of the kernels that *kernel* calls, each once."""
+    table = unit.callables_table
+    names = dict.fromkeys(name for _, name in calls_of(kernel))
+    return tuple(name for name in names if isinstance(table.get(name), CallableKernel))
+
+
+def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
+    """Return the kernels of a program, those that are called before those that call them.
+
+    Raises :class:`TransformError` with the circle, for kernels that call themselves.
+    """
+    done: dict[str, None] = {}
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            circle = " -> ".join((*path[path.index(name) :], name))
+            raise TransformError(
+                f"kernels call themselves: {circle}\n  hint: loops are what repeats in a kernel"
+            )
+        if name not in done:
+            for callee in called_kernels(unit, unit[name]):
+                visit(callee, (*path, name))
+            done[name] = None
+
+    for kernel in unit.kernels():
+        visit(kernel.name, ())
+    return tuple(done)
+
+
+def inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
+    """Put kernels in the place of their calls in *kernel*; as they were written in its origin."""
+    result = _inline_calls(kernel, callees)
+    if all(one.origin is None for one in (kernel, *callees.values())):
+        return result.copy(origin=None)
+    written = {name: callee.origin or callee for name, callee in callees.items()}
+    return result.copy(origin=_inline_calls(kernel.origin or kernel, written).copy(origin=None))
+
+
+def _inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
+    expanded = {name: expand_subst(callee) for name, callee in callees.items()}
+    swept: set[str] = set()
+    for insn_id, name in [(str(insn.id), name) for insn, name in calls_of(kernel)]:
+        if name in expanded:
+            insn = kernel.id_to_insn[insn_id]
+            swept |= insn.sub_array_ref_inames()
+            kernel = _Inlining(kernel, insn, expanded[name]).result()
+    check_well_formed(kernel)
+    return remove_unused_inames(kernel, sorted(swept)) if swept else kernel
+
+
+def without_calls(unit: TranslationUnit, name: str) -> LoopKernel:
+    """Return a kernel of a program with all kernels that it calls in their places."""
+    kernel = unit[name]
+    if not called_kernels(unit, kernel):
+        return kernel
+    done: dict[str, LoopKernel] = {}
+    for called in order_of_calls(unit):
+        inner = unit[called]
+        callees = {other: done[other] for other in called_kernels(unit, inner)}
+        done[called] = inline_calls(inner, callees) if callees else inner
+    return done[name]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a call passes: the *values* of scalars, and the *places* of arrays."""
+
+    values: Mapping[str, Expr]
+    places: Mapping[str, Expr]
+
+
+def passed_by(kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> Passed:
+    """Return what a call passes, by the names of the arguments of the kernel that it calls.
+
+    Raises :class:`TransformError` where they do not fit.
+    """
+    inlining = _Inlining(kernel, insn, callee)
+    return Passed(inlining.values, inlining.places)
+
+
+class _Inlining:
+    """One call replaced: names, values of scalars, places of arrays, instructions."""
+
+    def __init__(self, kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> None:
+        self.kernel = kernel
+        self.insn = insn
+        self.callee = callee
+        self.names = UniqueNameGenerator(set(taken_names(kernel)))
+        self.ids = kernel.get_instruction_id_generator()
+        self.temporaries: dict[str, TemporaryVariable] = {}
+        self.first: list[InstructionBase] = []
+        local = (*callee.iname_order, *callee.temporary_variables)
+        self.renamed = {name: str(self.names(name)) for name in local}
+        values, self.places = self._bind()
+        self.values = {name: self._value(name, value) for name, value in values.items()}
+        self._refuse_missing()
+
+    # -- arguments ------------------------------------------------------------------------
+
+    def _bind(self) -> tuple[dict[str, Expr], dict[str, Expr]]:
+        """Return what is passed for scalars, and for arrays, by the names in the callee."""
+        callee, insn = self.callee, self.insn
+        assert isinstance(insn, Assignment | CallInstruction)
+        call = insn.expression
+        inputs = [a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input]
+        outputs = [a.name for a in callee.args if isinstance(a, ArrayArg) and a.is_output]
+        if not insn.assignees and set(outputs) <= set(inputs):
+            outputs = []  # what is passed is changed in its place
+        if len(call.parameters) > len(inputs) or len(insn.assignees) != len(outputs):
+            raise self._refusal(
+                f"'{callee.name}' takes ({', '.join(inputs)}) and gives ({', '.join(outputs)}), "
+                f"but the call passes {len(call.parameters)} and assigns {len(insn.assignees)}"
+            )
+        passed = dict(zip(inputs, call.parameters, strict=False))
+        for name, value in getattr(call, "kw_parameters", {}).items():
+            if name not in inputs or name in passed:
+                raise self._refusal(
+                    f"'{callee.name}' has no further argument '{name}'", near_names(name, inputs)
+                )
+            passed[name] = value
+        missing = [name for name in inputs if name not in passed]
+        if missing:
+            raise self._refusal(f"the call of '{callee.name}' lacks '{missing[0]}'")
+        for name, place in zip(outputs, insn.assignees, strict=True):
+            if passed.setdefault(name, place) != place and not self._same_place(
+                passed[name], place
+            ):
+                raise self._refusal(
+                    f"'{callee.name}' reads and writes '{name}', which is "
+                    f"'{to_text(passed[name])}' before and '{to_text(place)}' after the call"
+                )
+        scalars = {a.name for a in callee.args if isinstance(a, ValueArg)}
+        return (
+            {name: value for name, value in passed.items() if name in scalars},
+            {name: value for name, value in passed.items() if name not in scalars},
+        )
+
+    def _same_place(self, one: Expr, other: Expr) -> bool:
+        """Tell whether two sub-arrays are one, whatever their loop variables are called."""
+        if not (isinstance(one, SubArrayRef) and isinstance(other, SubArrayRef)):
+            return False
+        names = {
+            old.name: new for old, new in zip(other.swept_inames, one.swept_inames, strict=False)
+        }
+        return bool(
+            len(one.swept_inames) == len(other.swept_inames)
+            and substitute(other.subscript, names) == one.subscript
+        )
+
+    def _value(self, name: str, value: Expr) -> Expr:
+        """Return what stands for a scalar: what is passed, or a temporary that holds it."""
+        kernel, insn = self.kernel, self.insn
+        declared = self.callee.arg_dict[name].dtype
+        constant = kernel.all_params() | kernel.inames.keys()
+        constant |= {arg.name for arg in kernel.args if isinstance(arg, ValueArg)}
+        constant -= kernel.get_written_variables()
+        is_constant_here = all(
+            is_constant(node)
+            or isinstance(node, p.Sum | p.Product)
+            or (isinstance(node, p.Variable) and node.name in constant)
+            for node in walk(value)
+        )
+        if is_constant_here:
+            is_index = declared is None or (declared.is_integral() and self._is_integral(value))
+            return value if is_index else TypeCast(declared, value)
+        held = str(self.names(name))
+        self.temporaries[held] = TemporaryVariable(held, dtype=declared, shape=())
+        self.first.append(
+            Assignment(
+                p.Variable(held),
+                value,
+                id=self.ids(f"{insn.id}_{name}"),
+                within_inames=insn.within_inames,
+                within_inames_is_final=True,
+                predicates=insn.predicates,
+                depends_on=insn.depends_on,
+                depends_on_is_final=True,
+                no_sync_with=insn.no_sync_with,
+                span=insn.span,
+            )
+        )
+        return p.Variable(held)
+
+    def _is_integral(self, value: Expr) -> bool:
+        """Tell whether a sum of products of numbers and arguments is an integer."""
+        for node in walk(value):
+            if isinstance(node, p.Variable):
+                arg = self.kernel.arg_dict.get(node.name)
+                if arg is not None and arg.dtype is not None and not arg.dtype.is_integral():
+                    return False
+            elif is_constant(node) and not isinstance(node, int | np.integer):
+                return False
+        return True
+
+    def _refuse_missing(self) -> None:
+        """Refuse parameters of the callee that are no arguments of it."""
+        for domain in self.callee.domains:
+            for name in param_names(domain):
+                if name not in self.values and name not in self.renamed:
+                    raise self._refusal(
+                        f"'{self.callee.name}' is bounded by '{name}', which is no argument of it",
+                        f"declare it: ValueArg('{name}')",
+                    )
+
+    # -- the changed kernel ----------------------------------------------------------------
+
+    def result(self) -> LoopKernel:
+        """Return the kernel without the call."""
+        kernel, callee, insn = self.kernel, self.callee, self.insn
+        mapper = _ArgumentMapper(self)
+        new_ids = {
+            str(other.id): (str(insn.id) if k == 0 else str(self.ids(str(insn.id))))
+            for k, other in enumerate(callee.instructions)
+        }
+        body = [self._moved(other, mapper, new_ids) for other in callee.instructions]
+        waited_for = {name for other in body for name in other.depends_on}
+        last = frozenset(str(other.id) for other in body) - waited_for
+        instructions: list[InstructionBase] = []
+        for other in kernel.instructions:
+            if other is insn:
+                instructions += [*self.first, *body]
+            elif insn.id in other.depends_on:
+                depends_on = other.depends_on - {str(insn.id)} | last
+                instructions.append(other.copy(depends_on=depends_on))
+            else:
+                instructions.append(other)
+        renamed = self.renamed
+        temporaries = {
+            renamed[name]: var.map_exprs(mapper).copy(name=renamed[name])
+            for name, var in callee.temporary_variables.items()
+        }
+        slabs = {renamed[name]: s for name, s in callee.iname_slab_increments.items()}
+        return kernel.copy(
+            domains=(*kernel.domains, *chain.from_iterable(map(self._domains, callee.domains))),
+            instructions=instructions,
+            temporary_variables={**kernel.temporary_variables, **self.temporaries, **temporaries},
+            inames={
+                **kernel.inames,
+                **{
+                    renamed[name]: iname.copy(name=renamed[name])
+                    for name, iname in callee.inames.items()
+                },
+            },
+            loop_priority=(
+                *kernel.loop_priority,
+                *(tuple(renamed[name] for name in names) for names in callee.loop_priority),
+            ),
+            iname_slab_increments={**kernel.iname_slab_increments, **slabs},
+            silenced_warnings=_joined(kernel.silenced_warnings, callee.silenced_warnings),
+            preambles=_joined(kernel.preambles, callee.preambles),
+            preamble_generators=_joined(kernel.preamble_generators, callee.preamble_generators),
+            functions={**callee.functions, **kernel.functions},
+            symbol_manglers=_joined(kernel.symbol_manglers, callee.symbol_manglers),
+        )
+
+    def _moved(
+        self, other: InstructionBase, mapper: _ArgumentMapper, new_ids: Mapping[str, str]
+    ) -> InstructionBase:
+        """Return an instruction of the callee as it stands in the kernel."""
+        insn = self.insn
+        if isinstance(other, CInstruction):
+            named = other.read_variables.union(other.assignee_var_names())
+            stuck = sorted(named & (self.places.keys() | self.values.keys()))
+            if stuck:
+                raise self._refusal(
+                    f"the C code of instruction '{other.id}' in '{self.callee.name}' names its "
+                    f"argument '{stuck[0]}'"
+                )
+        before = frozenset(new_ids[name] for name in other.depends_on)
+        before |= {str(first.id) for first in self.first}
+        if not other.depends_on:
+            before |= insn.depends_on
+        moved = other.with_transformed_expressions(mapper)
+        return moved.copy(
+            id=new_ids[str(other.id)],
+            within_inames=insn.within_inames.union(self.renamed[n] for n in other.within_inames),
+            within_inames_is_final=True,
+            depends_on=before,
+            depends_on_is_final=True,
+            predicates=moved.predicates | insn.predicates,
+            groups=other.groups | insn.groups,
+            conflicts_with_groups=other.conflicts_with_groups | insn.conflicts_with_groups,
+            no_sync_with=insn.no_sync_with.union(
+                (new_ids.get(name, name), scope) for name, scope in other.no_sync_with
+            ),
+            tags=other.tags | insn.tags,
+        )
+
+    def _domains(self, domain: BasicSet) -> tuple[BasicSet, ...]:
+        """Return what a domain of the callee is with the names and values of the call."""
+        inner = {name: f"{name}'" for name in self.values}
+        changed = rename_dims(domain, {**self.renamed, **inner})
+        try:
+            return set_params(changed, {inner[name]: v for name, v in self.values.items()})
+        except KgenError as err:
+            raise self._refusal(
+                f"a loop of '{self.callee.name}' cannot be bounded by what is passed: {err}"
+            ) from None
+
+    def element(self, name: str, index: tuple[Expr, ...]) -> Expr:
+        """Return the element of the caller's array that *name* has at *index* in the callee."""
+        place = self.places[name]
+        if isinstance(place, SubArrayRef):
+            swept = [var.name for var in place.swept_inames]
+            for iname in swept:
+                if constant_bounds(self.kernel.domain_of((iname,)), iname)[0] != 0:
+                    raise self._refusal(
+                        f"the loop '{iname}' of '{to_text(place)}' does not start at 0"
+                    )
+            if len(swept) == len(index):
+                return substitute(place.subscript, dict(zip(swept, index, strict=True)))
+        elif isinstance(place, p.Variable) and index and not self._is_scalar(place.name):
+            return p.Subscript(place, index if len(index) > 1 else index[0])
+        elif all(i == 0 for i in index):
+            return place
+        raise self._refusal(
+            f"'{to_text(place)}' is passed for '{name}', which has {len(index)} axes in "
+            f"'{self.callee.name}'",
+            "pass as many loop variables as it has axes: [i, j]: a[i, j]",
+        )
+
+    def _is_scalar(self, name: str) -> bool:
+        """Tell whether a variable of the caller has no axes."""
+        array = self.kernel.array_vars.get(name)
+        return array is None or array.shape == ()
+
+    def _refusal(self, what: str, hint: str | None = None) -> TransformError:
+        where = f"instruction '{self.insn}'"
+        return TransformError(message(what, kernel=self.kernel.name, where=where, hint=hint))
+
+
+class _ArgumentMapper(SubstitutionMapper):
+    """Rewrites expressions of the callee in terms of what a call passes."""
+
+    def __init__(self, inlining: _Inlining) -> None:
+        names = {old: p.Variable(new) for old, new in inlining.renamed.items()}
+        super().__init__({**names, **inlining.values})
+        self.inlining = inlining
+
+    def map_subscript(self, expr: p.Subscript, *args: Any) -> Expr:
+        name = assignee_name(expr)
+        if name not in self.inlining.places:
+            return super().map_subscript(expr, *args)
+        return self.inlining.element(name, tuple(self.rec(i, *args) for i in expr.index_tuple))
+
+    def map_linear_subscript(self, expr: Any, *args: Any) -> Expr:
+        name = assignee_name(expr)
+        place = self.inlining.places.get(name)
+        if place is None or isinstance(place, p.Variable):
+            return super().map_linear_subscript(expr, *args)
+        return self.inlining.element(name, (self.rec(expr.index, *args),))
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        place = self.inlining.places.get(expr.name)
+        if place is None:
+            return super().map_variable(expr, *args)
+        return place if isinstance(place, p.Variable) else self.inlining.element(expr.name, ())
+
+    map_tagged_variable = map_variable
+
+
+def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*one, *other)))

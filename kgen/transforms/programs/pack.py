@@ -1,0 +1,204 @@
+"""Parts of arrays copied to contiguous temporaries around calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+
+from kgen.analysis.domains import bounds_of, domain_of_copies
+from kgen.errors import TransformError, near_names
+from kgen.ir.assignee import assignee_name
+from kgen.ir.checked import checked
+from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
+from kgen.ir.expr import Expr, SubArrayRef, substitute
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import BasicSet
+from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.transforms.programs.inline import calls_of
+from kgen.transforms.select import check_well_formed, split_names, taken_names
+
+__all__ = ["pack_and_unpack_args_for_call"]
+
+
+@checked
+def pack_and_unpack_args_for_call(
+    program: TranslationUnit,
+    call_name: str,
+    input_args_to_pack: str | Iterable[str] | None = None,
+    output_args_to_unpack: str | Iterable[str] | None = None,
+) -> TranslationUnit:
+    """Let the calls of a kernel work on contiguous copies of the arrays that they are passed.
+
+    :arg call_name: the kernel that is called
+    :arg input_args_to_pack: names of its arguments that are copied before; all by default
+    :arg output_args_to_unpack: names of its arguments that are copied back; all by default
+
+    ::
+
+                                                  x_pack[j] = x[2*j]
+        [i]: y[2*i] = f([j]: x[2*j])    =>        [i]: y_pack[i] = f([j]: x_pack[j])
+                                                  y[2*i] = y_pack[i]
+
+    Raises :class:`TransformError` where nothing calls it, and for names that are no arguments.
+
+    >>> from kgen.frontend import make_function, make_kernel
+    >>> from kgen.transforms.programs.callables import merge
+    >>> f = make_function("{ [i]: 0<=i<4 }", "y[i] = 3*x[i]", name="f")
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "[i]: y[2*i] = f([j]: x[2*j])")
+    >>> knl = pack_and_unpack_args_for_call(merge([knl, f]), "f", output_args_to_unpack=())
+    >>> for insn in knl.default_entrypoint.instructions:
+    ...     print(insn)
+    x_pack[j_0] = x[2*j_0]  {id=insn_x_pack}
+    [i]: y[2*i] = f([j]: x_pack[j])  {id=insn}
+    """
+    if not isinstance(program.callables_table.get(call_name), CallableKernel):
+        known = [kernel.name for kernel in program.kernels()]
+        raise TransformError(
+            f"there is no kernel '{call_name}' in the program\n  hint: "
+            f"{near_names(call_name, known)}"
+        )
+    callee = program[call_name]
+    inputs = tuple(a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input)
+    outputs = tuple(a.name for a in callee.args if isinstance(a, ArrayArg) and a.is_output)
+    packed = _chosen(callee, inputs, input_args_to_pack)
+    unpacked = _chosen(callee, outputs, output_args_to_unpack)
+    found = False
+
+    def change(kernel: LoopKernel) -> LoopKernel:
+        nonlocal found
+        for insn_id in [str(insn.id) for insn, name in calls_of(kernel) if name == call_name]:
+            found = True
+            kernel = _Packing(kernel, kernel.id_to_insn[insn_id]).result(
+                [inputs.index(name) for name in packed],
+                [outputs.index(name) for name in unpacked],
+            )
+        return kernel
+
+    changed = program.map_kernels(change)
+    if not found:
+        raise TransformError(f"no kernel of the program calls '{call_name}'")
+    return changed
+
+
+def _chosen(
+    callee: LoopKernel, known: tuple[str, ...], wanted: str | Iterable[str] | None
+) -> tuple[str, ...]:
+    names = known if wanted is None else split_names(wanted)
+    for name in names:
+        if name not in known:
+            raise TransformError(
+                f"'{name}' is no such argument of '{callee.name}'\n  hint: "
+                f"{near_names(name, known)}"
+            )
+    return names
+
+
+class _Packing:
+    """One call and the copies around it."""
+
+    def __init__(self, kernel: LoopKernel, insn: InstructionBase) -> None:
+        assert isinstance(insn, Assignment | CallInstruction)
+        self.kernel = kernel
+        self.insn = insn
+        self.names = UniqueNameGenerator(set(taken_names(kernel)))
+        self.ids = kernel.get_instruction_id_generator()
+        self.domains: list[BasicSet] = []
+        self.inames: dict[str, Iname] = {}
+        self.temporaries: dict[str, TemporaryVariable] = {}
+        self.before: list[Assignment] = []
+        self.after: list[Assignment] = []
+
+    def result(self, inputs: Collection[int], outputs: Collection[int]) -> LoopKernel:
+        """Return the kernel with copies for the arguments and results at some positions."""
+        kernel, insn = self.kernel, self.insn
+        assert isinstance(insn, Assignment | CallInstruction)
+        call = insn.expression
+        parameters = list(call.parameters)
+        assignees = list(insn.assignees)
+        for k in inputs:
+            if k < len(parameters) and isinstance(parameters[k], SubArrayRef):
+                parameters[k] = self._copied(parameters[k], self.before)
+        for k in outputs:
+            if isinstance(assignees[k], SubArrayRef):
+                assignees[k] = self._copied(assignees[k], self.after)
+        keywords = dict(getattr(call, "kw_parameters", {}))
+        new_call = (
+            p.CallWithKwargs(call.function, tuple(parameters), keywords)
+            if keywords
+            else p.Call(call.function, tuple(parameters))
+        )
+        waits = insn.depends_on.union(str(copy.id) for copy in self.before)
+        changed = insn.copy(expression=new_call, depends_on=waits)
+        if isinstance(changed, CallInstruction):
+            changed = changed.copy(assignees=tuple(assignees))
+        else:
+            changed = changed.copy(assignee=assignees[0])
+        stores = frozenset(str(copy.id) for copy in self.after)
+        instructions: list[InstructionBase] = []
+        for other in kernel.instructions:
+            if other.id == insn.id:
+                instructions += [*self.before, changed, *self.after]
+            elif insn.id in other.depends_on:
+                instructions.append(other.copy(depends_on=other.depends_on | stores))
+            else:
+                instructions.append(other)
+        result = kernel.copy(
+            instructions=instructions,
+            domains=(*kernel.domains, *self.domains),
+            inames={**kernel.inames, **self.inames},
+            temporary_variables={**kernel.temporary_variables, **self.temporaries},
+        )
+        check_well_formed(result)
+        return result
+
+    def _copied(self, place: SubArrayRef, copies: list[Assignment]) -> SubArrayRef:
+        """Return a contiguous temporary in the place of a part of an array."""
+        kernel, insn = self.kernel, self.insn
+        array = assignee_name(place)
+        inames = [var.name for var in place.swept_inames]
+        own = {name: str(self.names(name)) for name in inames}
+        shape: list[Expr] = []
+        for name in inames:
+            domain = kernel.domain_of((name,))
+            shape.append(bounds_of(domain, name, kernel.assumptions, kernel.inames).extent)
+        by_home: dict[int, dict[str, str]] = {}
+        for old, new in own.items():
+            by_home.setdefault(kernel.home_domain[old], {})[old] = new
+            self.inames[new] = Iname(new, frozenset())
+        for home in sorted(by_home):
+            self.domains.append(
+                domain_of_copies(kernel.domains[home], by_home[home], insn.within_inames)
+            )
+        held = str(self.names(f"{array}_pack"))
+        declared = kernel.array_vars[array]
+        self.temporaries[held] = TemporaryVariable(held, dtype=declared.dtype, shape=tuple(shape))
+        renamed = {old: p.Variable(new) for old, new in own.items()}
+        element = _element(held, [p.Variable(new) for new in own.values()])
+        original = substitute(place.subscript, renamed)
+        is_load = copies is self.before
+        copies.append(
+            Assignment(
+                element if is_load else original,
+                original if is_load else element,
+                id=self.ids(f"{insn.id}_{held}"),
+                within_inames=insn.within_inames.union(own.values()),
+                within_inames_is_final=True,
+                predicates=insn.predicates,
+                depends_on=insn.depends_on if is_load else frozenset({str(insn.id)}),
+                depends_on_is_final=True,
+                no_sync_with=insn.no_sync_with,
+                groups=insn.groups,
+                conflicts_with_groups=insn.conflicts_with_groups,
+                priority=insn.priority,
+                tags=insn.tags,
+                span=insn.span,
+            )
+        )
+        return SubArrayRef(place.swept_inames, _element(held, list(place.swept_inames)))
+
+
+def _element(array: str, index: list[p.Variable]) -> p.Subscript:
+    return p.Subscript(p.Variable(array), tuple(index) if len(index) > 1 else index[0])

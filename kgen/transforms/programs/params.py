@@ -1,0 +1,146 @@
+"""Parameters: fixing their values, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgen.analysis.domains import fix_dims, fix_params
+from kgen.analysis.infer import size_names
+from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
+from kgen.ir.construction.declare import parameter_names
+from kgen.ir.data import ValueArg
+from kgen.ir.expr import Expr, is_constant
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, sample_point, used_param_names
+from kgen.ir.sets.text import parse_assumptions
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.expressions.variables import substitute_everywhere, substitute_in_instructions
+from kgen.transforms.select import Meaning, NoSuchNameError, Program, matcher, transform_of
+
+__all__ = ["assume", "fix_parameters"]
+
+
+@transform_of(Meaning.CHANGED)
+def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any) -> LoopKernel:
+    """Replace parameters and value arguments by numbers; the arguments are gone then.
+
+    Names that a kernel does not use are left out, so that one set of values can be given to many
+    kernels.
+
+    :arg within: replace in the expressions of matching instructions only; domains, shapes
+        and the arguments stay
+
+    ::
+
+        for i  {0<=i<n}           fix_parameters(kernel, n=4)        for i  {0<=i<4}
+          a[i] = a[i] + n                     =>                       a[i] = a[i] + 4
+
+    Raises :class:`TransformError` for the name of an array or a loop, for a domain parameter that
+    is no integer, and for a value that contradicts the assumptions.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = fix_parameters(make_kernel("{ [i]: 0<=i<n }", "a[i] = n"), n=4)
+    >>> print(knl.default_entrypoint.domains[0], [a.name for a in knl.default_entrypoint.args])
+    { [i] : 0 <= i <= 3 } ['a']
+    """
+    sizes = frozenset(size_names(kernel)) - kernel.array_vars.keys()
+    known = sizes.union(arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+    values = {
+        name: _read_value(kernel, name, value, is_size=name in sizes)
+        for name, value in value_dict.items()
+        if name in known
+    }
+    for name in value_dict:
+        if name not in values and name in (*kernel.array_vars, *kernel.inames):
+            raise NoSuchNameError(kernel.name, "parameter", name, sorted(known))
+    if not values:
+        return kernel
+    if within is not None:
+        return substitute_in_instructions(kernel, values, matcher(kernel, within))
+    numbers = {name: int(values[name]) for name in values if name in kernel.all_params()}
+    assumptions = fix_dims(kernel.assumptions, _integers(values))
+    if assumptions.is_empty() and not kernel.assumptions.is_empty():
+        shown = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise TransformError(
+            message(
+                f"{shown} contradicts the assumptions",
+                kernel=kernel.name,
+                because=f"they are {kernel.assumptions}",
+            )
+        )
+    changed = substitute_everywhere(kernel, values)
+    return changed.copy(
+        args=tuple(arg for arg in changed.args if arg.name not in values),
+        domains=tuple(part for d in kernel.domains for part in fix_params(d, numbers)),
+        assumptions=assumptions,
+    )
+
+
+def _integers(values: dict[str, Expr]) -> dict[str, int]:
+    return {name: value for name, value in values.items() if isinstance(value, int)}
+
+
+def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> Expr:
+    """Return the number that stands for *name*, of the type that it was declared with."""
+    declared = kernel.arg_dict.get(name)
+    if not is_constant(value):
+        raise TransformError(
+            message(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)
+        )
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        value = int(value)
+    elif is_size:
+        raise TransformError(
+            message(
+                f"parameter '{name}' bounds a loop or an array and cannot be {value!r}",
+                kernel=kernel.name,
+                because="it is no integer",
+            )
+        )
+    dtype = None if declared is None else declared.dtype
+    if is_size or dtype is None or dtype.is_integral():
+        return value
+    return dtype.numpy_dtype.type(value)
+
+
+@checked
+def assume(kernel: Program, assumptions: Any) -> Program:
+    """Add what is known of the parameters: ``assume(kernel, "n >= 1 and n mod 4 = 0")``.
+
+    ::
+
+        if (n >= 1 && i + 1 <= n)  =>  if (i + 1 <= n)
+
+    Raises :class:`TransformError` when it contradicts what is assumed already, and for a name
+    that is no parameter.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<n }", "a[i] = 0")
+    >>> assume(knl, "n >= 1").default_entrypoint.assumptions
+    Set("[n] -> {  : n > 0 }")
+    """
+    program: LoopKernel | TranslationUnit = kernel
+    kernels = list(program.kernels()) if isinstance(program, TranslationUnit) else [program]
+    given = parse_assumptions(assumptions)
+    known = {name for one in kernels for name in parameter_names(one)}
+    for name in used_param_names(given):
+        if name not in known:
+            raise NoSuchNameError(kernels[0].name, "parameter", name, sorted(known))
+    return _assume(kernel, given, assumptions)
+
+
+@transform_of(Meaning.CHANGED)
+def _assume(kernel: LoopKernel, given: Set, assumptions: Any) -> LoopKernel:
+    both = kernel.assumptions.intersect(given)
+    if sample_point(both) is None:
+        raise TransformError(
+            message(
+                f"'{assumptions}' contradicts the assumptions",
+                kernel=kernel.name,
+                because=f"they are {kernel.assumptions}",
+            )
+        )
+    return kernel.copy(assumptions=both)

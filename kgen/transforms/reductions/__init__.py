@@ -1,0 +1,1 @@
+"""Reductions and scans as loops, accumulators and exchanges between work-items."""

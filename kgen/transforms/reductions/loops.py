@@ -1,0 +1,255 @@
+"""Which loop each reduction runs in: its own inames where they are free, else copies."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
+from pytools.tag import Tag
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.domains import domain_of_copies, rename_params
+from kgen.errors import TransformError, message
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.data import Iname
+from kgen.ir.expr import Reduction, variable_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import BasicSet, dim_names, rename_dims
+from kgen.ir.sets.text import parse_domain
+from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.types import NumpyType
+from kgen.transforms.loops.filled import loops_filling, subscripts_of
+from kgen.transforms.select import require_iname, taken_names
+
+__all__ = ["Place", "ReductionLoops"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reduction stands: in an instruction, perhaps inside of other reductions.
+
+    ``inames`` are the loops around it by their original names; ``renamed`` are those of
+    them that are copies by now.
+    """
+
+    inames: frozenset[str]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def inside(self, inames: tuple[str, ...], copies: Mapping[str, str]) -> Place:
+        """Return the place inside of a reduction over *inames*, some of them copied."""
+        renamed = {old: new for old, new in self.renamed.items() if old not in inames}
+        return Place(self.inames.union(inames), {**renamed, **copies})
+
+
+class ReductionLoops:
+    """Hands out loops to the reductions of a kernel, one after the other.
+
+    A loop runs once, and everything in it is ready when it ends. So two reductions may
+    share one only where neither waits for the other; they get copies of their inames else,
+    and so do reductions over the loop variable of an ordinary loop, or over one of *taken*;
+    but where such a loop stores what the reduction reads, they share it (:meth:`loops_shared`).
+    """
+
+    def __init__(self, kernel: LoopKernel, taken: Iterable[str] = ()) -> None:
+        self.kernel = kernel
+        self._names = UniqueNameGenerator(set(taken_names(kernel)))
+        loops = {name for insn in kernel.instructions for name in insn.within_inames}.union(taken)
+        self._owner: dict[str, Hashable] = dict.fromkeys(sorted(loops), "an ordinary loop")
+        self._copied: dict[Hashable, dict[str, str]] = {}
+        self._domains: list[BasicSet] = []
+        self._priority: list[tuple[str, ...]] = []
+        self._ranges: dict[str, Iname] = {}
+        self._lanes: dict[tuple[AxisTag, int], str] = {}
+        self.copies: dict[str, str] = {}
+        #: the types of the new loop variables
+        self.types: dict[str, NumpyType] = {}
+
+    def loops_for(
+        self, reduction: Reduction, place: Place, sharers: Hashable, insn_id: str
+    ) -> dict[str, str]:
+        """Return the copies that *reduction* uses in place of its inames: ``old -> new``.
+
+        Reductions over the same inames with equal *sharers* share their loops.
+        """
+        inames = reduction.inames
+        for name in inames:
+            require_iname(self.kernel, name)
+        if len(set(inames)) < len(inames):
+            raise TransformError(
+                message(
+                    f"the reduction '{reduction}' names a loop variable twice",
+                    kernel=self.kernel.name,
+                    where=f"instruction '{insn_id}'",
+                )
+            )
+        self._refuse_bounds_from_inside(reduction, place, insn_id)
+        shared = self.loops_shared(reduction, insn_id)
+        self._refuse_other_iterations(reduction, shared, insn_id)
+        place = place.inside(tuple(shared), {})
+        inames = tuple(name for name in inames if name not in shared)
+        key = (sharers, frozenset(inames), shared)
+        if key in self._copied:
+            return self._copied[key]
+        is_free = all(self._owner.get(name, key) == key for name in inames)
+        if is_free and not self._depends_on_copies(inames, place):
+            self._owner.update(dict.fromkeys(inames, key))
+            return {}
+        copies = self._copied[key] = self._new_copies(inames)
+        self._copy_domains(copies, place)
+        return copies
+
+    def add(self, inames: tuple[str, ...], domain: BasicSet) -> dict[str, str]:
+        """Make copies of *inames* that take the values of *domain*: ``old -> new``."""
+        copies = self._new_copies(inames)
+        self._domains.append(rename_dims(domain, copies))
+        return copies
+
+    def _new_copies(self, inames: tuple[str, ...]) -> dict[str, str]:
+        copies = {name: self._names(name) for name in inames}
+        self.copies.update((new, old) for old, new in copies.items())
+        self.types.update(dict.fromkeys(copies.values(), self.kernel.index_dtype))
+        return copies
+
+    def new_range(self, based_on: str, start: int, stop: int, *tags: Tag) -> str:
+        """Make a loop over the integers from *start* on, before *stop*; return its iname."""
+        name = self.new_iname(based_on, *tags)
+        self._domains.append(parse_domain(f"{{ [{name}] : {start} <= {name} < {stop} }}"))
+        return name
+
+    def lane(self, tag: AxisTag, size: int) -> str:
+        """Return the iname over the first *size* indices of a hardware axis."""
+        name = self._lanes.get((tag, size))
+        if name is None:
+            kind = "group" if isinstance(tag, GroupInameTag) else "lane"
+            name = self._lanes[tag, size] = self.new_range(f"{kind}_{tag.axis}", 0, size, tag)
+        return name
+
+    def new_iname(self, based_on: str, *tags: Tag) -> str:
+        """Make an iname whose domain is added by :meth:`add_domain`."""
+        name = str(self._names(based_on))
+        self._ranges[name] = Iname(name, frozenset(tags))
+        self.types[name] = self.kernel.index_dtype
+        return name
+
+    def add_domain(self, domain: BasicSet) -> None:
+        """Add the domain of new inames."""
+        self._domains.append(domain)
+
+    def origin(self, iname: str) -> str:
+        """Return the iname of the kernel that *iname* is, or is a copy of."""
+        return self.copies.get(iname, iname)
+
+    def nest(self, inames: tuple[str, ...]) -> None:
+        """Let loops be nested in this order."""
+        self._priority.append(inames)
+
+    @property
+    def has_orders(self) -> bool:
+        """Tell whether any loops have to be nested in some order."""
+        return bool(self._priority)
+
+    def loops_shared(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
+        """Return the inames of *reduction* whose loop is that of a temporary it reads.
+
+        See :func:`loops_filling`.
+        """
+        insn = self.kernel.id_to_insn[insn_id]
+        names = frozenset(variable_names(*reduction.exprs))
+        return loops_filling(self.kernel, insn, frozenset(reduction.inames), names)
+
+    def _refuse_other_iterations(
+        self, reduction: Reduction, shared: frozenset[str], insn_id: str
+    ) -> None:
+        """Refuse a shared loop in which the reduction would read what later iterations write."""
+        kernel = self.kernel
+        insn = kernel.id_to_insn[insn_id]
+        if not shared:
+            return
+        for access in collect_accesses(kernel, (insn,)):
+            around = shared.intersection(access.place.inames)
+            for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(access.array, ())):
+                named = around & writer.within_inames & subscripts_of(writer, access.array)
+                for name in sorted(named):
+                    if writer is not insn and not _is_same_along(name, access, writer):
+                        raise TransformError(
+                            message(
+                                f"'{access}' is read by a reduction in the loop over '{name}' "
+                                f"in which '{writer.id}' writes it, in another iteration",
+                                kernel=kernel.name,
+                                where=str(insn.span or insn),
+                                because=f"the reduction shares the loop over '{name}' with what "
+                                "is fetched in it",
+                                hint=f"duplicate_inames(kernel, '{name}', 'id:{writer.id}') "
+                                "gives the writer a loop of its own",
+                            )
+                        )
+
+    def _refuse_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
+        """Refuse a reduction over an iname that bounds a loop around it."""
+        outside = self.kernel.with_outer_inames(place.inames) - place.inames
+        for name in reduction.inames:
+            if name in outside:
+                raise TransformError(
+                    message(
+                        f"the bounds of a loop around the reduction over '{name}' depend on "
+                        f"'{name}'",
+                        kernel=self.kernel.name,
+                        where=f"instruction '{insn_id}'",
+                        hint=f"declare '{name}' in a domain of its own: '{{ [{name}]: ... }}'",
+                    )
+                )
+
+    def _depends_on_copies(self, inames: tuple[str, ...], place: Place) -> bool:
+        """Tell whether the bounds of *inames* may involve a loop that is a copy by now."""
+        if not place.renamed:
+            return False
+        kernel = self.kernel
+        outer = kernel.with_outer_inames(frozenset(inames))
+        homes = {kernel.home_domain[name] for name in outer}
+        involved = {name for home in homes for name in dim_names(kernel.domains[home])}
+        return not involved.isdisjoint(place.renamed)
+
+    def _copy_domains(self, copies: Mapping[str, str], place: Place) -> None:
+        by_home: dict[int, dict[str, str]] = {}
+        for old, new in copies.items():
+            by_home.setdefault(self.kernel.home_domain[old], {})[old] = new
+        outer = {**place.renamed, **copies}
+        for home in sorted(by_home):
+            domain = domain_of_copies(self.kernel.domains[home], by_home[home], place.inames)
+            self._domains.append(rename_params(domain, outer))
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of the kernel that the copies change."""
+        kernel = self.kernel
+        if not (self.copies or self._ranges):
+            return {}
+        inames = {**kernel.inames, **self._ranges}
+        slabs = dict(kernel.iname_slab_increments)
+        priority = dict.fromkeys((*kernel.loop_priority, *self._priority))
+        for new, old in self.copies.items():
+            inames[new] = Iname(new, kernel.inames[old].tags)
+            if old in slabs:
+                slabs[new] = slabs[old]
+            for names in kernel.loop_priority:
+                if old in names:
+                    priority[tuple(new if name == old else name for name in names)] = None
+        return {
+            "domains": (*kernel.domains, *self._domains),
+            "inames": inames,
+            "iname_slab_increments": slabs,
+            "loop_priority": tuple(priority),
+        }
+
+
+def _is_same_along(iname: str, read: Access, writer: InstructionBase) -> bool:
+    """Tell whether an element is read in the iteration of *iname* in which it is written."""
+    variable = p.Variable(iname)
+    return read.index is not None and all(
+        any(pair == (variable, variable) for pair in zip(read.index, index_of(lhs), strict=False))
+        for lhs in writer.assignees
+        if assignee_name(lhs) == read.array
+    )

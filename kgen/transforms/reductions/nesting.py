@@ -1,0 +1,181 @@
+"""Reductions over several loops taken apart, and loops of their own for reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError, message
+from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute, to_text
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.reductions.loops import Place, ReductionLoops
+from kgen.transforms.select import (
+    NothingSelectedError,
+    matcher,
+    require_iname,
+    split_names,
+    transform,
+)
+
+__all__ = ["make_reduction_inames_unique", "split_reduction_inward", "split_reduction_outward"]
+
+
+@transform
+def split_reduction_inward(
+    kernel: LoopKernel, inames: str | Iterable[str], within: Any = None
+) -> LoopKernel:
+    """Take loops out of reductions, for reductions inside of these.
+
+    ::
+
+        sum((i, j), a[i,j])  =>  sum(j, sum(i, a[i,j]))      with inames="i"
+
+    Raises :class:`TransformError` when no reduction is over these inames and others.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
+    >>> print(split_reduction_inward(knl, "i").default_entrypoint.instructions[0])
+    c = reduce(sum, [j], reduce(sum, [i], a[i, j]))  {id=insn}
+    """
+    return _split_reductions(kernel, inames, within, inward=True)
+
+
+@transform
+def split_reduction_outward(
+    kernel: LoopKernel, inames: str | Iterable[str], within: Any = None
+) -> LoopKernel:
+    """Take loops out of reductions, for reductions around these.
+
+    ::
+
+        sum((i, j), a[i,j])  =>  sum(i, sum(j, a[i,j]))      with inames="i"
+
+    Raises :class:`TransformError` when no reduction is over these inames and others.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
+    >>> print(split_reduction_outward(knl, "i").default_entrypoint.instructions[0])
+    c = reduce(sum, [i], reduce(sum, [j], a[i, j]))  {id=insn}
+    """
+    return _split_reductions(kernel, inames, within, inward=False)
+
+
+def _split_reductions(
+    kernel: LoopKernel, inames: str | Iterable[str], within: Any, *, inward: bool
+) -> LoopKernel:
+    names = split_names(inames)
+    for name in names:
+        require_iname(kernel, name)
+    splitter = _Splitter(kernel, names, inward=inward)
+    test = matcher(kernel, within)
+    chosen = {i.id for i in kernel.instructions if i.reduction_inames() >= {*names} and test(i)}
+    instructions = tuple(
+        insn.with_transformed_expressions(splitter) if insn.id in chosen else insn
+        for insn in kernel.instructions
+    )
+    if not splitter.found:
+        raise NothingSelectedError(
+            message(
+                f"there is no reduction over {', '.join(map(repr, names))} and others",
+                kernel=kernel.name,
+            )
+        )
+    return kernel.copy(instructions=instructions)
+
+
+class _Splitter(IdentityMapper):
+    def __init__(self, kernel: LoopKernel, names: tuple[str, ...], *, inward: bool) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.names = names
+        self.inward = inward
+        self.found = False
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        mapped = IdentityMapper.map_reduction(self, expr)
+        rest = tuple(name for name in expr.inames if name not in self.names)
+        if not rest or len(rest) + len(self.names) != len(expr.inames):
+            return mapped
+        if expr.is_tuple_typed:
+            raise TransformError(
+                message(
+                    f"the reduction '{to_text(expr)}' has several values and cannot be split",
+                    kernel=self.kernel.name,
+                )
+            )
+        self.found = True
+        moved = tuple(name for name in expr.inames if name in self.names)
+        outer, inner = (rest, moved) if self.inward else (moved, rest)
+        nested = Reduction(expr.operation, inner, mapped.expr, expr.allow_simultaneous)
+        return Reduction(expr.operation, outer, nested, expr.allow_simultaneous)
+
+
+@transform
+def make_reduction_inames_unique(
+    kernel: LoopKernel, inames: str | Iterable[str] | None = None, within: Any = None
+) -> LoopKernel:
+    """Give each reduction loops of its own, copies of those that something else uses.
+
+    Realizing reductions does what is needed of this by itself; do it before to tag or to
+    split the loops one by one. ``simul_reduce`` reductions keep sharing theirs.
+
+    :arg inames: only for reductions over one of them
+
+    ::
+
+        a = sum(k, x[k])  =>  a = sum(k, x[k])
+        b = sum(k, y[k])      b = sum(k_0, y[k_0])
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [k]: 0<=k<4 }", ["a = sum(k, x[k])", "b = sum(k, y[k])"])
+    >>> print(make_reduction_inames_unique(knl).default_entrypoint.instructions[1])
+    b = reduce(sum, [k_0], y[k_0])  {id=insn_0}
+    """
+    names = frozenset(kernel.inames if inames is None else split_names(inames))
+    for name in sorted(names):
+        require_iname(kernel, name)
+    test = matcher(kernel, within)
+    chosen = {i.id for i in kernel.instructions if i.reduction_inames() and test(i)}
+    others = (insn for insn in kernel.instructions if insn.id not in chosen)
+    taken = {name for insn in others for name in insn.reduction_inames()}
+    maker = _UniqueMaker(ReductionLoops(kernel, taken), names)
+
+    def change(insn: InstructionBase) -> InstructionBase:
+        if insn.id not in chosen:
+            return insn
+        place = Place(insn.within_inames)
+        return insn.with_transformed_expressions(lambda expr: maker.rec(expr, place, str(insn.id)))
+
+    instructions = tuple(change(insn) for insn in kernel.instructions)
+    changes = maker.loops.changes()
+    return kernel.copy(instructions=instructions, **changes) if changes else kernel
+
+
+class _UniqueMaker(IdentityMapper):
+    """Gives reductions their loops: ``rec(expr, place, insn_id)``."""
+
+    def __init__(self, loops: ReductionLoops, names: frozenset[str]) -> None:
+        super().__init__()
+        self.loops = loops
+        self.names = names
+        self.count = 0
+
+    def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
+        place, insn_id = args
+        copies: dict[str, str] = {}
+        if not self.names.isdisjoint(expr.inames):
+            self.count += 1
+            sharers = "simul_reduce" if expr.allow_simultaneous else self.count
+            copies = self.loops.loops_for(expr, place, sharers, insn_id)
+        inner = place.inside(expr.inames, copies)
+        renamed = {old: p.Variable(new) for old, new in copies.items()}
+        parts = tuple(self.rec(substitute(part, renamed), inner, insn_id) for part in expr.exprs)
+        return Reduction(
+            expr.operation,
+            tuple(copies.get(name, name) for name in expr.inames),
+            parts if isinstance(expr.expr, tuple) else parts[0],
+            expr.allow_simultaneous,
+        )

@@ -1,0 +1,210 @@
+"""Reductions made loops: an accumulator that is set before the loop and updated in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Any
+
+from kgen.analysis.typing import ExpressionTyper, UnknownType
+from kgen.errors import TransformError, message
+from kgen.ir.data import is_auto
+from kgen.ir.expr import Reduction, walk
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.reductions.realizer import Realizer
+from kgen.transforms.reductions.scan import ScanWishes
+from kgen.transforms.reductions.scan_groups import share_launches
+from kgen.transforms.select import require_instruction, split_names, transform
+
+__all__ = ["realize_for_code", "realize_reduction"]
+
+
+@transform
+def realize_reduction(
+    kernel: LoopKernel,
+    insn_id_filter: str | Collection[str] | None = None,
+    unknown_types_ok: bool = True,
+    automagic_scans_ok: bool = False,
+    force_scan: bool = False,
+    force_outer_iname_for_scan: str | None = None,
+) -> LoopKernel:
+    """Make every reduction a loop that updates an accumulator.
+
+    Reductions get loops of their own, copies of their inames where these are taken; those of
+    one instruction over the same inames share one, and so do ``simul_reduce`` reductions.
+
+    :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
+    :arg unknown_types_ok: leave instructions whose operands have no types yet as they are, for
+        code generation to realize; else refuse them
+    :arg automagic_scans_ok: compute outermost reductions that only grow along the loops around
+        them as scans: what a step adds is combined with the result of the step before
+    :arg force_scan: the same, and refuse those that do not grow so
+    :arg force_outer_iname_for_scan: the loop along which a scan runs; else it is all those
+        that bound the reduction. Along ``l.N`` work-items share the work; along ``g.N`` two
+        launches compute first, what the groups before each one add up to (``force_scan`` only).
+
+    ::
+
+        for i                            for i
+          c[i] = sum(k, a[i,k])            acc_k = 0           {id=insn_k_init}
+        end i                              for k
+                                    =>       acc_k = acc_k + a[i,k]   {id=insn_k_update}
+                                           end k
+                                           c[i] = acc_k        {id=insn}
+                                         end i
+
+    ::
+
+        for i                            acc_j = 0
+          c[i] = sum(j, a[j])     =>     for i
+        end i         # 0 <= j <= i        acc_j = acc_j + a[i]
+                                           c[i] = acc_j
+                                         end i                   with force_scan=True
+
+    Parts that are found in parallel are brought together. Work-items (``l.N``) combine theirs
+    in a tree in local memory, on CUDA the lanes of a warp without; work-groups (``g.N``) store
+    theirs, and a second launch combines them, or each adds its own to the result of an
+    ``{atomic}`` update; interleaved instances (``ilp``) have accumulators of their own. The
+    result is known to all work-items; one of them writes it to memory that they share.
+    Targets without work-items run such loops one after the other.
+
+    Raises :class:`TypeInferenceFailure` for types that are not known and have to be;
+    :class:`TransformError` for a reduction over ``vec``, over two loops on one hardware
+    axis, for one that depends on a loop around it on the same axis or on values that differ
+    between the work-items; :class:`StaticValueFindingError` for a number of work-items that
+    is not a constant; :class:`ReductionIsNotTriangularError` where a scan is forced that is
+    none.
+
+    >>> import numpy as np
+    >>> from kgen.analysis.infer import infer_types
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,k]: 0<=i,k<4 }", "c[i] = sum(k, a[i,k])")
+    >>> typed = infer_types(knl.default_entrypoint, {"a": np.float32})
+    >>> for insn in realize_reduction(typed).instructions:
+    ...     print(insn)
+    acc_k = 0.0  {id=insn_k_init}
+    acc_k = acc_k + a[i, k]  {id=insn_k_update}
+    c[i] = acc_k  {id=insn}
+
+    >>> knl = make_kernel("{ [i,j]: 0<=j<=i<n }", "c[i] = sum(j, a[j])")
+    >>> typed = infer_types(knl.default_entrypoint, {"a": np.float32})
+    >>> print(realize_reduction(typed, force_scan=True).domains[-1])
+    [i] -> { [j_0] : j_0 = i }
+    """
+    chosen = None if insn_id_filter is None else split_names(insn_id_filter)
+    for insn_id in chosen or ():
+        require_instruction(kernel, insn_id)
+    work = [insn for insn in kernel.instructions if insn.reduction_inames()]
+    if chosen is not None:
+        work = [insn for insn in work if insn.id in chosen]
+    if unknown_types_ok:
+        work = _typed(kernel, work)
+    wishes = ScanWishes(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
+    return _replace(kernel, work, nested=chosen is None, wishes=wishes)
+
+
+@transform
+def realize_for_code(kernel: LoopKernel) -> LoopKernel:
+    """Make all reductions of a typed kernel loops, in nests for which there is code.
+
+    A reduction whose loop stores what it reads, such as tiles, once for all iterations of loops
+    around it, has an array of accumulators, one for each iteration of those.
+    """
+    work = _typed(kernel, [insn for insn in kernel.instructions if insn.reduction_inames()])
+    return _replace(kernel, work, nested=True, wishes=ScanWishes(), makes_arrays=True)
+
+
+def _replace(
+    kernel: LoopKernel,
+    work: Sequence[InstructionBase],
+    *,
+    nested: bool,
+    wishes: ScanWishes,
+    makes_arrays: bool = False,
+) -> LoopKernel:
+    """Replace the reductions of some instructions."""
+    if not work:
+        return kernel
+    realizer = Realizer(kernel, nested=nested, wishes=wishes, makes_arrays=makes_arrays)
+    replaced: dict[Any, list[InstructionBase]] = {i.id: realizer.realize(i) for i in work}
+    builder = realizer.builder
+    replaced |= {name: [insn] for name, insn in builder.moved.items()}
+    instructions = [new for insn in kernel.instructions for new in replaced.get(insn.id, (insn,))]
+    instructions = [_wait_for_all(insn, realizer.parts) for insn in instructions]
+    temporaries = {**kernel.temporary_variables, **builder.temporaries}
+    result = kernel.copy(
+        instructions=share_launches(kernel, instructions, builder.scans),
+        temporary_variables=temporaries,
+        **builder.loops.changes(),
+    )
+    turned = _turned_around(kernel, result) if builder.loops.has_orders else None
+    if turned is None:
+        return result
+    if wishes.forced:
+        raise _other_order(result, *turned)
+    return _replace(kernel, work, nested=nested, wishes=ScanWishes(), makes_arrays=makes_arrays)
+
+
+def _turned_around(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:
+    """Return two loops, one of which is to be around the other, and now is inside of it.
+
+    A scan along the inner one of two loops sets its accumulator in the outer one; where that is
+    the inner one of another scan, neither order is right for both.
+    """
+    around, inside = before.iname_to_insns(), after.iname_to_insns()
+    for chain in after.loop_priority:
+        for outer, inner in pairwise(chain):
+            was_so = outer in around and inner in around and around[outer] < around[inner]
+            is_new = not was_so or chain not in before.loop_priority
+            if is_new and inside[outer] < inside[inner]:
+                return outer, inner
+    return None
+
+
+def _other_order(kernel: LoopKernel, outer: str, inner: str) -> TransformError:
+    inside = kernel.iname_to_insns()
+    alone = min(inside[inner] - inside[outer])
+    return TransformError(
+        message(
+            f"a scan needs the loop '{outer}' around '{inner}', and another one needs the contrary",
+            kernel=kernel.name,
+            where=f"instruction '{kernel.id_to_insn[alone]}'",
+            because=f"it is inside of '{inner}', and not of '{outer}'",
+            hint="give the instruction of one of them loops of its own: duplicate_inames(kernel, "
+            f"'{outer},{inner}', within='id:...')",
+        )
+    )
+
+
+def _lacks_types(kernel: LoopKernel) -> bool:
+    declared = (*kernel.args, *kernel.temporary_variables.values())
+    return any(is_auto(variable.dtype) for variable in declared)
+
+
+def _typed(kernel: LoopKernel, insns: list[InstructionBase]) -> list[InstructionBase]:
+    """Return those instructions whose reductions have operands of known types."""
+    if not _lacks_types(kernel):
+        return insns
+    typer = ExpressionTyper(kernel)
+    return [insn for insn in insns if _is_typed(typer, insn)]
+
+
+def _is_typed(typer: ExpressionTyper, insn: InstructionBase) -> bool:
+    """Tell whether the types of all reductions of *insn* are known."""
+    typer.insn = insn
+    try:
+        for node in walk(*insn.expressions()):
+            if isinstance(node, Reduction):
+                typer(node)
+    except UnknownType:
+        return False
+    return True
+
+
+def _wait_for_all(insn: InstructionBase, parts: dict[str, tuple[str, ...]]) -> InstructionBase:
+    """Let an instruction that waits for one with several results wait for all of these."""
+    if not parts or insn.depends_on.isdisjoint(parts):
+        return insn
+    more = {part for name in insn.depends_on & parts.keys() for part in parts[name]}
+    return insn.copy(depends_on=insn.depends_on | (more - {insn.id}))

@@ -1,0 +1,209 @@
+"""Reductions replaced by accumulators, instruction after instruction."""
+
+from __future__ import annotations
+
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError, message
+from kgen.ir.expr import (
+    Expr,
+    IdentityMapper,
+    Reduction,
+    contains_reduction,
+    is_constant,
+    to_text,
+)
+from kgen.ir.instruction import CallInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.reductions.apart import accumulate_apart, find_apart
+from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
+from kgen.transforms.reductions.loop import accumulate_in_loop
+from kgen.transforms.reductions.loops import Place
+from kgen.transforms.reductions.parallel import accumulate_in_parallel, find_spread, run_once
+from kgen.transforms.reductions.scan import ScanWishes, plan_scan
+from kgen.transforms.reductions.scan_steps import accumulate_scan
+from kgen.transforms.reductions.site import Site
+
+__all__ = ["Realizer"]
+
+
+class Realizer:
+    """Replaces the reductions of instructions by accumulators.
+
+    :arg nested: replace reductions inside of others, too
+    :arg makes_arrays: a reduction whose loop is outside of loops around it has an accumulator
+        for each of their iterations
+    """
+
+    def __init__(
+        self, kernel: LoopKernel, *, nested: bool, wishes: ScanWishes, makes_arrays: bool
+    ) -> None:
+        self.makes_arrays = makes_arrays
+        self.nested = nested
+        self.wishes = wishes
+        self.builder = AccumulatorBuilder(kernel, self._realize_operands)
+        #: further instructions that an instruction was replaced by
+        self.parts: dict[str, tuple[str, ...]] = {}
+
+    def realize(self, insn: InstructionBase) -> list[InstructionBase]:
+        """Return the instructions that replace *insn*; the last ones write what it wrote."""
+        self.builder.typer.insn = insn
+        plain = frozenset(c for c in insn.predicates if not contains_reduction(c))
+        site = Site(
+            insn,
+            insn.within_inames,
+            plain,
+            insn.depends_on,
+            Place(insn.within_inames),
+            sharers=(insn.id, plain),
+        )
+        waits: list[str] = []
+        for condition in insn.sorted_predicates:
+            if condition not in plain:
+                operands = _Operands(self, site)
+                site = self.guarded(site, operands.rec(condition))
+                waits += operands.waits
+        if plain != insn.predicates:
+            insn = insn.copy(predicates=site.predicates)
+        if isinstance(insn, CallInstruction) and isinstance(insn.expression, Reduction):
+            return self._with_accumulators(self._realize_several(insn, site.after(waits)))
+        operands = _Operands(self, site)
+        changed = insn.with_transformed_expressions(operands.rec)
+        depends_on = site.depends_on.union(waits, operands.waits)
+        return self._with_accumulators([changed.copy(depends_on=depends_on)])
+
+    def accumulate(self, reduction: Reduction, site: Site) -> Accumulated:
+        """Append the instructions that compute *reduction*, in the way that fits its loops."""
+        builder = self.builder
+        scan = plan_scan(builder, reduction, site, self.wishes)
+        if scan is not None:
+            return accumulate_scan(builder, reduction, scan, site)
+        spread = find_spread(builder, reduction, site)
+        if spread is not None:
+            return accumulate_in_parallel(builder, reduction, spread, site)
+        apart = find_apart(builder, reduction, site) if self.makes_arrays else None
+        if apart is not None:
+            return accumulate_apart(builder, reduction, apart, site)
+        return accumulate_in_loop(builder, reduction, site)
+
+    def guarded(self, site: Site, condition: Expr) -> Site:
+        """Return the same place for what matters under a condition on accumulators only."""
+        return site.guarded(condition, self.builder.writers_of(condition))
+
+    def _with_accumulators(self, insns: list[InstructionBase]) -> list[InstructionBase]:
+        """Return all new instructions, *insns* the last ones."""
+        emitted = self.builder.take_emitted()
+        kernel = self.builder.kernel
+        return [*emitted.instructions, *(run_once(kernel, insn, emitted.axes) for insn in insns)]
+
+    def _realize_several(self, insn: CallInstruction, site: Site) -> list[InstructionBase]:
+        """Make ``a, b = argmin(...)`` one assignment per place."""
+        found = self.accumulate(insn.expression, site)
+        if len(found.values) != len(insn.assignees):
+            raise TransformError(
+                message(
+                    f"'{to_text(insn.expression)}' has {len(found.values)} values and is assigned "
+                    f"to {len(insn.assignees)} places",
+                    kernel=self.builder.kernel.name,
+                    where=f"instruction '{insn.id}'",
+                )
+            )
+        first = str(insn.id)
+        ids = [first, *(self.builder.new_id(first) for _ in found.values[1:])]
+        self.parts[first] = tuple(ids[1:])
+        operands = _Operands(self, site)
+        places = [operands.rec(place) for place in insn.assignees]
+        behind = site.after([*found.writers, *operands.waits])
+        return [
+            behind.assign(insn_id, place, value).copy(temp_var_type=kind)
+            for insn_id, place, kind, value in zip(
+                ids, places, insn.temp_var_types, found.values, strict=True
+            )
+        ]
+
+    def _realize_operands(
+        self, reduction: Reduction, operands: tuple[Expr, ...], site: Site
+    ) -> tuple[tuple[Expr, ...], Site]:
+        """Replace the reductions in the operands of another one."""
+        if not self.nested:
+            return operands, site
+        site, operands = self._only_where_it_counts(reduction, operands, site)
+        inner = _Operands(self, site)
+        operands = tuple(inner.rec(operand) for operand in operands)
+        return operands, site.after(inner.waits)
+
+    def _only_where_it_counts(
+        self, reduction: Reduction, operands: tuple[Expr, ...], site: Site
+    ) -> tuple[Site, tuple[Expr, ...]]:
+        """Let a step that else changes nothing wait for the condition of a reduction inside.
+
+        ``sum(j, if(i != j, sum(k, a[j, k]), 0))`` steps under ``i != j``.
+        """
+        match operands:
+            case (p.If(then=then, condition=condition, else_=other),) if (
+                is_constant(other)
+                and contains_reduction(then)
+                and not contains_reduction(condition)
+                and other == reduction.operation.neutral([self.builder.typer(operands[0])])[0]
+            ):
+                return self.guarded(site, condition), (then,)
+        return site, operands
+
+
+class _Operands(IdentityMapper):
+    """Replaces the reductions in expressions that stand at one place.
+
+    ``waits`` are the ids of the instructions that the expressions wait for then.
+    """
+
+    def __init__(self, realizer: Realizer, site: Site) -> None:
+        super().__init__()
+        self.realizer = realizer
+        self.site = site
+        self.waits: list[str] = []
+
+    def map_reduction(self, expr: Reduction) -> Expr:
+        found = self.realizer.accumulate(expr, self.site)
+        self.waits += found.writers
+        if len(found.values) > 1:
+            raise TransformError(
+                message(
+                    f"'{to_text(expr)}' has {len(found.values)} values and is used as one",
+                    kernel=self.realizer.builder.kernel.name,
+                    where=f"instruction '{self.site.insn.id}'",
+                    hint="assign it to as many variables first: a, b = ...",
+                )
+            )
+        return found.values[0]
+
+    def map_if(self, expr: p.If) -> Expr:
+        if not contains_reduction(expr):
+            return expr
+        condition = self.rec(expr.condition)
+        then = self._under(condition, expr.then)
+        return p.If(condition, then, self._under(p.LogicalNot(condition), expr.else_))
+
+    def map_logical_and(self, expr: p.LogicalAnd) -> Expr:
+        if not contains_reduction(expr):
+            return expr
+        known: list[Expr] = []
+        for child in expr.children:
+            known.append(self._under(p.LogicalAnd(tuple(known)), child))
+        return p.LogicalAnd(tuple(known))
+
+    def map_logical_or(self, expr: p.LogicalOr) -> Expr:
+        if not contains_reduction(expr):
+            return expr
+        known: list[Expr] = []
+        for child in expr.children:
+            known.append(self._under(p.LogicalNot(p.LogicalOr(tuple(known))), child))
+        return p.LogicalOr(tuple(known))
+
+    def _under(self, condition: Expr, expr: Expr) -> Expr:
+        """Replace the reductions in *expr*, which counts only where *condition* holds."""
+        if not contains_reduction(expr):
+            return expr
+        inner = _Operands(self.realizer, self.realizer.guarded(self.site, condition))
+        result = inner.rec(expr)
+        self.waits += inner.waits
+        return result

@@ -1,0 +1,280 @@
+"""Scans across work-groups: the totals of all groups, and those before each, in two launches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import pymbolic.primitives as p
+
+from kgen.analysis.domains import AffineRow, drop_dims, replace_dims
+from kgen.analysis.prefixes import domain_at, domain_inside, lane_domain
+from kgen.ir.expr import Expr
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import BasicSet, rename_dims
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
+from kgen.transforms.reductions.builder import GroupScan
+from kgen.transforms.reductions.groups import Parts, end_launch, store_parts
+from kgen.transforms.reductions.scan_lanes import LaneScan
+from kgen.transforms.reductions.scan_pieces import Steps
+from kgen.transforms.reductions.site import Site, counted_from_zero
+from kgen.transforms.reductions.tree import Lanes, join_lanes
+
+__all__ = ["share_launches", "totals_before"]
+
+
+def share_launches(
+    kernel: LoopKernel, instructions: Sequence[InstructionBase], scans: Sequence[GroupScan]
+) -> list[InstructionBase]:
+    """Let scans of which none waits for another end their launches together.
+
+    *kernel* is the one before, *instructions* those that its scans have become.
+    """
+    by_id = {str(insn.id): insn for insn in instructions}
+    shared: list[list[GroupScan]] = []
+    for scan in scans:
+        loops = by_id[scan.barriers[0]].within_inames
+        for together in shared:
+            if by_id[together[0].barriers[0]].within_inames == loops and all(
+                _are_apart(kernel, scan.insn_id, other.insn_id, loops) for other in together
+            ):
+                together.append(scan)
+                break
+        else:
+            shared.append([scan])
+    renamed: dict[str, str] = {}
+    for first, *others in shared:
+        for other in others:
+            renamed.update(zip(other.barriers, first.barriers, strict=True))
+    waits = {new: by_id[new].depends_on for new in renamed.values()}
+    for old, new in renamed.items():
+        waits[new] |= by_id[old].depends_on
+    result = []
+    for insn in instructions:
+        if insn.id not in renamed:
+            depends_on = waits.get(str(insn.id), insn.depends_on)
+            depends_on = frozenset(renamed.get(name, name) for name in depends_on)
+            result.append(insn.copy(depends_on=depends_on - {insn.id}))
+    return result
+
+
+def _are_apart(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) -> bool:
+    """Tell whether neither instruction waits for the other, inside of the *loops* of both."""
+    if one == other:
+        return True
+    return one not in _waits_for(kernel, other, loops) and other not in _waits_for(
+        kernel, one, loops
+    )
+
+
+def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[str]:
+    """Return all that an instruction waits for; of a plain loop, all that is inside."""
+    found: set[str] = set()
+    stack = list(kernel.id_to_insn[insn_id].depends_on)
+    while stack:
+        name = stack.pop()
+        if name in found:
+            continue
+        found.add(name)
+        insn = kernel.id_to_insn[name]
+        stack.extend(insn.depends_on)
+        plain = {n for n in insn.within_inames - loops if not kernel.has_tag(n, AxisTag)}
+        stack.extend(str(i.id) for i in kernel.instructions if i.within_inames & plain)
+    return found
+
+
+def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
+    """Append the launches that find what all groups before each one add up to.
+
+    Return the place behind them, and what holds those totals.
+
+    ::
+
+        part[g] = ...                # what group g adds, by one of its work-items
+        ... gbarrier
+        carry = 0
+        for q                        # one group: an exclusive scan, in place
+          old = part[q]
+          part[q] = carry
+          carry = carry + old
+        end q
+        ... gbarrier
+        acc = part[g]                # where the scan of group g begins
+
+    So the operands are read twice and the results written once (reduce-then-scan). That is less to
+    move than where each group scans first, and adds the totals of others to its results later.
+    S. Chatterjee, G. Blelloch, M. Zagha: Scan primitives for vector computers, Supercomputing
+    1990; D. Merrill, M. Garland: Single-pass parallel prefix scan with decoupled look-back,
+    NVIDIA NVR-2016-002, which compares both.
+    """
+    scan, builder = steps.scan, steps.builder
+    kernel = builder.kernel
+    tags = {
+        name: tag for name in scan.groups for tag in kernel.iname_tags_of_type(name, GroupInameTag)
+    }
+    waiting = _waiting_for_outside(steps, site)
+    around = waiting.outside(scan.sweep)
+    inside = around.inside(scan.groups)
+    totals, waits = _totals(steps, inside)
+    parts = store_parts(builder, steps.reduction, around, tags, _lanes(steps), totals, waits)
+    second = around.after([parts.barrier])
+    alone = [builder.loops.lane(tag, 1) for tag in tags.values()]
+    done = _scan_parts(steps, second.inside([*alone, *parts.idle]), parts)
+    barrier = end_launch(builder, steps.reduction, second, done)
+    builder.scans.append(GroupScan(str(site.insn.id), (parts.barrier, barrier)))
+    behind = site.after([barrier])
+    before = parts.at(_indices(steps, {}))
+    return behind, tuple(before)
+
+
+def _waiting_for_outside(steps: Steps, site: Site) -> Site:
+    """Let what runs a launch earlier wait for nothing in the plain loops of the scan.
+
+    It waits for what that waits for outside of them: operands are not stored inside.
+    """
+    kernel = steps.builder.kernel
+    loops = {*steps.scan.turns, *steps.scan.items}
+    found: set[str] = set()
+    seen: set[str] = set()
+    stack = list(site.depends_on)
+    while stack:
+        name = stack.pop()
+        insn = kernel.id_to_insn.get(name)
+        if insn is None or loops.isdisjoint(insn.within_inames):
+            found.add(name)
+        elif name not in seen:
+            seen.add(name)
+            stack.extend(insn.depends_on)
+    return dataclasses.replace(site, depends_on=frozenset(found))
+
+
+def _lanes(steps: Steps) -> Lanes | None:
+    scan, kernel = steps.scan, steps.builder.kernel
+    if scan.lane is None or scan.lanes is None:
+        return None
+    (tag,) = kernel.iname_tags_of_type(scan.lane, LocalInameTag)
+    first, last = scan.lanes
+    return Lanes(((tag, last - first + 1),))
+
+
+def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
+    """Combine what is new at all steps of a group; all of its work-items have the result."""
+    scan, builder, reduction = steps.scan, steps.builder, steps.reduction
+    names = steps.copy_loops(scan.turns, {})
+    turns = tuple(names.values())
+    if scan.lane is not None and scan.lanes is not None:
+        names |= builder.loops.add((scan.lane,), lane_domain(scan.lane, *scan.lanes))
+    each = site.inside(names.values())
+    items = steps.copy_loops(scan.items, names)
+    names |= items
+    adding = each.inside(items.values())
+    lanes = _lanes(steps)
+    if lanes is None or not turns or reduction.operation.is_commutative:
+        before = each.outside(turns)
+        totals, waits = steps.accumulators(before, steps.neutral)
+        waits = steps.add_new(adding, names, totals, waits)
+        if lanes is not None:
+            waits = join_lanes(builder, reduction, site, lanes, totals, waits)
+        return totals, waits
+    # what does not commute is combined turn after turn
+    totals, starts = steps.accumulators(site, steps.neutral)
+    values, waits = steps.accumulators(each, steps.neutral)
+    waits = steps.add_new(adding, names, values, waits)
+    around = site.inside(turns)
+    waits = join_lanes(builder, reduction, around, lanes, values, waits)
+    joining = around.after([*starts, *waits])
+    return totals, builder.combine(reduction, totals, values, steps.dtypes, joining)
+
+
+def _scan_parts(steps: Steps, once: Site, parts: Parts) -> list[str]:
+    """Let each part be what all groups before have together; return what to wait for then."""
+    scan, loops = steps.scan, steps.builder.loops
+    carry, starts = steps.accumulators(once, steps.neutral)
+    names = {name: loops.new_iname(f"{name}_part") for name in scan.groups}
+    loops.nest(tuple(names.values()))
+    inside = once.inside(names.values())
+    lanes = _lanes(steps)
+    if lanes is not None:
+        return _in_lanes(steps, inside, parts, names, lanes, carry, starts)
+    loops.add_domain(rename_dims(_domain(steps, scan.groups), names))
+    places = parts.at(_indices(steps, names))
+    olds, waits = _set_new(steps, inside, "old", places, starts)
+    stores = steps.assign(inside, places, carry, waits, f"{steps.suffix}_part")
+    return _carry_on(steps, inside, carry, olds, stores)
+
+
+def _in_lanes(
+    steps: Steps,
+    site: Site,
+    parts: Parts,
+    names: dict[str, str],
+    lanes: Lanes,
+    carry: list[p.Variable],
+    starts: list[str],
+) -> list[str]:
+    """Scan the parts in the work-items of one group, which take turns along the last axis."""
+    scan, builder = steps.scan, steps.builder
+    loops, kernel = builder.loops, builder.kernel
+    last, turn = scan.groups[-1], names[scan.groups[-1]]
+    (tag, count), *_ = lanes.axes
+    lane = loops.lane(tag, count)
+    own = p.Sum((p.Product((count, p.Variable(turn))), p.Variable(lane), kernel.axes[last].first))
+    fits: list[AffineRow] = [{lane: 1}, {lane: -1, 1: count - 1}, {turn: 1}]
+    turns = replace_dims(_domain(steps, scan.groups), {last: own}, (turn, lane), positive=fits)
+    loops.add_domain(rename_dims(drop_dims(turns, [lane]), names))
+    steps_of_lane = _domain(steps, (last,), scan.groups[:-1])
+
+    def part() -> tuple[Site, list[Expr]]:
+        """Return the place of the work-items that have a part, and that."""
+        element = loops.new_iname(f"{last}_part")
+        renamed = {**names, last: element}
+        loops.add_domain(domain_at(rename_dims(steps_of_lane, renamed), element, own))
+        return inside.inside([element]), parts.at(_indices(steps, renamed))
+
+    inside = site.inside([lane])
+    values, waits = _set_new(steps, inside, "part", steps.neutral, ())
+    where, places = part()
+    waits = steps.assign(where, values, places, waits, f"{steps.suffix}_part")
+    scanned = LaneScan(steps, 0, count)
+    waits = scanned.across(inside, lane, values, waits)
+    where, places = part()
+    before = scanned.before(p.Variable(lane), carry, is_neutral=False)
+    stores = steps.assign(where, places, before, [*waits, *starts], f"{steps.suffix}_part")
+    return _carry_on(steps, inside, carry, scanned.total, stores)
+
+
+def _carry_on(
+    steps: Steps,
+    site: Site,
+    carry: list[p.Variable],
+    more: Sequence[Expr],
+    waits: list[str],
+) -> list[str]:
+    """Combine the carry with *more*, after *waits*; return all ids."""
+    new, done = _set_new(steps, site, "total", steps.combine(carry, more), waits)
+    return [*waits, *steps.assign(site, carry, new, done, f"{steps.suffix}_carry")]
+
+
+def _set_new(
+    steps: Steps, site: Site, name: str, values: Sequence[Expr], waits: Sequence[str]
+) -> tuple[list[p.Variable], list[str]]:
+    """Set new private variables; return them and the ids that do it."""
+    builder = steps.builder
+    new = [builder.temporary(f"{name}_{steps.suffix}", dtype) for dtype in steps.dtypes]
+    return new, steps.assign(site, new, values, waits, f"{steps.suffix}_{name}")
+
+
+def _domain(steps: Steps, inames: tuple[str, ...], outer: tuple[str, ...] = ()) -> BasicSet:
+    """Return the domain of loops over work-groups, inside of those *outer* and of other loops."""
+    around = steps.site.insn.within_inames.difference(steps.scan.sweep)
+    return domain_inside(steps.builder.kernel, around.union(outer), inames)
+
+
+def _indices(steps: Steps, names: Mapping[str, str]) -> list[Expr]:
+    """Return the subscripts of groups in their parts, their loops called *names*."""
+    axes = steps.builder.kernel.axes
+    return [
+        counted_from_zero(p.Variable(names.get(name, name)), axes[name].first)
+        for name in steps.scan.groups
+    ]

@@ -1,0 +1,87 @@
+"""Where a reduction stands: the loops, the conditions, and what it waits for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+
+from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.transforms.reductions.loops import Place
+
+__all__ = ["Site", "counted_from_zero"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """The place of an expression in an instruction, and that of the instructions it becomes.
+
+    ``within`` are the loops around it, ``predicates`` the conditions under which its value
+    matters, ``depends_on`` the ids of the instructions that run before. Reductions over the same
+    loop variables share their loops where their ``sharers`` are equal.
+    """
+
+    insn: InstructionBase
+    within: frozenset[str]
+    predicates: frozenset[Expr]
+    depends_on: frozenset[str]
+    place: Place
+    sharers: Hashable
+
+    def assign(self, insn_id: str, target: Expr, value: Expr, *wait_for: str) -> Assignment:
+        """Make an instruction that runs here, and after those with the ids *wait_for*."""
+        insn = self.insn
+        return Assignment(
+            target,
+            value,
+            id=insn_id,
+            within_inames=self.within,
+            within_inames_is_final=True,
+            predicates=self.predicates,
+            depends_on=self.depends_on.union(wait_for),
+            depends_on_is_final=True,
+            no_sync_with=insn.no_sync_with,
+            groups=insn.groups,
+            conflicts_with_groups=insn.conflicts_with_groups,
+            priority=insn.priority,
+            tags=insn.tags,
+            span=insn.span,
+        )
+
+    def inside(self, inames: Iterable[str]) -> Site:
+        """Return the same place inside of more loops."""
+        return dataclasses.replace(self, within=self.within.union(inames))
+
+    def outside(self, inames: Iterable[str]) -> Site:
+        """Return the same place outside of some loops."""
+        return dataclasses.replace(self, within=self.within.difference(inames))
+
+    def after(self, insn_ids: Iterable[str]) -> Site:
+        """Return the same place for what waits for more instructions."""
+        return dataclasses.replace(self, depends_on=self.depends_on.union(insn_ids))
+
+    def without(self, insn_ids: frozenset[str]) -> Site:
+        """Return the same place for what does not wait for some instructions."""
+        return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
+
+    def hoisted(self, loops: frozenset[str]) -> Site:
+        """Return the place outside of some loops, without the conditions that depend on them."""
+        kept = {c for c in self.predicates if loops.isdisjoint(variable_names(c))}
+        return dataclasses.replace(self, within=self.within - loops, predicates=frozenset(kept))
+
+    def guarded(self, condition: Expr, wait_for: Collection[str]) -> Site:
+        """Return the same place for what matters under a condition only."""
+        return dataclasses.replace(
+            self,
+            predicates=self.predicates | {condition},
+            depends_on=self.depends_on.union(wait_for),
+            sharers=(self.sharers, condition),
+        )
+
+
+def counted_from_zero(index: Expr, first: Expr) -> Expr:
+    """Return an index counted from 0, where its first value is *first*."""
+    return index if is_zero(first) else p.Sum((index, p.Product((-1, first))))

@@ -1,0 +1,325 @@
+"""Values of the work-items of a group combined: a tree in local memory, or lanes of a warp."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+
+from kgen.ir.expr import Expr, Reduction, variable_names
+from kgen.ir.functions import EXCHANGE
+from kgen.ir.tags import AutoFitLocalInameTag, AxisTag, LocalInameTag
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.transforms.reductions.builder import AccumulatorBuilder
+from kgen.transforms.reductions.site import Site, counted_from_zero
+
+__all__ = ["Lanes", "Rows", "join_lanes", "rows_of"]
+
+_ALL_LANES = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The axes of the work-items that work together, with their sizes.
+
+    They are counted along the first axis first.
+    """
+
+    axes: tuple[tuple[LocalInameTag, int], ...]
+
+    @property
+    def count(self) -> int:
+        """The number of work-items."""
+        return math.prod(size for _, size in self.axes)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The hardware axes around a reduction: each of their indices has a result of its own.
+
+    ``idle`` are axes of the kernel that are not around it; one index of those is enough.
+    """
+
+    index: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+    idle: tuple[AxisTag, ...]
+
+
+def rows_of(
+    builder: AccumulatorBuilder, around: Site, used: Collection[AxisTag], kind: type[AxisTag]
+) -> Rows:
+    """Find the axes of *kind* around a reduction that runs on the axes *used* itself."""
+    kernel, loops = builder.kernel, builder.loops
+    taken = set(used)
+    index, shape = [], []
+    for name in sorted(around.within, key=lambda n: kernel.iname_order[loops.origin(n)]):
+        axis = kernel.axes.get(loops.origin(name))
+        if axis is not None and isinstance(axis.tag, kind):
+            index.append(counted_from_zero(p.Variable(name), axis.first))
+            shape.append(axis.length)
+            taken.add(axis.tag)
+    idle = {axis.tag for axis in kernel.axes.values() if isinstance(axis.tag, kind)} - taken
+    return Rows(tuple(index), tuple(shape), tuple(sorted(idle, key=lambda tag: tag.axis)))
+
+
+def join_lanes(
+    builder: AccumulatorBuilder,
+    reduction: Reduction,
+    around: Site,
+    lanes: Lanes,
+    totals: Sequence[Expr],
+    waits: list[str],
+) -> list[str]:
+    """Combine *totals*, of which each work-item has its own; then all have the result.
+
+    It takes the least number of barriers that a tree can have: the logarithm of the number
+    of work-items, none more to hand the result to all. Each level has memory of its own, so
+    that a loop around needs no further one. Return what writes the result.
+    """
+    joined = _Joiner(builder, reduction, around, lanes, totals)
+    width = exchange_width(builder, reduction, around, lanes, joined.dtypes)
+    if width > 1:
+        return joined.exchange(width, waits)
+    return joined.tree(waits)
+
+
+class _Joiner:
+    """Appends the steps of one reduction over work-items."""
+
+    def __init__(
+        self,
+        builder: AccumulatorBuilder,
+        reduction: Reduction,
+        around: Site,
+        lanes: Lanes,
+        totals: Sequence[Expr],
+    ) -> None:
+        self.builder = builder
+        self.reduction = reduction
+        self.around = around
+        self.lanes = lanes
+        self.totals = totals
+        self.suffix = "_".join(reduction.inames)
+        self.prefix = f"{around.insn.id}_{self.suffix}"
+        self.dtypes: list[NumpyType] = builder.accumulator_types(totals)
+        self.rows = rows_of(builder, around, [tag for tag, _ in lanes.axes], LocalInameTag)
+        inames = [builder.loops.lane(tag, size) for tag, size in lanes.axes]
+        idle = [builder.loops.lane(tag, 1) for tag in self.rows.idle]
+        self.everywhere = around.inside(inames)
+        self.once = around.inside([*inames, *idle])
+        self.lane = _counted(inames, [size for _, size in lanes.axes])
+        self.step = 0
+
+    # -- in local memory ----------------------------------------------------------------------
+
+    def tree(self, waits: list[str]) -> list[str]:
+        """Combine by halves, in local memory."""
+        keeps_order = not self.reduction.operation.is_commutative
+        count = self.lanes.count
+        arrays = self._arrays(_slots(count, keeps_order))
+        offset = 0
+        while count > 2:
+            half = (count + 1) // 2
+            if keeps_order:
+                waits = self._store(arrays, _plus(self.lane, offset), (0, count), waits)
+                waits = self._join_neighbours(arrays, offset, count, waits)
+                offset += count
+            else:
+                upper = _plus(self.lane, offset - half)
+                waits = self._store(arrays, upper, (half, count), waits)
+                other = self._at(arrays, _plus(self.lane, offset))
+                waits = self._join(self._between(0, count - half), other, waits)
+                offset += count - half
+            count = half
+        waits = self._store(arrays, _plus(self.lane, offset), (0, count), waits)
+        last = [self._at(arrays, offset + k) for k in range(count)]
+        return self._set(self.around, last, waits)
+
+    def _join_neighbours(
+        self, arrays: Sequence[p.Variable], offset: int, count: int, waits: list[str]
+    ) -> list[str]:
+        """Let each work-item combine two neighbours; the last of an odd number is alone."""
+        first = _plus(p.Product((2, self.lane)), offset)
+        both = [self._at(arrays, first), self._at(arrays, _plus(first, 1))]
+        done = self._set(self._between(0, count // 2), both, waits)
+        if count % 2:
+            alone = [self._at(arrays, offset + count - 1)]
+            done = self._set(self._between(count // 2, count // 2 + 1), alone, [*done, *waits])
+        return done
+
+    # -- between the lanes of a warp ------------------------------------------------------------
+
+    def exchange(self, width: int, waits: list[str]) -> list[str]:
+        """Combine the lanes of each warp, then one value of each warp through local memory."""
+        others = [self.builder.temporary(f"other_{self.suffix}", dtype) for dtype in self.dtypes]
+        mask = _ALL_LANES if width == self._warp else 2**width - 1
+        distance = width // 2
+        while distance:
+            values = [
+                p.Call(p.Variable(EXCHANGE.name), (mask, total, distance)) for total in self.totals
+            ]
+            waits = self._assign(self.everywhere, others, values, waits, "lanes")
+            waits = self._join(self.everywhere, others, waits)
+            distance //= 2
+        count = self.lanes.count // width
+        sizes = group_sizes(self.builder)
+        is_whole = all(sizes[tag.axis] == size for tag, size in self.lanes.axes)
+        if count == 1 and is_whole and not self.rows.idle:
+            return waits
+        arrays = self._arrays(count)
+        leads = p.Comparison(p.Remainder(self.lane, width), "==", 0)
+        one_each = self._under(self.once, [leads])
+        slot = p.FloorDiv(self.lane, width)
+        waits = self._assign(one_each, self._at(arrays, slot), self.totals, waits, "store")
+        waits = self._set(self.around, [self._at(arrays, 0)], waits)
+        if count == 1:
+            return waits
+        warp = self.builder.loops.new_range("warp", 1, count)
+        inside = self.around.inside([warp])
+        return self._join(inside, self._at(arrays, p.Variable(warp)), waits)
+
+    @property
+    def _warp(self) -> int:
+        return self.builder.kernel.target.exchange_width
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _arrays(self, slots: int) -> list[p.Variable]:
+        shape = (*self.rows.shape, slots)
+        return [
+            self.builder.temporary(f"red_{self.suffix}", dtype, shape, AddressSpace.LOCAL)
+            for dtype in self.dtypes
+        ]
+
+    def _at(self, arrays: Sequence[p.Variable], slot: Expr) -> list[Expr]:
+        return [p.Subscript(array, (*self.rows.index, slot)) for array in arrays]
+
+    def _between(self, first: int, stop: int) -> Site:
+        """Return the place of the work-items from *first* on, before *stop*."""
+        conditions = []
+        if first > 0:
+            conditions.append(p.Comparison(self.lane, ">=", first))
+        if stop < self.lanes.count:
+            conditions.append(p.Comparison(self.lane, "<", stop))
+        return self._under(self.once, conditions)
+
+    def _under(self, site: Site, conditions: Sequence[Expr]) -> Site:
+        return dataclasses.replace(site, predicates=site.predicates.union(conditions))
+
+    def _store(
+        self,
+        arrays: Sequence[p.Variable],
+        slot: Expr,
+        lanes: tuple[int, int],
+        waits: Sequence[str],
+    ) -> list[str]:
+        return self._assign(
+            self._between(*lanes), self._at(arrays, slot), self.totals, waits, "store"
+        )
+
+    def _join(self, site: Site, operands: Sequence[Expr], waits: Sequence[str]) -> list[str]:
+        """Combine the totals with *operands*."""
+        self.step += 1
+        return self.builder.combine(
+            self.reduction, self.totals, operands, self.dtypes, site.after(waits), self.step
+        )
+
+    def _set(self, site: Site, values: Sequence[Sequence[Expr]], waits: list[str]) -> list[str]:
+        """Set the totals to one value, or to two combined."""
+        operation = self.reduction.operation
+        if len(values) > 1 and operation.arg_count == 1:
+            values = [operation.combine(values[0], values[1], self.dtypes)]
+        ids = self._assign(site, self.totals, values[0], waits, "update")
+        return ids if len(values) == 1 else self._join(site, values[1], ids)
+
+    def _assign(
+        self,
+        site: Site,
+        places: Sequence[Expr],
+        values: Sequence[Expr],
+        waits: Sequence[str],
+        suffix: str,
+    ) -> list[str]:
+        """Append the next step."""
+        self.step += 1
+        name = f"{self.prefix}_{suffix}"
+        return self.builder.assign(site, places, values, waits, name, self.step)
+
+
+def exchange_width(
+    builder: AccumulatorBuilder,
+    reduction: Reduction,
+    around: Site,
+    lanes: Lanes,
+    dtypes: Sequence[NumpyType],
+) -> int:
+    """Return how many neighbouring work-items may combine values without memory; 1 for none.
+
+    All of them have to run the same steps, at consecutive positions in warps that hold no
+    others: rows of whole warps, or a group that is one row.
+    """
+    kernel = builder.kernel
+    warp = kernel.target.exchange_width
+    if warp == 1 or not reduction.operation.is_commutative:
+        return 1
+    if any(dtype.numpy_dtype.kind not in "biuf" or dtype.itemsize < 1 for dtype in dtypes):
+        return 1
+    if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in kernel.inames):
+        return 1
+    data = {*kernel.array_vars, *builder.temporaries}
+    if not data.isdisjoint(variable_names(*around.predicates)):
+        return 1
+    origins = map(builder.loops.origin, around.within)
+    outer = kernel.with_outer_inames(frozenset(origins))
+    if any(not data.isdisjoint(kernel.domain_parameters(name)) for name in outer):
+        return 1
+    sizes = group_sizes(builder)
+    for k, (tag, size) in enumerate(lanes.axes):
+        if tag.axis != k or (k < len(lanes.axes) - 1 and size != sizes[k]):
+            return 1
+    row = math.prod(sizes.get(k, 1) for k in range(len(lanes.axes)))
+    is_only = math.prod(sizes.values()) == row
+    if lanes.count % warp == 0:
+        return warp if is_only or row % warp == 0 else 1
+    is_power = lanes.count & (lanes.count - 1) == 0
+    return lanes.count if is_only and row == lanes.count < warp and is_power else 1
+
+
+def group_sizes(builder: AccumulatorBuilder) -> dict[int, int]:
+    """Return the number of work-items along each axis of the kernel."""
+    sizes: dict[int, int] = {}
+    for axis in builder.kernel.axes.values():
+        if isinstance(axis.tag, LocalInameTag):
+            sizes[axis.tag.axis] = max(sizes.get(axis.tag.axis, 1), axis.size)
+    return sizes
+
+
+def _slots(count: int, keeps_order: bool) -> int:
+    """Return the number of elements that a tree over *count* work-items needs."""
+    if not keeps_order:
+        return count
+    slots = 0
+    while count > 2:
+        slots, count = slots + count, (count + 1) // 2
+    return slots + count
+
+
+def _counted(inames: Sequence[str], sizes: Sequence[int]) -> Expr:
+    """Return the number of a work-item, counted along the first axis first."""
+    terms: list[Expr] = []
+    stride = 1
+    for name, size in zip(inames, sizes, strict=True):
+        if size > 1 or len(inames) == 1:
+            lane = p.Variable(name)
+            terms.append(lane if stride == 1 else p.Product((stride, lane)))
+        stride *= size
+    if len(terms) > 1:
+        return p.Sum(tuple(terms))
+    return terms[0] if terms else 0
+
+
+def _plus(expr: Expr, number: int) -> Expr:
+    return p.Sum((expr, number)) if number else expr

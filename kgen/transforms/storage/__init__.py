@@ -1,0 +1,1 @@
+"""Transformations of storage: layouts, temporaries, buffers, prefetching and precomputing."""

@@ -1,0 +1,204 @@
+"""Several temporaries in one storage, which they use one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kgen.errors import TransformError, message
+from kgen.ir.data import TemporaryVariable, read_address_space
+from kgen.ir.instruction import CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import AddressSpace, NumpyType, auto, to_kgen_type
+from kgen.transforms.select import split_names, transform
+from kgen.transforms.storage.privatize import chosen_temporaries, users_of
+
+__all__ = ["alias_temporaries", "allocate_temporaries_for_base_storage"]
+
+
+@transform
+def alias_temporaries(
+    kernel: LoopKernel,
+    names: str | Iterable[str],
+    base_name_prefix: str | None = None,
+    synchronize_for_exclusive_use: bool = True,
+) -> LoopKernel:
+    """Put temporaries, private or local ones, into one storage as large as the largest.
+
+    They are not in use at the same time: scheduling refuses an order in which one is read
+    after another one was put in its place, and finds barriers for the storage, not for each.
+
+    :arg base_name_prefix: what the name of the storage begins with
+    :arg synchronize_for_exclusive_use: let no instruction that uses one of them run between
+        those that use another one, where the dependencies leave a choice
+
+    ::
+
+        a: type: float32, shape: (16)          union { float a[16]; int b[8]; } temp_storage
+        b: type: int32, shape: (8)       =>
+
+    Raises :class:`TransformError` for temporaries that have storage already, initial values,
+    or are in global memory, and for an instruction that uses two of them.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> s = a[i]", "b[i] = s", "<> t = c[i]", "d[i] = t"])
+    >>> knl = alias_temporaries(knl, "s, t").default_entrypoint
+    >>> sorted(t.base_storage for t in knl.temporary_variables.values())
+    ['temp_storage', 'temp_storage']
+    """
+    chosen = chosen_temporaries(kernel, split_names(names))
+    for temporary in chosen.values():
+        _check(kernel, temporary)
+    users = users_of(kernel, chosen)
+    new_name = kernel.get_var_name_generator()
+    base: str = new_name(base_name_prefix or "temp_storage")
+    groups = {name: f"{base}_{name}" for name in chosen}
+    using: dict[str, list[str]] = {}
+    for name in chosen:
+        for user in users.get(name, ()):
+            using.setdefault(str(user.id), []).append(name)
+            if isinstance(user, CInstruction):
+                raise TransformError(
+                    message(
+                        f"temporary '{name}' is used in the C code of instruction '{user.id}'",
+                        kernel=kernel.name,
+                        because="in shared storage it gets another name",
+                    )
+                )
+    for insn_id, several in using.items():
+        if len(several) > 1:
+            raise TransformError(
+                message(
+                    f"instruction '{insn_id}' uses '{several[0]}' and '{several[1]}' at once",
+                    kernel=kernel.name,
+                    hint="leave one of them out",
+                )
+            )
+    changed = {name: t.copy(base_storage=base) for name, t in chosen.items()}
+    kernel = kernel.copy(temporary_variables={**kernel.temporary_variables, **changed})
+    if not synchronize_for_exclusive_use:
+        return kernel
+
+    def grouped(insn: InstructionBase) -> InstructionBase:
+        mine = using.get(str(insn.id))
+        if mine is None:
+            return insn
+        others = {group for name, group in groups.items() if name not in mine}
+        return insn.copy(
+            groups=insn.groups | {groups[mine[0]]},
+            conflicts_with_groups=insn.conflicts_with_groups | others,
+        )
+
+    return kernel.copy(instructions=tuple(map(grouped, kernel.instructions)))
+
+
+def _check(kernel: LoopKernel, temporary: TemporaryVariable) -> None:
+    because = None
+    if temporary.base_storage is not None:
+        because = f"it is in storage '{temporary.base_storage}'"
+    elif temporary.initializer is not None:
+        because = "it has initial values"
+    elif temporary.address_space == AddressSpace.GLOBAL:
+        because = "it is in global memory, which callers and the runtime allocate"
+    if because is not None:
+        raise TransformError(
+            message(
+                f"temporary '{temporary.name}' cannot share storage",
+                kernel=kernel.name,
+                because=because,
+                hint="leave it out",
+            )
+        )
+
+
+@transform
+def allocate_temporaries_for_base_storage(
+    kernel: LoopKernel,
+    only_address_space: Any = None,
+    aliased: bool = True,
+    max_nbytes: int | None = None,
+) -> LoopKernel:
+    """Declare each storage that temporaries share, as a temporary of bytes.
+
+    Code declares shared storage in any case, as large as what is used of it. This makes the
+    size of all of it part of the kernel.
+
+    :arg only_address_space: an :class:`AddressSpace`: only storage there
+    :arg aliased: whether temporaries in one storage use the same bytes of it, one after the
+        other; else each but the first gets a storage of its own
+    :arg max_nbytes: the bytes that a storage may have at most
+
+    Raises :class:`TransformError` while the type, shape or place of a temporary is not known, and
+    for a storage of more than *max_nbytes*.
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> temps = [TemporaryVariable(n, np.float32, shape=4, base_storage="st",
+    ...                            address_space=AddressSpace.PRIVATE) for n in "st"]
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["s[i] = 1", "t[i] = 2"], [*temps, "..."])
+    >>> knl = allocate_temporaries_for_base_storage(knl).default_entrypoint
+    >>> print(knl.temporary_variables["st"])
+    st: type: np:dtype('uint8'), shape: (16), dim_tags: (N0:stride:1) aspace: private
+    """
+    wanted = None if only_address_space is None else read_address_space(only_address_space)
+    sizes: dict[str, int] = {}
+    spaces: dict[str, Any] = {}
+    moved: dict[str, TemporaryVariable] = {}
+    new_name = kernel.get_var_name_generator()
+    for name, temporary in sorted(kernel.temporary_variables.items()):
+        base = temporary.base_storage
+        if base is None or base in kernel.temporary_variables:
+            continue
+        space = temporary.address_space
+        if wanted is not None and space not in (wanted, auto):
+            continue
+        if space is auto or spaces.setdefault(base, space) != space:
+            raise TransformError(
+                message(
+                    f"where storage '{base}' is is not known",
+                    kernel=kernel.name,
+                    because=f"of '{name}' it says {AddressSpace.stringify(space)}",
+                    hint="preprocess_kernel finds it, set_temporary_address_space sets it",
+                )
+            )
+        if not aliased and base in sizes:
+            base = new_name(f"{base}_0")
+            spaces[base] = space
+            moved[name] = temporary.copy(base_storage=base)
+        sizes[base] = max(sizes.get(base, 0), _size(kernel, temporary))
+        if max_nbytes is not None and sizes[base] > max_nbytes:
+            raise TransformError(
+                message(
+                    f"storage '{base}' needs {sizes[base]} bytes for temporary '{name}', more "
+                    f"than max_nbytes={max_nbytes}",
+                    kernel=kernel.name,
+                    hint=f"give '{name}' a storage of its own, or less shape",
+                )
+            )
+    added = {
+        base: TemporaryVariable(
+            base, dtype=to_kgen_type("uint8"), shape=(size,), address_space=spaces[base]
+        )
+        for base, size in sizes.items()
+    }
+    if not added:
+        return kernel
+    return kernel.copy(temporary_variables={**kernel.temporary_variables, **moved, **added})
+
+
+def _size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
+    """Return the number of bytes that a temporary takes."""
+    shape = temporary.shape
+    is_known = isinstance(temporary.dtype, NumpyType) and isinstance(shape, tuple)
+    strides = temporary.fixed_strides if is_known else ()
+    if not is_known or not all(isinstance(n, int) for n in (*shape, *strides)):
+        raise TransformError(
+            message(
+                f"the size of temporary '{temporary.name}' is not known",
+                kernel=kernel.name,
+                because=str(temporary),
+                hint="preprocess_kernel finds types and shapes, fix_parameters makes sizes numbers",
+            )
+        )
+    elements = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    return int(elements * temporary.dtype.itemsize)

@@ -1,0 +1,384 @@
+"""Buffers for arrays: what instructions update is kept in a temporary, and written back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access
+from kgen.analysis.footprints import Footprints
+from kgen.analysis.swept import Axis, Box, box_of, swept_footprint
+from kgen.errors import TransformError, message
+from kgen.ir.affine import simplify
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import Iname, TemporaryVariable, read_address_space
+from kgen.ir.expr import Expr, subscript, substitute, variable_names
+from kgen.ir.instruction import (
+    Assignment,
+    BarrierInstruction,
+    CInstruction,
+    InstructionBase,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
+from kgen.ir.mentions import mentions_of
+from kgen.ir.tags import TagLike, parse_tag
+from kgen.ir.types import AddressSpace, auto
+from kgen.transforms.array_accesses import (
+    ArrayAccessMapper,
+    Index,
+    refuse_bounds,
+    renamed,
+)
+from kgen.transforms.expressions.rules import expand_subst
+from kgen.transforms.loops.filled import loops_around
+from kgen.transforms.loops.tag import give_tags
+from kgen.transforms.select import (
+    NothingSelectedError,
+    matcher,
+    require_array,
+    require_iname,
+    split_names,
+    taken_names,
+    transform,
+)
+
+__all__ = ["buffer_array"]
+
+
+@transform
+def buffer_array(
+    kernel: LoopKernel,
+    var_name: str,
+    buffer_inames: str | Iterable[str],
+    init_expression: Any = None,
+    store_expression: Any = None,
+    within: Any = None,
+    default_tag: TagLike = "l.auto",
+    temporary_scope: Any = None,
+    temporary_address_space: Any = None,
+    fetch_bounding_box: bool = False,
+) -> LoopKernel:
+    """Keep the elements of an array that instructions use in a temporary while loops run.
+
+    The temporary holds what is touched over all values of *buffer_inames*. It is filled in
+    before these loops and written back behind them, in loops of their own.
+
+    :arg buffer_inames: the loops that the buffer is to be usable in; none of those around
+        all uses stays outside of them but the others
+    :arg init_expression: what the temporary starts with, an expression that may have ``base``
+        for the element of the array; that element, by default
+    :arg store_expression: what is written back, an expression that may have ``base`` and
+        ``buffer``; the latter, by default. ``False`` writes nothing.
+    :arg within: which instructions use the buffer; by default all that use the array
+    :arg default_tag: the tag of the new loops; none in private memory
+    :arg temporary_address_space: where the buffer is; found automatically by default
+    :arg temporary_scope: another name for that
+    :arg fetch_bounding_box: fill in all of the box around what is touched
+
+    ::
+
+        for i, k                              for i
+          b[i] = b[i] + a[i, k]                 b_buf = b[i]             {id=init_b}
+                                       =>       for k
+                                                  b_buf = b_buf + a[i, k]
+                                                b[i] = b_buf             {id=store_b}
+
+    Raises :class:`StaticValueFindingError` where the buffer has no constant size, and
+    :class:`TransformError` where it does not cover a use, where uses of the array remain
+    that have no order with those of the buffer, and where what is touched has no box.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,k]: 0<=i<n and 0<=k<m }", "b[i] = b[i] + a[i,k] {dep=*}")
+    >>> for insn in buffer_array(knl, "b", "k", init_expression="0",
+    ...                          store_expression="base + buffer").default_entrypoint.instructions:
+    ...     print(insn)
+    b_buf = 0  {id=init_b}
+    b_buf = b_buf + a[i, k]  {id=insn}
+    b[i] = b[i] + b_buf  {id=store_b}
+    """
+    require_array(kernel, var_name)
+    refuse_bounds(kernel, (var_name,))
+    rules = kernel.substitutions.values()
+    if any(var_name in mentions_of(rule.expression).variables for rule in rules):
+        kernel = expand_subst(kernel)
+    space = temporary_address_space if temporary_scope is None else temporary_scope
+    private = space is not None and read_address_space(space) == AddressSpace.PRIVATE
+    return _Buffer(
+        kernel,
+        var_name,
+        split_names(buffer_inames),
+        tuple(insn for insn in _users(kernel, var_name) if matcher(kernel, within)(insn)),
+        auto if space is None else read_address_space(space),
+        None if private else default_tag,
+        whole_box=fetch_bounding_box,
+    ).put_in(_read(init_expression, p.Variable("base")), _read_store(store_expression))
+
+
+def _users(kernel: LoopKernel, name: str) -> tuple[InstructionBase, ...]:
+    return tuple(insn for insn in kernel.instructions if name in insn.dependency_names())
+
+
+def _read(given: Any, default: Expr) -> Expr:
+    if given is None:
+        return default
+    return parse(given) if isinstance(given, str) else given
+
+
+def _read_store(given: Any) -> Expr | None:
+    """Return the expression to store; ``None`` where nothing is to be."""
+    return None if given is False else _read(given, p.Variable("buffer"))
+
+
+@dataclass(frozen=True)
+class _Region:
+    """New loops over the elements of a box: the elements, and where they are in the buffer."""
+
+    box: Box
+    inames: tuple[str, ...]  # of axes that are longer than 1
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that are longer than 1."""
+        return tuple(k for k, extent in enumerate(self.box.extents) if extent > 1)
+
+    def element(self) -> tuple[Expr, ...]:
+        """Return the subscripts of the array."""
+        loops = dict(zip(self.kept, self.inames, strict=True))
+        return tuple(
+            simplify(p.Sum((p.Variable(loops[k]), low))) if k in loops else low
+            for k, low in enumerate(self.box.lower)
+        )
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    kernel: LoopKernel
+    array: str
+    sweep: tuple[str, ...]
+    users: tuple[InstructionBase, ...]
+    space: Any
+    tag: TagLike
+    whole_box: bool
+
+    def __post_init__(self) -> None:
+        kernel = self.kernel
+        for name in self.sweep:
+            require_iname(kernel, name)
+        if not self.users:
+            raise NothingSelectedError(
+                message(f"no instruction that is meant uses '{self.array}'", kernel=kernel.name)
+            )
+        for user in self.users:
+            if isinstance(user, CInstruction):
+                raise self._refuse(user, "it is C code", "leave it out with within=...")
+            odd = sorted(user.within_inames - self.outer - set(self.sweep))
+            if odd:
+                raise self._refuse(
+                    user,
+                    f"it is inside of '{odd[0]}', which is not around all uses of the array",
+                    f"put '{odd[0]}' among buffer_inames, or leave it out with within=...",
+                )
+
+    def _refuse(self, insn: InstructionBase, because: str, hint: str) -> TransformError:
+        return TransformError(
+            message(
+                f"instruction '{insn.id}' cannot use a buffer for '{self.array}'",
+                kernel=self.kernel.name,
+                where=str(insn.span or insn),
+                because=because,
+                hint=hint,
+            )
+        )
+
+    @cached_property
+    def outer(self) -> frozenset[str]:
+        """The loops around the buffer: those around all uses that are not swept."""
+        around = frozenset.intersection(*(user.within_inames for user in self.users))
+        return around.difference(self.sweep)
+
+    # -- order -------------------------------------------------------------------------------
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """The ids of the instructions that use the buffer."""
+        return frozenset(str(user.id) for user in self.users)
+
+    def _order(self, init: Expr, store: Expr | None) -> tuple[frozenset[str], frozenset[str]]:
+        """Return what filling in waits for, and which instructions wait for writing back."""
+        kernel = self.kernel
+        before_users = frozenset[str]().union(*(ancestors(kernel, u) for u in self.users))
+        used = {*variable_names(init), *variable_names(store)} - {"base", "buffer"}
+        first: set[str] = set()
+        last: set[str] = set()
+        for insn in kernel.instructions:
+            if insn.id in self.ids:
+                continue
+            touches = self.array in insn.dependency_names()
+            writes = not used.isdisjoint(insn.assignee_var_names())
+            if not (touches or writes or isinstance(insn, BarrierInstruction)):
+                continue
+            follows = not self.ids.isdisjoint(ancestors(kernel, insn))
+            precedes = insn.id in before_users
+            if (follows and precedes) or (
+                (touches or writes) and not insn.within_inames.isdisjoint(self._inside)
+            ):
+                raise self._between(insn)
+            if precedes:
+                first.add(str(insn.id))
+            elif follows:
+                last.add(str(insn.id))
+            elif touches:
+                raise self._unordered(insn)
+        return frozenset(first), frozenset(last)
+
+    @cached_property
+    def _inside(self) -> frozenset[str]:
+        """The loops that the buffer lives through."""
+        around = (loops_around(self.kernel, access) for access in self.accesses)
+        return frozenset[str]().union(*around) - self.outer
+
+    def _between(self, insn: InstructionBase) -> TransformError:
+        return TransformError(
+            message(
+                f"instruction '{insn.id}' runs while the buffer for '{self.array}' is in use",
+                kernel=self.kernel.name,
+                where=str(insn.span or insn),
+                because=f"it uses '{self.array}' itself, or makes work-items wait, between "
+                "instructions that use the buffer",
+                hint="let it use the buffer as well (within=...), or sweep fewer loops",
+            )
+        )
+
+    def _unordered(self, insn: InstructionBase) -> TransformError:
+        (user, *_) = self.users
+        return TransformError(
+            message(
+                f"instructions '{insn.id}' and '{user.id}' use '{self.array}' in no order",
+                kernel=self.kernel.name,
+                because=f"only '{user.id}' would use the buffer",
+                hint=f"add_dependency(kernel, 'id:{insn.id}', 'id:{user.id}'), or the other way",
+            )
+        )
+
+    # -- elements ----------------------------------------------------------------------------
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """The accesses that go to the buffer."""
+        found = Footprints.of(self.kernel).accesses.get(self.array, ())
+        mine = tuple(access for access in found if access.insn_id in self.ids)
+        for access in mine:
+            if access.index is None:
+                user = self.kernel.id_to_insn[access.insn_id]
+                raise self._refuse(
+                    user, "an element is not named by axis", "write one subscript per axis"
+                )
+        return mine
+
+    def _region(
+        self, accesses: Sequence[Access], word: str, names: Callable[[str], str]
+    ) -> _Region:
+        """Return new loops over what some accesses touch."""
+        what = f"the uses of '{self.array}'"
+        index = accesses[0].index
+        assert index is not None
+        if not index:
+            return _Region(Box((), (), None, ()), ())
+        dims = [Axis(names(f"{self.array}_{word}_{k}")) for k in range(len(index))]
+        footprint = swept_footprint(self.kernel, accesses, self.outer, dims)
+        whole_box = self.whole_box and word == "init"
+        box = box_of(self.kernel, footprint, self.outer, whole_box=whole_box, what=what)
+        kept = [dim.name for dim, n in zip(dims, box.extents, strict=True) if n > 1]
+        return _Region(box, tuple(kept))
+
+    # -- the change --------------------------------------------------------------------------
+
+    def put_in(self, init: Expr, store: Expr | None) -> LoopKernel:
+        """Return the kernel with the buffer."""
+        kernel = self.kernel
+        names = kernel.get_var_name_generator()
+        names.add_names(taken_names(kernel), conflicting_ok=True)
+        ids = kernel.get_instruction_id_generator()
+        buffer: str = names(f"{self.array}_buf")
+        first, last = self._order(init, store)
+        filled = self._region(self.accesses, "init", names)
+        written = [access for access in self.accesses if access.is_write]
+        stored = self._region(written, "store", names) if written and store is not None else None
+
+        def at(variable: p.Variable, element: Index) -> Expr:
+            index = tuple(
+                simplify(p.Sum((element[k], p.Product((-1, filled.box.lower[k])))))
+                for k in filled.kept
+            )
+            return subscript(renamed(variable, buffer), index)
+
+        def move(region: _Region, insn_id: str, value: Expr, waits: frozenset[str]) -> Assignment:
+            array = p.Variable(self.array)
+            base = subscript(array, region.element())
+            entry = at(array, region.element())
+            is_store = region is stored
+            return Assignment(
+                base if is_store else entry,
+                substitute(value, {"base": base, "buffer": entry}),
+                id=insn_id,
+                within_inames=self.outer.union(region.inames),
+                within_inames_is_final=True,
+                predicates=frozenset(region.box.conditions),
+                depends_on=waits,
+                depends_on_is_final=True,
+            )
+
+        init_id = ids(f"init_{self.array}")
+        new = {init_id: move(filled, init_id, init, first)}
+        regions = [filled]
+        if stored is not None and store is not None:
+            store_id = ids(f"store_{self.array}")
+            new[store_id] = move(stored, store_id, store, self.ids | {init_id})
+            regions.append(stored)
+        array = kernel.array_vars[self.array]
+        temporary = TemporaryVariable(
+            buffer,
+            dtype=array.dtype,
+            shape=tuple(filled.box.extents[k] for k in filled.kept),
+            address_space=self.space,
+        )
+        inames = [name for region in regions for name in region.inames]
+        redirect = ArrayAccessMapper(kernel, {self.array: at})
+        result = kernel.copy(
+            instructions=self._instructions(redirect, new, last),
+            temporary_variables={**kernel.temporary_variables, buffer: temporary},
+            domains=(
+                *kernel.domains,
+                *(region.box.domain for region in regions if region.box.domain is not None),
+            ),
+            inames={**kernel.inames, **{name: Iname(name) for name in inames}},
+        )
+        return give_tags(result, {name: (parse_tag(self.tag),) for name in inames})
+
+    def _instructions(
+        self,
+        redirect: ArrayAccessMapper,
+        new: Mapping[str, Assignment],
+        last: frozenset[str],
+    ) -> list[InstructionBase]:
+        """Put the new instructions before the first use and behind the last one."""
+        init_id, *stores = new
+        result: list[InstructionBase] = []
+        left = len(self.users)
+        for insn in self.kernel.instructions:
+            if insn.id in self.ids:
+                if left == len(self.users):
+                    result.append(new[init_id])
+                left -= 1
+                result.append(redirect.change(insn, depends_on=insn.depends_on | {init_id}))
+                result += [new[name] for name in stores if not left]
+            elif insn.id in last:
+                result.append(insn.copy(depends_on=insn.depends_on.union(stores)))
+            else:
+                result.append(insn)
+        return result

@@ -1,0 +1,406 @@
+"""What a kernel declares, changed: types, arguments, layouts, address spaces, options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.domains import rename_params
+from kgen.errors import KernelError, TransformError, message
+from kgen.ir.checked import checked
+from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_address_space
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.options import make_options
+from kgen.ir.types import AddressSpace, to_kgen_type
+from kgen.transforms.array_accesses import refuse_elements_by_number
+from kgen.transforms.expressions.variables import substitute_everywhere
+from kgen.transforms.select import (
+    Meaning,
+    NoSuchNameError,
+    Program,
+    has_several_kernels,
+    require_argument,
+    require_array,
+    require_new_name,
+    split_names,
+    transform,
+    transform_of,
+)
+from kgen.transforms.uses import rules_of
+
+__all__ = [
+    "add_dtypes",
+    "register_preamble_generators",
+    "register_symbol_manglers",
+    "remove_unused_arguments",
+    "rename_argument",
+    "set_argument_order",
+    "set_array_axis_names",
+    "set_options",
+    "set_temporary_address_space",
+    "tag_array_axes",
+]
+
+
+@checked
+def add_dtypes(prog_or_kernel: Program, dtype_dict: Any) -> Program:
+    """Give arguments and temporaries their data types: ``{"a": ..., "b, c": ...}``.
+
+    ::
+
+        a: type: <auto/runtime>  =>  a: type: np:dtype('float32')
+
+    Raises :class:`TransformError` for a name that is neither, or that has another type already.
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> add_dtypes(knl, {"a": np.float32}).default_entrypoint.arg_dict["a"].dtype
+    np:dtype('float32')
+    """
+    program = prog_or_kernel
+    if not isinstance(dtype_dict, Mapping):
+        raise TransformError(f"types are a map: {{'a': numpy.float64}}, not {dtype_dict!r}")
+    dtypes: dict[str, Any] = {}
+    for names, dtype in dtype_dict.items():
+        for name in split_names(names):
+            if to_kgen_type(dtypes.setdefault(name, dtype)) != to_kgen_type(dtype):
+                raise TransformError(f"'{name}' is given two types: {dtypes[name]}, {dtype}")
+    if has_several_kernels(program):
+        for name, dtype in dtypes.items():  # each must be in one kernel, not all in the same
+            program = _add_dtypes(program, {name: dtype})
+        return program
+    return _add_dtypes(program, dtypes)
+
+
+@transform_of(Meaning.CHANGED)
+def _add_dtypes(kernel: LoopKernel, dtype_dict: Mapping[str, Any]) -> LoopKernel:
+    known = {**kernel.arg_dict, **kernel.temporary_variables}
+    changed: dict[str, Any] = {}
+    for name, given in dtype_dict.items():
+        declared = known.get(name)
+        if declared is None:
+            raise NoSuchNameError(kernel.name, "argument or temporary", name, known)
+        dtype = to_kgen_type(given)
+        if dtype is None or dtype == declared.dtype:
+            continue
+        if declared.dtype is not None:
+            raise TransformError(
+                message(
+                    f"'{name}' is declared as {declared.dtype} and cannot be {dtype}",
+                    kernel=kernel.name,
+                    hint="change the declaration in kernel_data",
+                )
+            )
+        changed[name] = declared.copy(dtype=dtype)
+    return with_declarations(kernel, changed)
+
+
+def with_declarations(kernel: LoopKernel, changed: Mapping[str, Any]) -> LoopKernel:
+    """Put changed arguments and temporaries in the place of those of their names."""
+    if not changed:
+        return kernel
+    temporaries = kernel.temporary_variables
+    return kernel.copy(
+        args=tuple(changed.get(arg.name, arg) for arg in kernel.args),
+        temporary_variables={n: changed.get(n, var) for n, var in temporaries.items()},
+    )
+
+
+@transform_of(Meaning.CHANGED)
+def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
+    """Change options: ``set_options(kernel, write_code=True)`` or ``"write_code,no_numpy"``.
+
+    Options that are not named keep their values. See :class:`~kgen.ir.options.Options`.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> set_options(knl, return_dict=True).default_entrypoint.options.return_dict
+    True
+    """
+    if args and (kwargs or len(args) > 1):
+        raise TransformError(
+            message("set_options takes one text, or options by name, not both", kernel=kernel.name)
+        )
+    given = args[0] if args else kwargs
+    return kernel.copy(options=make_options(given, kernel.options))
+
+
+# -- arguments -------------------------------------------------------------------------------
+
+
+@transform_of(Meaning.CHANGED)
+def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> LoopKernel:
+    """Put the arguments into the order of *arg_names*, in which each must be.
+
+    ::
+
+        void f(float *a, int n, float *out)  =>  void f(float *out, float *a, int n)
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> [arg.name for arg in set_argument_order(knl, "out,a,n").default_entrypoint.args]
+    ['out', 'a', 'n']
+    """
+    names = split_names(arg_names)
+    args = tuple(require_argument(kernel, name) for name in names)
+    left_out = [arg.name for arg in kernel.args if arg.name not in names]
+    if left_out:
+        raise TransformError(
+            message(
+                f"argument '{left_out[0]}' is not in the order '{', '.join(names)}'",
+                kernel=kernel.name,
+                hint=f"name all of {', '.join(repr(arg.name) for arg in kernel.args)}",
+            )
+        )
+    return kernel.copy(args=args)
+
+
+@transform_of(Meaning.CHANGED)
+def rename_argument(
+    kernel: LoopKernel, old_name: str, new_name: str, existing_ok: bool = False
+) -> LoopKernel:
+    """Rename an argument wherever it occurs: instructions, rules, domains, shapes, assumptions.
+
+    :arg existing_ok: *new_name* may be an argument of the same type and shape already; the
+        old one is gone then
+
+    ::
+
+        out[i] = 2*a[i]  =>  out[i] = 2*b[i]
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = rename_argument(make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]"), "a", "b")
+    >>> print(knl.default_entrypoint.instructions[0])
+    out[i] = 2*b[i]  {id=insn}
+    """
+    old = require_argument(kernel, old_name)
+    existing = kernel.arg_dict.get(new_name) if existing_ok else None
+    if existing is None:
+        require_new_name(kernel, new_name)
+    elif old.copy(name=new_name) != existing:
+        raise TransformError(
+            message(
+                f"argument '{old_name}' cannot become the existing '{new_name}'",
+                kernel=kernel.name,
+                because=f"they differ: {old}; {existing}",
+            )
+        )
+    renamed = kernel.copy(
+        args=tuple(
+            arg.copy(name=new_name) if arg is old else arg
+            for arg in kernel.args
+            if arg is not existing
+        ),
+        domains=tuple(rename_params(domain, {old_name: new_name}) for domain in kernel.domains),
+        assumptions=rename_params(kernel.assumptions, {old_name: new_name}),
+    )
+    return substitute_everywhere(renamed, {old_name: p.Variable(new_name)})
+
+
+@transform
+def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
+    """Remove the arguments that no instruction, domain or shape of what remains mentions.
+
+    Substitution rules count where an instruction uses them.
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.ir.data import GlobalArg
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0", [GlobalArg("b", shape="n"), "..."])
+    >>> [arg.name for arg in remove_unused_arguments(knl).default_entrypoint.args]
+    ['a']
+    """
+    rules = kernel.substitutions
+    called = rules_of(rules, kernel.instructions)
+    used = set(kernel.all_params())
+    used.update(*(insn.dependency_names() for insn in kernel.instructions))
+    used.update(*(variable_names(rules[name].expression) for name in called))
+    arrays = kernel.array_vars
+    used.update(kernel.temporary_variables)
+    stack = [arrays[name] for name in sorted(used) if name in arrays]
+    while stack:
+        for name in _names_in_layout(stack.pop()):
+            if name not in used:
+                used.add(name)
+                if name in arrays:
+                    stack.append(arrays[name])
+    args = tuple(arg for arg in kernel.args if arg.name in used)
+    return kernel if len(args) == len(kernel.args) else kernel.copy(args=args)
+
+
+def _names_in_layout(array: ArrayBase) -> list[str]:
+    exprs: list[Expr] = []
+
+    def note(expr: Expr) -> Expr:
+        exprs.append(expr)
+        return expr
+
+    array.map_exprs(note)
+    return list(variable_names(*exprs))
+
+
+# -- arrays ----------------------------------------------------------------------------------
+
+
+@transform
+def set_temporary_address_space(
+    kernel: LoopKernel, temp_var_names: str | Iterable[str], address_space: AddressSpace | str
+) -> LoopKernel:
+    """Place temporaries: ``set_temporary_address_space(kernel, "a_temp", "local")``.
+
+    :arg address_space: ``"private"``, ``"local"`` or ``"global"``, or an :class:`AddressSpace`
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "<> t[i] = 2*i")
+    >>> knl = set_temporary_address_space(knl, "t", "local")
+    >>> knl.default_entrypoint.temporary_variables["t"].address_space.name
+    'LOCAL'
+    """
+    space = read_address_space(address_space)
+    changed = {
+        name: _require_temporary(kernel, name).copy(address_space=space)
+        for name in split_names(temp_var_names)
+    }
+    return with_declarations(kernel, changed)
+
+
+def _require_temporary(kernel: LoopKernel, name: str) -> TemporaryVariable:
+    found = kernel.temporary_variables.get(name)
+    if found is None:
+        raise NoSuchNameError(kernel.name, "temporary", name, kernel.temporary_variables)
+    return found
+
+
+@transform
+def set_array_axis_names(
+    kernel: LoopKernel, ary_names: str | Sequence[str], dim_names: str | Sequence[str]
+) -> LoopKernel:
+    """Name the axes of arrays, all alike: ``set_array_axis_names(kernel, "a", "row,column")``.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "a[i,j] = 0")
+    >>> set_array_axis_names(knl, "a", "x,y").default_entrypoint.arg_dict["a"].dim_names
+    ('x', 'y')
+    """
+    names = split_names(dim_names)
+    changed: dict[str, ArrayBase] = {}
+    for ary_name in split_names(ary_names):
+        array = require_array(kernel, ary_name)
+        naxes = array.num_user_axes()
+        if naxes and naxes != len(names):
+            raise TransformError(
+                message(
+                    f"array '{ary_name}' has {naxes} axes, and {len(names)} names were given",
+                    kernel=kernel.name,
+                )
+            )
+        changed[ary_name] = array.copy(dim_names=names)
+    return with_declarations(kernel, changed)
+
+
+@transform
+def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: Any) -> LoopKernel:
+    """Choose the layout of arrays: ``tag_array_axes(kernel, "a", "N0,N1")`` is Fortran order.
+
+    :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
+        are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
+        from the names of the axes
+
+    ::
+
+        a: shape: (n, m), strides (m, 1)  =>  a: shape: (n, m), strides (1, n)
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<4 }", "a[i,j] = 0")
+    >>> print(*tag_array_axes(knl, "a", "N0,N1").default_entrypoint.arg_dict["a"].dim_tags)
+    N0:stride:1 N1:stride:n
+    """
+    changed: dict[str, ArrayBase] = {}
+    for name in split_names(ary_names):
+        array = require_array(kernel, name)
+        try:
+            changed[name] = array.copy(dim_tags=dim_tags)
+        except KernelError as err:
+            raise TransformError(
+                message(
+                    f"array '{name}' cannot be laid out as '{dim_tags}'",
+                    kernel=kernel.name,
+                    because=str(err).splitlines()[0],
+                )
+            ) from None
+        refuse_elements_by_number(kernel, array, changed[name])
+    return with_declarations(kernel, changed)
+
+
+# -- extension points --------------------------------------------------------------------------
+
+
+@transform
+def register_preamble_generators(
+    kernel: LoopKernel, preamble_generators: Iterable[Callable[..., Any]]
+) -> LoopKernel:
+    """Add functions that write code before the kernel: ``f(preamble_info)``.
+
+    Each yields pairs ``(sort_key, code)``; equal pairs are written once.
+
+    ::
+
+        void kgen_kernel(...)  =>  #include <special.h>
+                                   void kgen_kernel(...)
+
+    >>> from kgen.frontend import make_kernel
+    >>> def include_special(info):
+    ...     yield "special", "#include <special.h>"
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
+    >>> knl = register_preamble_generators(knl, [include_special])
+    >>> len(knl.default_entrypoint.preamble_generators)
+    1
+    """
+    new = _not_in(preamble_generators, kernel.preamble_generators)
+    return kernel.copy(preamble_generators=(*kernel.preamble_generators, *new))
+
+
+@transform
+def register_symbol_manglers(
+    kernel: LoopKernel, manglers: Iterable[Callable[..., Any]]
+) -> LoopKernel:
+    """Add functions that explain unknown names: ``f(kernel, name)``.
+
+    Each returns ``(dtype, name in the code)`` or ``None``; the last one added is asked first.
+    A name that was taken for an argument, without a type, is none any more when one of them
+    explains it.
+
+    ::
+
+        a[i] = pi    # pi is an argument  =>  a[i] = M_PI;
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.targets.c import CTarget
+    >>> from kgen.codegen import generate_body
+    >>> def explain_pi(kernel, name):
+    ...     return (np.dtype(np.float64), "M_PI") if name == "pi" else None
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = pi", target=CTarget())
+    >>> print(generate_body(register_symbol_manglers(knl, [explain_pi])))
+      for (int i = 0; i < 4; ++i)
+        a[i] = M_PI;
+    """
+    new = _not_in(manglers, kernel.symbol_manglers)
+
+    def is_explained(arg: ArrayArg | ValueArg) -> bool:
+        is_guess = isinstance(arg, ValueArg) and arg.dtype is None
+        return is_guess and any(explain(kernel, arg.name) is not None for explain in new)
+
+    return kernel.copy(
+        args=tuple(arg for arg in kernel.args if not is_explained(arg)),
+        symbol_manglers=(*new, *kernel.symbol_manglers),
+    )
+
+
+def _not_in(
+    given: Iterable[Callable[..., Any]], known: Sequence[Callable[..., Any]]
+) -> tuple[Callable[..., Any], ...]:
+    return tuple(f for f in dict.fromkeys(given) if f not in known)

@@ -1,0 +1,225 @@
+"""Padding: unused elements between the rows of an array, for alignment or memory banks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kgen.analysis.infer import infer_types
+from kgen.errors import TransformError, message
+from kgen.ir.checked import checked
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import Expr
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.types import NumpyType
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.array_accesses import refuse_elements_by_number
+from kgen.transforms.select import require_array, transform
+from kgen.transforms.storage.declarations import with_declarations
+
+__all__ = ["add_padding", "find_padding_multiple"]
+
+
+@transform
+def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) -> LoopKernel:
+    """Let the entries along an axis of an array start at multiples of *align_bytes*.
+
+    The stride of the axis grows to the next multiple, and those of the axes outside of it as
+    far as they have to: pad the inner axes first. *variable* is an argument, whose callers
+    then pass it with these strides, or a temporary. Rows of a tile in local memory that are
+    one element longer are in other banks: for 16 x 16 elements of 4 bytes,
+    ``add_padding(knl, "a_fetch", 0, 17*4)``.
+
+    ::
+
+        float tile[16*16]                            float tile[271]
+        ... tile[16*lid(0) + lid(1)]         =>      ... tile[17*lid(0) + lid(1)]
+
+    Raises :class:`TransformError` where a stride or the type is not known, the stride is no
+    number, or *align_bytes* is no multiple of the size of an element.
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.ir.data import GlobalArg
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<15 }", "a[i,j] = 0",
+    ...                   [GlobalArg("a", np.float32, shape="n, 15"), ...])
+    >>> print(add_padding(knl, "a", 0, 32).default_entrypoint.arg_dict["a"].dim_tags[0])
+    N1:stride:16
+    """
+    array = _known(kernel, variable)
+    strides = array.fixed_strides
+    size = _elements(kernel, array, align_bytes)
+    stride = _stride(kernel, array, axis)
+    padded = -(-stride // size) * size
+    if padded == stride:
+        return kernel
+    assert isinstance(array.dim_tags, tuple)
+    tags = list(array.dim_tags)
+    tags[axis] = _with_stride(tags[axis], padded)
+    inner = axis
+    for outer in _axes_outside(kernel, array, axis):
+        needed = _times(tags[inner].stride, array.shape[inner])
+        if not (_is_int(strides[outer]) and _is_int(needed) and strides[outer] >= needed):
+            tags[outer] = _with_stride(tags[outer], needed)
+        inner = outer
+    changed = array.copy(dim_tags=tuple(tags))
+    refuse_elements_by_number(kernel, array, changed)
+    return with_declarations(kernel, {variable: changed})
+
+
+@checked
+def find_padding_multiple(
+    kernel: LoopKernel | TranslationUnit,
+    variable: str,
+    axis: int,
+    align_bytes: int,
+    allowed_waste: float = 0.1,
+) -> int:
+    """Return how many entries along an axis to align together, so that little memory is lost.
+
+    That is the least number of entries for which padding to *align_bytes* adds no more than
+    *allowed_waste* of their size. An axis split by it can be padded cheaply.
+
+    Raises :class:`TransformError` as :func:`add_padding` does.
+
+    >>> import numpy as np
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.ir.data import GlobalArg
+    >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<3 }", "a[i,j] = 0",
+    ...                   [GlobalArg("a", np.float32, shape="n, 3"), ...])
+    >>> find_padding_multiple(knl, "a", 0, 16)
+    4
+    """
+    if isinstance(kernel, TranslationUnit):
+        kernel = kernel.default_entrypoint
+    array = _known(kernel, variable)
+    size = _elements(kernel, array, align_bytes)
+    stride = _stride(kernel, array, axis)
+    if allowed_waste < 0:
+        raise TransformError(
+            message(f"less than nothing cannot be wasted: {allowed_waste}", kernel=kernel.name)
+        )
+    multiple = 1
+    while -(multiple * stride) % size > allowed_waste * multiple * stride:
+        multiple += 1
+    return multiple
+
+
+# -- what is known of an array -----------------------------------------------------------------
+
+
+def _known(kernel: LoopKernel, variable: str) -> ArrayBase:
+    """Return an array with its type."""
+    array = require_array(kernel, variable)
+    if array.dtype is None:
+        array = require_array(infer_types(kernel, complete=False), variable)
+    tags = array.dim_tags
+    has_strides = isinstance(tags, tuple) and all(
+        isinstance(tag, FixedStrideArrayDimTag) for tag in tags
+    )
+    if array.dtype is None or not has_strides or not isinstance(array.shape, tuple):
+        what = "type" if array.dtype is None else "layout"
+        raise _refuse(
+            kernel,
+            array,
+            f"its {what} is not known",
+            f"declare it, or add_dtypes(kernel, {{'{variable}': ...}})"
+            if what == "type"
+            else f"declare the shape of '{variable}'",
+        )
+    return array
+
+
+def _refuse(kernel: LoopKernel, array: ArrayBase, because: str, hint: str) -> TransformError:
+    return TransformError(
+        message(
+            f"array '{array.name}' cannot be padded",
+            kernel=kernel.name,
+            because=because,
+            hint=hint,
+        )
+    )
+
+
+#: Pages and banks of memory are no larger, and neither are alignments that serve a purpose.
+_MOST_BYTES = 1 << 21
+
+
+def _elements(kernel: LoopKernel, array: ArrayBase, align_bytes: int) -> int:
+    """Return *align_bytes* in elements."""
+    assert isinstance(array.dtype, NumpyType)
+    size = array.dtype.itemsize
+    if align_bytes > _MOST_BYTES:
+        raise _refuse(
+            kernel,
+            array,
+            f"{align_bytes} bytes are more than any alignment, {_MOST_BYTES}",
+            f"align_bytes={16 * size}",
+        )
+    if align_bytes <= 0 or align_bytes % size:
+        raise _refuse(
+            kernel,
+            array,
+            f"{align_bytes} bytes are no multiple of its elements, of {size} bytes",
+            f"align_bytes={max(1, -(-align_bytes // size)) * size}",
+        )
+    return align_bytes // size
+
+
+def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
+    strides = array.fixed_strides
+    if not 0 <= axis < len(strides):
+        raise _refuse(
+            kernel, array, f"it has {len(strides)} axes and no axis {axis}", "count from 0"
+        )
+    stride = strides[axis]
+    if not isinstance(stride, int) or stride <= 0:
+        raise _refuse(
+            kernel,
+            array,
+            f"the stride of axis {axis} is {stride}",
+            "fix_parameters(kernel, n=...) makes it a number",
+        )
+    return stride
+
+
+def _axes_outside(kernel: LoopKernel, array: ArrayBase, axis: int) -> list[int]:
+    """Return the axes whose strides depend on that of *axis*, the nearest first."""
+    assert isinstance(array.dim_tags, tuple)
+    levels = {
+        tag.layout_nesting_level: k
+        for k, tag in enumerate(array.dim_tags)
+        if isinstance(tag, FixedStrideArrayDimTag) and tag.layout_nesting_level is not None
+    }
+    if len(levels) == len(array.dim_tags):
+        mine = next(level for level, k in levels.items() if k == axis)
+        return [levels[level] for level in sorted(levels) if level > mine]
+    strides = array.fixed_strides
+    others = [k for k in range(len(strides)) if k != axis]
+    larger = [k for k in others if not _is_inside(strides, k, axis)]
+    if not all(_is_int(strides[k]) for k in larger):
+        raise _refuse(
+            kernel,
+            array,
+            "which of its axes are outside of which is not known",
+            "declare it with a shape and an order",
+        )
+    return sorted(larger, key=lambda k: strides[k])
+
+
+def _is_inside(strides: tuple[Expr, ...], one: int, other: int) -> bool:
+    """Tell whether axis *one* has a stride that is known to be less than that of *other*."""
+    first, second = strides[one], strides[other]
+    return isinstance(first, int) and isinstance(second, int) and first < second
+
+
+def _is_int(value: Expr) -> bool:
+    return isinstance(value, int)
+
+
+def _times(stride: Expr, extent: Expr) -> Expr:
+    return extent if stride == 1 else stride * extent
+
+
+def _with_stride(tag: FixedStrideArrayDimTag, stride: Expr) -> FixedStrideArrayDimTag:
+    return dataclasses.replace(tag, stride=stride)

@@ -1,0 +1,265 @@
+"""Temporaries with one entry per iteration of a loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.domains import InameBounds, bounds_of
+from kgen.errors import TransformError, message
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import Expr, is_zero, subscript
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
+from kgen.ir.mentions import mentions_of
+from kgen.ir.sets.domain import dim_names, param_names
+from kgen.ir.tags import IlpBaseTag, InameImplementationTag, VectorizeTag
+from kgen.transforms.array_accesses import (
+    ArrayAccessMapper,
+    Index,
+    rewrite_accesses,
+)
+from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
+from kgen.transforms.uses import rules_of
+
+__all__ = [
+    "privatize_for_ilp",
+    "privatize_temporaries_with_inames",
+]
+
+
+@transform
+def privatize_temporaries_with_inames(
+    kernel: LoopKernel,
+    privatizing_inames: str | Iterable[str],
+    only_var_names: str | Iterable[str] | None = None,
+) -> LoopKernel:
+    """Give each iteration of some loops its own entry in the temporaries written in them.
+
+    Temporaries whose subscripts involve the loop variable already stay as they are. With
+    entries of their own, iterations may run interleaved, or in loops of another order.
+
+    :arg only_var_names: the temporaries to change; all of them by default
+
+    ::
+
+        for i                        for i
+          acc = 0                      acc[i] = 0
+          for k                        for k
+            acc = acc + a[i,k]  =>       acc[i] = acc[i] + a[i,k]
+
+    Raises :class:`TransformError` when a temporary is written inside of such a loop and
+    used outside of it, and where the bounds of the loop have no single expression.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t = 2*a[i]", "b[i] = t"])
+    >>> print(privatize_temporaries_with_inames(knl, "i").default_entrypoint.instructions[0])
+    t[i] = 2*a[i]  {id=insn}
+    """
+    inames = split_names(privatizing_inames)
+    for name in inames:
+        require_iname(kernel, name)
+    return _privatize(kernel, inames, chosen_temporaries(kernel, only_var_names))
+
+
+def privatize_for_ilp(kernel: LoopKernel) -> LoopKernel:
+    """Give each instance of loops tagged ``ilp`` or ``vec`` its own temporaries.
+
+    See :func:`privatize_temporaries_with_inames`. Raises :class:`TransformError` for such a
+    loop around a temporary when its number of iterations is not a constant.
+
+    ::
+
+        for i   {i: ilp}       for i
+          t = 2*a[i]       =>    t[i] = 2*a[i]
+          b[i] = t               b[i] = t[i]
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.transforms.loops.tag import tag_inames
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t = 2*a[i]", "b[i] = t"])
+    >>> knl = tag_inames(knl.default_entrypoint, "i:ilp")
+    >>> print(privatize_for_ilp(knl).instructions[1])
+    b[i] = t[i]  {id=insn_0}
+    """
+    inames = [name for name in kernel.inames if kernel.has_tag(name, (IlpBaseTag, VectorizeTag))]
+    return _privatize(kernel, inames, kernel.temporary_variables) if inames else kernel
+
+
+def chosen_temporaries(
+    kernel: LoopKernel, names: str | Iterable[str] | None
+) -> Mapping[str, TemporaryVariable]:
+    known = kernel.temporary_variables
+    if names is None:
+        return known
+    for name in split_names(names):
+        if name not in known:
+            raise NoSuchNameError(kernel.name, "temporary", name, known)
+    return {name: known[name] for name in split_names(names)}
+
+
+# -- adding axes ---------------------------------------------------------------------------------
+
+
+def _privatize(
+    kernel: LoopKernel, inames: Collection[str], temporaries: Mapping[str, TemporaryVariable]
+) -> LoopKernel:
+    users = users_of(kernel, temporaries)
+    axes: dict[str, tuple[str, ...]] = {}
+    for name in temporaries:
+        missing = _missing_axes(kernel, name, users.get(name, ()), frozenset(inames))
+        if missing:
+            axes[name] = tuple(sorted(missing, key=kernel.iname_order.__getitem__))
+    if not axes:
+        return kernel
+    for name, names in axes.items():
+        _refuse_bounds(kernel, name, names)
+    wanted = dict.fromkeys(iname for names in axes.values() for iname in names)
+    bounds = {iname: _bounds(kernel, iname) for iname in wanted}
+    added = {
+        name: tuple(_offset(iname, bounds[iname]) for iname in names)
+        for name, names in axes.items()
+    }
+
+    def append(variable: p.Variable, index: Index) -> Expr:
+        return subscript(variable, (*index, *added[variable.name]))
+
+    changed = {
+        name: _with_axes(temporaries[name], [bounds[i].extent for i in names], names)
+        for name, names in axes.items()
+    }
+    mapper = ArrayAccessMapper(kernel, dict.fromkeys(axes, append))
+    return rewrite_accesses(kernel, mapper, changed)
+
+
+def users_of(
+    kernel: LoopKernel, temporaries: Mapping[str, Any]
+) -> dict[str, tuple[InstructionBase, ...]]:
+    """Return the instructions that use each temporary, through rules as well."""
+    found: dict[str, dict[str, InstructionBase]] = {}
+    rules = kernel.substitutions
+    for insn in kernel.instructions:
+        names = insn.dependency_names()
+        for rule in rules_of(rules, (insn,)):
+            names |= frozenset(mentions_of(rules[rule].expression).variables)
+        for name in sorted(names & temporaries.keys()):
+            found.setdefault(name, {})[str(insn.id)] = insn
+    return {name: tuple(insns.values()) for name, insns in found.items()}
+
+
+def _missing_axes(
+    kernel: LoopKernel, name: str, users: Iterable[InstructionBase], inames: frozenset[str]
+) -> frozenset[str]:
+    """Return the loops of *inames* whose iterations overwrite each other's *name*."""
+    missing: frozenset[str] = frozenset()
+    for insn in users:
+        for lhs in insn.assignees:
+            if assignee_name(lhs) == name:
+                indexed = mentions_of(*index_of(lhs)).variables
+                missing |= (insn.within_inames & inames) - indexed.keys()
+    for insn in users if missing else ():
+        if not missing <= insn.within_inames:
+            raise _used_outside(kernel, name, insn, min(missing - insn.within_inames))
+    return missing
+
+
+def _used_outside(
+    kernel: LoopKernel, name: str, insn: InstructionBase, iname: str
+) -> TransformError:
+    tags = sorted(str(t) for t in kernel.iname_tags_of_type(iname, InameImplementationTag))
+    tag = f", tagged '{tags[0]}'" if tags else ""
+    return TransformError(
+        message(
+            f"instruction '{insn.id}' uses temporary '{name}' outside of loop '{iname}'",
+            kernel=kernel.name,
+            because=f"'{name}' is written inside of '{iname}'{tag}, once per iteration",
+            hint=f"add_inames_to_insn(kernel, '{iname}', 'id:{insn.id}'), or subscript "
+            f"'{name}' by '{iname}'",
+        )
+    )
+
+
+def _bounds(kernel: LoopKernel, iname: str) -> InameBounds:
+    bounds = bounds_of(
+        kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
+    )
+    if kernel.has_tag(iname, (IlpBaseTag, VectorizeTag)) and not bounds.is_constant:
+        (tag,) = kernel.iname_tags_of_type(iname, InameImplementationTag)
+        raise TransformError(
+            message(
+                f"iname '{iname}', tagged '{tag}', has no constant number of iterations",
+                kernel=kernel.name,
+                because=f"it runs over {kernel.domain_of((iname,))}",
+                hint=f"split_iname(kernel, '{iname}', 4, inner_tag='{tag}') from the start",
+            )
+        )
+    return bounds
+
+
+def _refuse_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) -> None:
+    """Refuse an axis for the bound of a loop, which runs once for all iterations of *privatizing*.
+
+    Raises :class:`TransformError`.
+    """
+    for domain in kernel.domains:
+        if name not in param_names(domain):
+            continue
+        loop = dim_names(domain)[0]
+        first = privatizing[0]
+        tags = kernel.iname_tags_of_type(first, (IlpBaseTag, VectorizeTag))
+        tagged = "".join(f", tagged '{tag}'" for tag in tags)
+        raise TransformError(
+            message(
+                f"the iterations of '{first}'{tagged}, cannot share loop '{loop}': each has its "
+                f"own '{name}'",
+                kernel=kernel.name,
+                where=f"'{name}' is written by {', '.join(kernel.writers[name])}",
+                because=f"'{name}' bounds '{loop}', which runs over {domain}",
+                hint=f"tag_inames(kernel, '{first}:unr'), which gives each its own loop, or "
+                f"compute '{name}' outside of '{first}'",
+            )
+        )
+
+
+def _offset(iname: str, bounds: InameBounds) -> Expr:
+    variable = p.Variable(iname)
+    return variable if is_zero(bounds.lower) else variable - bounds.lower
+
+
+def _with_axes(
+    variable: TemporaryVariable, extents: list[Expr], inames: tuple[str, ...]
+) -> TemporaryVariable:
+    """Append axes, the last one of neighbouring elements; the strides of the others grow."""
+    changes: dict[str, Any] = {}
+    if isinstance(variable.shape, tuple):
+        changes["shape"] = (*variable.shape, *extents)
+    if isinstance(variable.dim_tags, tuple):
+        tags = list(variable.dim_tags)
+        for extent in extents:
+            tags = [_scaled(tag, extent) for tag in tags]
+            tags.append(FixedStrideArrayDimTag(1, 0))
+        changes["dim_tags"] = tuple(tags)
+    if variable.dim_names is not None:
+        changes["dim_names"] = (*variable.dim_names, *inames)
+    if variable.storage_shape is not None:
+        changes["storage_shape"] = (*variable.storage_shape, *extents)
+    if variable.base_indices is not None:
+        changes["base_indices"] = (*variable.base_indices, *(0 for _ in extents))
+    return variable.copy(**changes)
+
+
+def _scaled(tag: Any, extent: Expr) -> Any:
+    if isinstance(tag, FixedStrideArrayDimTag):
+        level = tag.layout_nesting_level
+        return dataclasses.replace(
+            tag,
+            stride=tag.stride * extent,
+            layout_nesting_level=None if level is None else level + 1,
+        )
+    if isinstance(tag, ComputedStrideArrayDimTag):
+        return dataclasses.replace(tag, layout_nesting_level=tag.layout_nesting_level + 1)
+    return tag

@@ -1,0 +1,164 @@
+"""``verify`` compares a kernel with the kernel that the user wrote, before transformations."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kgen as lp
+from kgen.errors import KernelError
+from kgen.ir.codec import decode, encode
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
+from kgen.transforms.select import transform
+from kgen.verification import Finding
+
+
+def product(**options: Any) -> lp.TranslationUnit:
+    return lp.make_kernel(
+        "{ [i, k]: 0 <= i, k < 16 }",
+        "c[i] = sum(k, a[i, k]*b[k])",
+        [
+            lp.GlobalArg("a", "float64", shape="16, 16"),
+            lp.GlobalArg("b, c", "float64", shape="16"),
+        ],
+        target=lp.CTarget(),
+        **options,
+    )
+
+
+@transform
+def wrong(kernel: LoopKernel) -> LoopKernel:
+    """Read the fetched tile outside of the loop that refills it: a transformation's fault."""
+    return kernel.copy(
+        instructions=[
+            insn.copy(within_inames=insn.within_inames - {"k_outer"}) if insn.id == "last" else insn
+            for insn in kernel.instructions
+        ]
+    )
+
+
+@transform
+def shifted(kernel: LoopKernel) -> LoopKernel:
+    """Read another element."""
+    return kernel.copy(
+        instructions=[
+            insn.copy(expression=parse("a[7 - 4*i_outer - i_inner]"))
+            for insn in kernel.instructions
+        ]
+    )
+
+
+def fetched_twice() -> lp.TranslationUnit:
+    knl = lp.split_iname(product(), "k", 8)
+    knl = lp.add_prefetch(knl, "b", "k_inner", temporary_name="bs", default_tag=None)
+    return lp.add_prefetch(
+        knl, "bs", "k_inner", temporary_name="br", default_tag=None, prefetch_insn_id="last"
+    )
+
+
+def origin(program: lp.TranslationUnit | LoopKernel) -> Finding:
+    (found,) = (finding for finding in lp.verify(program).findings if finding.check == "origin")
+    return found
+
+
+def test_a_fault_of_a_transformation_is_violated_with_a_point() -> None:
+    assert origin(fetched_twice()).status.value == "proved"
+    found = origin(wrong(fetched_twice()))
+    assert (found.status.value, found.instruction, found.array) == ("violated", "insn", "c")
+    assert found.point == "c[0]"
+    with pytest.raises(KernelError, match="'c' is not what it was in the kernel as it was written"):
+        lp.verify(wrong(fetched_twice())).raise_if_violated()
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        lambda kernel: pickle.loads(pickle.dumps(kernel)),  # noqa: S301
+        lambda kernel: decode(encode(kernel)),
+    ],
+)
+def test_the_origin_goes_with_the_kernel(through: Callable[[LoopKernel], LoopKernel]) -> None:
+    kernel = wrong(fetched_twice()).default_entrypoint
+    again = through(kernel)
+    assert again.origin == kernel.origin
+    assert again.digest() == kernel.digest() != kernel.copy(origin=None).digest()
+    assert origin(again) == origin(kernel)
+
+
+def test_the_origin_is_in_programs_written_as_python() -> None:
+    names: dict[str, Any] = {}
+    exec(str(lp.t_unit_to_python(wrong(fetched_twice()), var_name="knl")), names)  # noqa: S102
+    assert origin(names["knl"]).status.value == "violated"
+
+
+#: Changes that users mean: the origin changes too, or is the kernel that results.
+MEANT: dict[str, Callable[[lp.TranslationUnit], lp.TranslationUnit]] = {
+    "rename": lambda knl: lp.rename_argument(knl, "a", "matrix"),
+    "layout": lambda knl: lp.tag_array_axes(knl, "a", "N0,N1"),
+    "split": lambda knl: lp.split_array_axis(knl, "a", 1, 4),
+    "batch": lambda knl: lp.to_batched(knl, 3, ["c", "a"], batch_iname_prefix="batch"),
+    "order": lambda knl: lp.set_argument_order(knl, "d, c, b, a"),
+    "instructions": lambda knl: lp.map_instructions(
+        knl, "id:insn", lambda insn: insn.copy(expression=parse("a[i_inner, 1]"))
+    ),
+    "remove": lambda knl: lp.remove_instructions(knl, {"other"}),
+}
+
+
+@pytest.mark.parametrize("change", MEANT)
+def test_what_the_user_means_is_no_violation(change: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i, k]: 0 <= i, k < 16 }",
+        ["c[i] = sum(k, a[i, k]*b[k]) {id=insn}", "d[i] = b[i] {id=other}"],
+        [
+            lp.GlobalArg("a", "float64", shape="16, 16"),
+            lp.GlobalArg("b, c, d", "float64", shape="16"),
+        ],
+        target=lp.CTarget(),
+    )
+    changed = MEANT[change](lp.split_iname(knl, "i", 4))
+    assert origin(changed).status.value == "proved"
+    assert origin(lp.split_iname(changed, "k", 4)).status.value == "proved"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_fault_is_seen_behind_a_change_of_the_program(first: bool) -> None:
+    """Sizes that are fixed, in the kernel as it was written too."""
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "c[i] = a[i]",
+        [lp.GlobalArg("a, c", "float64", shape="n"), lp.ValueArg("n", "int32")],
+        target=lp.CTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 4)
+    fixed = lp.fix_parameters(knl, n=8)
+    changed = shifted(fixed) if first else lp.fix_parameters(shifted(knl), n=8)
+    found = origin(changed)
+    assert (found.status.value, found.point) == ("violated", "c[0]")
+
+
+def test_sizes_that_are_open_are_tried_only() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "c[i] = a[i]",
+        [lp.GlobalArg("a, c", "float64", shape="n"), lp.ValueArg("n", "int32")],
+        target=lp.CTarget(),
+    )
+    found = origin(lp.split_iname(knl, "i", 4))
+    assert found.status.value == "unknown"
+    assert "n = 17" in found.message
+    assert origin(knl).status.value == "proved"
+
+
+def test_conditions_on_data_are_tried_only() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 8 }",
+        "c[i] = if(a[i] > 0, a[i], b[i])",
+        [lp.GlobalArg("a, b, c", "float64", shape="8")],
+        target=lp.CTarget(),
+    )
+    assert origin(lp.split_iname(knl, "i", 4)).status.value == "unknown"

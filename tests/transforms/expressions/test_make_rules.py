@@ -1,0 +1,157 @@
+"""Rules made of assignments and of expressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.transforms.expressions.make_rules import assignment_to_subst, extract_subst
+from tests.transforms.helpers import assert_same_results, instructions, kernel_of
+
+
+def rules(program: lp.TranslationUnit) -> list[str]:
+    return [str(rule) for rule in kernel_of(program).substitutions.values()]
+
+
+def two_uses() -> lp.TranslationUnit:
+    text = ["<> t[i] = 2*a[i] {id=t}", "b[i] = t[i] + 1 {id=b}", "c[i] = t[i]*t[i] {id=c}"]
+    return lp.make_kernel("{[i]: 0 <= i < 8}", text)
+
+
+def test_an_assignment_becomes_a_rule() -> None:
+    knl = assignment_to_subst(two_uses(), "t")
+    assert rules(knl) == ["t_subst(i) := 2*a[i]"]
+    assert instructions(knl) == ["i: b[i] = t_subst(i) + 1", "i: c[i] = t_subst(i)*t_subst(i)"]
+    assert not kernel_of(knl).temporary_variables
+    assert_same_results(two_uses(), knl, {"a": np.random.default_rng(0).random(8)})
+
+
+def test_the_assignment_stays_while_something_reads_it() -> None:
+    knl = assignment_to_subst(two_uses(), "t", within="id:c")
+    assert instructions(knl) == [
+        "i: t[i] = 2*a[i]",
+        "i: b[i] = t[i] + 1",
+        "i: c[i] = t_subst(i)*t_subst(i)",
+    ]
+    assert_same_results(two_uses(), knl, {"a": np.random.default_rng(0).random(8)})
+
+
+def test_scalars_and_extra_arguments() -> None:
+    text = ["<> t = a[i] {id=t}", "b[i] = t {dep=t}"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", text)
+    assert rules(assignment_to_subst(knl, "t")) == ["t_subst := a[i]"]
+    extra = assignment_to_subst(knl, "t", extra_arguments="i")
+    assert (rules(extra), instructions(extra)) == (["t_subst(i) := a[i]"], ["i: b[i] = t_subst(i)"])
+
+
+def test_arguments_go_unless_they_are_retained() -> None:
+    text = ["t[i] = a[i] {id=t}", "b[i] = t[i] {dep=t}"]
+    data = [lp.GlobalArg("t", shape="8", is_input=False), ...]
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", text, data)
+    assert "t" not in kernel_of(assignment_to_subst(knl, "t")).arg_dict
+    assert "t" in kernel_of(assignment_to_subst(knl, "t", force_retain_argument=True)).arg_dict
+
+
+def test_the_last_of_several_assignments_counts() -> None:
+    text = [
+        "<> t = a[i] {id=t1}",
+        "b[i] = t {id=b, dep=t1}",
+        "t = 2*a[i] {id=t2, dep=b}",
+        "c[i] = t {id=c, dep=t2}",
+    ]
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", text)
+    found = assignment_to_subst(knl, "t")
+    assert rules(found) == ["t_subst := a[i]", "t_subst_0 := 2*a[i]"]
+    assert_same_results(knl, found, {"a": np.random.default_rng(0).random(8)})
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (["<> t = a[i] {id=t, if=i > 3}", "b[i] = t"], "it is conditional"),
+        (["<> t[2*i] = a[i] {id=t}", "b[i] = t[i]"], "not distinct loop variables"),
+        (["<> t[i] = a[i] {id=t, inames=i:j}", "b[j] = t[j] + i {inames=i:j}"], None),
+        (
+            ["<> t[j] = a[i, j] {id=t, inames=i:j}", "b[j] = t[j] {inames=j}"],
+            "not inside of 'i', on which",
+        ),
+    ],
+)
+def test_assignments_that_are_no_rules(text: list[str], what: str | None) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text)
+    if what is None:
+        assert rules(assignment_to_subst(knl, "t")) == ["t_subst(i) := a[i]"]
+    else:
+        with pytest.raises(lp.TransformError, match=what):
+            assignment_to_subst(knl, "t")
+
+
+def test_a_value_that_may_have_changed_is_refused() -> None:
+    text = ["<> t = a[0] {id=t, dep=*}", "a[0] = i {id=a, dep=t}", "b[i] = t {id=b, dep=a}"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", text, [lp.GlobalArg("a", shape="8"), ...])
+    with pytest.raises(lp.TransformError, match="'a' may have changed between 't' and 'b'"):
+        assignment_to_subst(knl, "t")
+
+
+def test_a_value_that_changes_before_the_next_iteration_is_refused() -> None:
+    text = [
+        "<> t = a[0] {id=t, inames=, dep=*}",
+        "b[i] = t {id=b, dep=t}",
+        "a[0] = b[i] {id=a, dep=b}",
+    ]
+    data = [lp.GlobalArg("a", shape="8"), lp.GlobalArg("b", shape="8", is_input=False), ...]
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", text, data)
+    with pytest.raises(lp.TransformError, match="'a' may have changed between 't' and 'b'"):
+        assignment_to_subst(knl, "t")
+
+
+def test_unknown_and_unassigned_variables() -> None:
+    with pytest.raises(lp.TransformError, match="no variable 'u'"):
+        assignment_to_subst(two_uses(), "u")
+    with pytest.raises(lp.TransformError, match="nothing is assigned to 'a'"):
+        assignment_to_subst(two_uses(), "a")
+
+
+# -- expressions ---------------------------------------------------------------------------------
+
+
+def waves() -> lp.TranslationUnit:
+    return lp.make_kernel(
+        "{[i]: 0 <= i < 8}", ["a[i] = sin(2*b[i]) + sin(i*2)", "c[i] = sin(b[i] + 1)"]
+    )
+
+
+def test_alike_expressions_become_a_rule() -> None:
+    knl = extract_subst(waves(), "f", "sin(2*x)", "x")
+    assert rules(knl) == ["f(x) := sin(2*x)"]
+    assert instructions(knl) == ["i: a[i] = f(b[i]) + f(i)", "i: c[i] = sin(b[i] + 1)"]
+    assert_same_results(waves(), knl, {"b": np.random.default_rng(0).random(8)})
+
+
+def test_uses_inside_of_uses() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", "a[i] = sin(sin(b[i]))")
+    assert instructions(extract_subst(knl, "f", "sin(x)", ["x"])) == ["i: a[i] = f(f(b[i]))"]
+
+
+def test_a_template_without_parameters() -> None:
+    assert instructions(extract_subst(waves(), "f", "b[i]"))[1] == "i: c[i] = sin(f + 1)"
+
+
+def test_within_and_reductions() -> None:
+    text = ["c = sum(k, 2*a[k]) {id=c}", "d = sum(k, 2*a[k]) {id=d}"]
+    knl = lp.make_kernel("{[k]: 0 <= k < 8}", text)
+    found = extract_subst(knl, "f", "2*a[x]", "x", within="id:d")
+    assert instructions(found) == [
+        ": c = reduce(sum, [k], 2*a[k])",
+        ": d = reduce(sum, [k], f(k))",
+    ]
+
+
+def test_templates_that_fit_nothing() -> None:
+    with pytest.raises(lp.TransformError, match=r"no expression looks like 'cos\(x\)'"):
+        extract_subst(waves(), "f", "cos(x)", "x")
+    with pytest.raises(lp.TransformError, match="parameter 'y' is not in the template"):
+        extract_subst(waves(), "f", "sin(x)", "x,y")
+    with pytest.raises(lp.TransformError, match="the name 'a' is taken"):
+        extract_subst(waves(), "a", "sin(x)", "x")

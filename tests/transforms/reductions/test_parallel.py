@@ -1,0 +1,470 @@
+"""Reductions over hardware axes: trees, warps, two stages, accumulators of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.lowering import lower
+from tests.oracle import Oracle
+from tests.targets.support import compile_cuda
+from tests.transforms.helpers import run
+
+RNG = np.random.default_rng(17)
+OUT = lp.GlobalArg("out", None, shape=())
+
+
+def total(items: int, op: str = "sum") -> lp.TranslationUnit:
+    """Return ``out = sum(i, a[i])`` by *items* work-items."""
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", f"out = {op}(i, a[i])", [OUT, ...])
+    return lp.split_iname(lp.assume(knl, "n >= 1"), "i", items, inner_tag="l.0")
+
+
+def rows(items: int, tags: str = "r:g.0, i:l.0") -> lp.TranslationUnit:
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", f"{{[i]: 0 <= i < {items}}}"],
+        "out[r] = sum(i, a[r, i])",
+        assumptions="m >= 1",
+    )
+    return lp.tag_inames(knl, tags)
+
+
+def code(knl: lp.TranslationUnit, target: Any = None, **dtypes: Any) -> str:
+    knl = lp.add_dtypes(knl.copy(target=target or lp.OpenCLTarget()), dtypes)
+    return lp.generate_code_v2(knl).device_code()
+
+
+def barriers(knl: lp.TranslationUnit, target: Any = None) -> int:
+    return len(re.findall(r"barrier\(|__syncthreads", code(knl, target, a=np.float32)))
+
+
+def check(
+    knl: lp.TranslationUnit, queue: Any, expected: Any, rtol: float = 1e-5, **arguments: Any
+) -> None:
+    """Run on OpenCL, and on the host, where the same program has plain loops."""
+    _, found = knl(queue, **arguments)
+    np.testing.assert_allclose(found[0], expected, rtol=rtol)
+    plain, *_ = run(knl, **arguments).values()
+    np.testing.assert_allclose(plain, expected, rtol=rtol)
+
+
+# -- trees ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("items", [1, 2, 3, 5, 16, 33, 100])
+def test_any_number_of_work_items(opencl_queue: Any, items: int) -> None:
+    knl = total(items)
+    for n in {1, max(items - 1, 1), items, 3 * items + 1}:
+        a = RNG.random(n)
+        check(knl, opencl_queue, a.sum(), a=a)
+
+
+@pytest.mark.parametrize("items", [2, 7, 16])
+def test_code_trees_run_each_instance_once(items: int) -> None:
+    lowered = lower(total(items).default_entrypoint, {"a": np.float32})
+    Oracle(lowered.kernel, {"n": 2 * items + 1}).check(lowered.functions)
+
+
+@pytest.mark.parametrize("items", [1, 2, 3, 8, 100, 128, 256])
+def test_as_few_barriers_as_levels(items: int) -> None:
+    assert barriers(total(items)) == max(math.ceil(math.log2(items)), 1)
+
+
+def test_a_loop_around_needs_no_further_barrier(opencl_queue: Any) -> None:
+    knl = rows(16, "i:l.0")
+    assert barriers(knl) == 4
+    a = RNG.random((5, 16))
+    check(knl, opencl_queue, a.sum(1), a=a)
+
+
+def test_reductions_of_one_instruction_share_barriers(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 16}", "out = sum(i, a[i]) + max(i, a[i])", [OUT, ...])
+    knl = lp.tag_inames(knl, "i:l.0")
+    assert barriers(knl) == 4
+    a = RNG.random(16)
+    check(knl, opencl_queue, a.sum() + a.max(), a=a)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "sum": np.sum,
+    "product": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "any": np.any,
+    "all": np.all,
+}
+DTYPES = ("int8", "int32", "int64", "uint32", "float32", "float64", "complex64", "complex128")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_operations_and_types(opencl_queue: Any, dtype: str) -> None:
+    a = RNG.integers(1, 3, 11).astype(dtype)
+    names = [*OPERATIONS] if a.dtype.kind != "c" else ["sum", "product"]
+    lines = [f"{op}_out[0] = {op}(i, a[i])" for op in names]
+    lines = [
+        line.replace("a[i]", "a[i] > 1") if line[:3] in ("any", "all") else line for line in lines
+    ]
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", lines, assumptions="n >= 1")
+    knl = lp.split_iname(knl, "i", 8, inner_tag="l.0")
+    _, found = lp.set_options(knl, return_dict=True)(opencl_queue, a=a)
+    for op in names:
+        operand = a > 1 if op in ("any", "all") else a
+        expected = OPERATIONS[op](operand).astype(found[f"{op}_out"].dtype)
+        np.testing.assert_allclose(found[f"{op}_out"][0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["argmin", "argmax"])
+def test_a_value_and_its_place(opencl_queue: Any, op: str) -> None:
+    places = [lp.GlobalArg("v", None, shape=()), lp.GlobalArg("k", np.int32, shape=())]
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", f"v, k = {op}(i, a[i], i)", [*places, ...])
+    knl = lp.split_iname(lp.assume(knl, "n >= 1"), "i", 16, inner_tag="l.0")
+    a = RNG.integers(0, 9, 77).astype(np.float64)
+    _, (value, place) = knl(opencl_queue, a=a)
+    assert (value, place) == (a[getattr(a, op)()], getattr(a, op)())
+
+
+def test_what_does_not_commute_keeps_its_order(opencl_queue: Any) -> None:
+    text = "v, f = reduce(segmented(sum), i, (a[i], start[i]))"
+    places = [lp.GlobalArg("v", None, shape=()), lp.GlobalArg("f", None, shape=())]
+    knl = lp.make_kernel("{[i]: 0 <= i < 13}", text, [*places, ...])
+    late = lp.split_iname(knl, "i", 4, inner_tag="l.0")
+    with pytest.raises(lp.TransformError, match="keeps the order of its operands"):
+        code(late, a=np.float32, start=np.int32)
+    knl = lp.tag_inames(knl, "i:l.0")
+    a, start = RNG.random(13), np.zeros(13, np.int32)
+    start[[2, 9]] = 1
+    check(knl, opencl_queue, a[9:].sum(), a=a, start=start)
+
+
+# -- where the result goes --------------------------------------------------------------------
+
+
+def test_each_row_of_a_group_on_its_own(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        "{[r, i]: 0 <= r < m and 0 <= i < n}", "out[r] = sum(i, a[r, i])", assumptions="n, m >= 1"
+    )
+    knl = lp.split_iname(knl, "i", 8, inner_tag="l.0")
+    knl = lp.split_iname(knl, "r", 4, inner_tag="l.1", outer_tag="g.0")
+    a = RNG.random((13, 29))
+    check(knl, opencl_queue, a.sum(1), a=a)
+
+
+def test_all_work_items_use_the_result(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", "{[i, j]: 0 <= i, j < n}"],
+        ["<> s = sum(i, a[r, i]) {id=s, inames=r}", "out[r, j] = a[r, j]/s {dep=s}"],
+        assumptions="n, m >= 1",
+    )
+    knl = lp.split_iname(lp.split_iname(knl, "i", 8, inner_tag="l.0"), "j", 8, inner_tag="l.0")
+    knl = lp.tag_inames(knl, "r:g.0")
+    assert barriers(knl) == 3
+    a = RNG.random((5, 21))
+    check(knl, opencl_queue, a / a.sum(1)[:, None], a=a)
+
+
+def test_a_result_that_a_loop_on_the_same_axis_shares(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", "{[i, j]: 0 <= i, j < 16}"],
+        "out[r, j] = a[r, j] / sum(i, a[r, i])",
+        assumptions="m >= 1",
+    )
+    knl = lp.tag_inames(knl, "r:g.0, i:l.0, j:l.0")
+    assert barriers(knl) == 4
+    a = RNG.random((5, 16))
+    check(knl, opencl_queue, a / a.sum(1)[:, None], a=a)
+
+
+def test_axes_that_only_others_use(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < 6}", "{[j, k]: 0 <= j < 4 and 0 <= k < 6}"],
+        ["<> s = sum(i, a[i]) {id=s}", "out[j, k] = s + j {dep=s}"],
+    )
+    knl = lp.tag_inames(knl, "i:l.0, k:l.0, j:l.1")
+    a = RNG.random(6)
+    expected = a.sum() + np.arange(4)[:, None] + np.zeros(6)
+    check(knl, opencl_queue, expected, a=a)
+
+
+def test_several_axes(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", "{[i, j]: 0 <= i < 5 and 0 <= j < 7}"],
+        "out[r] = sum((i, j), a[r, i, j])",
+        assumptions="m >= 1",
+    )
+    knl = lp.tag_inames(knl, "r:g.0, i:l.1, j:l.0")
+    assert barriers(knl) == 6
+    a = RNG.random((3, 5, 7))
+    check(knl, opencl_queue, a.sum((1, 2)), a=a)
+
+
+def test_conditions_and_nested_reductions(opencl_queue: Any) -> None:
+    a, f = RNG.random((6, 16)), RNG.integers(0, 2, 6).astype(np.int32)
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", "{[i]: 0 <= i < 16}"],
+        "out[r] = if(f[r] > 0, sum(i, a[r, i]), -1)",
+        assumptions="m >= 1",
+    )
+    expected = np.where(f > 0, a.sum(1), -1)
+    check(lp.tag_inames(knl, "r:g.0, i:l.0"), opencl_queue, expected, a=a, f=f)
+    text = "out = sum(r, max(i, a[r, i]))"
+    knl = lp.make_kernel("{[r, i]: 0 <= r < m and 0 <= i < 16}", text, [OUT, ...])
+    knl = lp.tag_inames(lp.assume(knl, "m >= 1"), "i:l.0")
+    check(knl, opencl_queue, a.max(1).sum(), a=a)
+
+
+def test_a_reduction_in_a_predicate(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", "{[i]: 0 <= i < 16}"],
+        "out[r] = 2 {if=any(i, a[r, i] > 0.9)}",
+        [lp.GlobalArg("out", np.int32, shape="m"), ...],
+        assumptions="m >= 1",
+    )
+    knl = lp.tag_inames(knl, "r:g.0, i:l.0")
+    a = RNG.random((9, 16))
+    expected = np.where((a > 0.9).any(1), 2, 1)
+    for program, queue in ((knl, (opencl_queue,)), (knl.copy(target=lp.ExecutableCTarget()), ())):
+        out = np.ones(9, np.int32)
+        program(*queue, a=a, out=out)
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_a_bound_that_has_a_largest_value(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", [OUT, ...])
+    with pytest.raises(lp.StaticValueFindingError, match="instruction 'insn'"):
+        code(lp.tag_inames(knl, "i:l.0"), a=np.float32)
+    knl = lp.tag_inames(lp.assume(knl, "1 <= n <= 20"), "i:l.0")
+    for n in (1, 13, 20):
+        a = RNG.random(n)
+        check(knl, opencl_queue, a.sum(), a=a)
+
+
+# -- groups -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("items", [None, 8])
+@pytest.mark.parametrize("n", [1, 24, 1000])
+def test_groups_in_two_stages(opencl_queue: Any, items: int | None, n: int) -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", [OUT, ...])
+    knl = lp.split_iname(lp.assume(knl, "n >= 1"), "i", 24, outer_tag="g.0")
+    if items is not None:
+        knl = lp.split_iname(knl, "i_inner", items, inner_tag="l.0")
+    a = RNG.random(n)
+    check(knl, opencl_queue, a.sum(), a=a)
+
+
+def test_each_row_in_two_stages(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        "{[r, i]: 0 <= r < m and 0 <= i < n}",
+        "v[r], k[r] = argmax(i, a[r, i], i)",
+        [lp.GlobalArg("v", None, shape="m"), lp.GlobalArg("k", np.int32, shape="m"), ...],
+        assumptions="n, m >= 1",
+    )
+    knl = lp.split_iname(knl, "i", 12, outer_tag="g.0")
+    knl = lp.tag_inames(lp.split_iname(knl, "i_inner", 4, inner_tag="l.0"), "r:g.1")
+    a = RNG.random((3, 50))
+    _, (value, place) = knl(opencl_queue, a=a)
+    np.testing.assert_array_equal(value, a.max(1))
+    np.testing.assert_array_equal(place, a.argmax(1))
+
+
+def test_atomic_updates_need_no_second_stage(opencl_queue: Any) -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "out[0] = out[0] + sum(i, a[i]) {atomic}",
+        [
+            lp.GlobalArg("out", np.int32, shape=(1,), for_atomic=True),
+            lp.GlobalArg("a", np.int32, shape="n"),
+            ...,
+        ],
+        assumptions="n >= 1",
+    )
+    knl = lp.split_iname(knl, "i", 24, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 8, inner_tag="l.0")
+    assert code(knl).count("__kernel") == 1
+    a, out = RNG.integers(0, 9, 1000).astype(np.int32), np.array([5], np.int32)
+    knl(opencl_queue, a=a, out=out)
+    assert out[0] == a.sum() + 5
+
+
+# -- instances of their own -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tag", ["unr", "ilp"])
+def test_unrolled_and_interleaved(opencl_queue: Any, tag: str) -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", [OUT, ...])
+    knl = lp.split_iname(lp.assume(knl, "n >= 1"), "i", 4, inner_tag=tag)
+    assert ("double acc_i_outer_i_inner[4];" in code(knl, a=np.float64)) == (tag == "ilp")
+    for n in (1, 4, 99):
+        a = RNG.random(n)
+        check(knl, opencl_queue, a.sum(), a=a)
+
+
+# -- CUDA ---------------------------------------------------------------------------------------
+
+
+def test_one_warp_needs_no_memory_and_no_barrier() -> None:
+    text = code(rows(32), lp.CudaTarget(), a=np.float32)
+    assert "__shared__" not in text
+    assert "__syncthreads" not in text
+    assert [int(d) for d in re.findall(r"__shfl_xor_sync\(4294967295u, \w+, (\d+)\)", text)] == [
+        16,
+        8,
+        4,
+        2,
+        1,
+    ]
+
+
+def test_several_warps_meet_once() -> None:
+    text = code(rows(256), lp.CudaTarget(), a=np.float32)
+    assert text.count("__syncthreads") == 1
+    assert "__shared__ float red_i[8];" in text
+
+
+def test_sums_over_groups_in_loops_that_never_run_end() -> None:
+    knl = lp.make_kernel(
+        ["{[j]: 3 <= j < n - 1}", "{[r]: 3 <= r < 8}"], "out[j] = sum(r, r)", assumptions="n >= 1"
+    )
+    knl = lp.fix_parameters(lp.tag_inames(knl, "r:g.0"), n=4)
+    assert "for (int r_part = 3; r_part < 8; ++r_part)" in code(knl, lp.CudaTarget())
+
+
+@pytest.mark.parametrize(
+    ("items", "tags"),
+    [(33, "r:g.0, i:l.0"), (32, "r:l.0, i:l.1"), (16, "i:l.0, r:l.1"), (48, "r:g.0, i:l.0")],
+)
+def test_no_lanes_where_warps_hold_others(items: int, tags: str) -> None:
+    knl = lp.fix_parameters(rows(items, "r:for"), m=4)
+    text = code(lp.tag_inames(knl, tags), lp.CudaTarget(), a=np.float32)
+    assert "__shfl" not in text
+    assert "__syncthreads" in text
+
+
+def test_no_lanes_under_a_condition_on_data() -> None:
+    knl = lp.make_kernel(
+        ["{[r]: 0 <= r < m}", "{[i]: 0 <= i < 32}"], "out[r] = sum(i, a[r, i]) {if=f[r] > 0}"
+    )
+    knl = lp.tag_inames(knl, "r:g.0, i:l.0")
+    assert "__shfl" not in code(knl, lp.CudaTarget(), a=np.float32, f=np.int32)
+
+
+@pytest.mark.parametrize("items", [16, 32, 96, 100])
+def test_cuda_compiles(items: int, nvcc: str, tmp_path: Path) -> None:
+    lines = [f"{op}_out[r] = {op}(i, a[r, i])" for op in ("sum", "product", "min", "max", "any")]
+    lines += ["v[r], k[r] = argmin(i, a[r, i], i)"]
+    knl = lp.make_kernel(["{[r]: 0 <= r < m}", f"{{[i]: 0 <= i < {items}}}"], lines)
+    knl = lp.tag_inames(knl, "r:g.0, i:l.0")
+    sources = [code(knl, lp.CudaTarget(), a=t) for t in (np.float32, np.float64, np.int8)]
+    for source in sources:
+        compile_cuda(source, tmp_path, nvcc)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def refusal(knl: lp.TranslationUnit, **dtypes: Any) -> str:
+    with pytest.raises(lp.TransformError) as caught:
+        code(knl, **dtypes)
+    return str(caught.value)
+
+
+def test_two_loops_of_a_reduction_on_one_axis_are_refused() -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", "out = sum((i, j), a[i, j])")
+    with pytest.raises(lp.TransformError, match=r"both on the hardware axis 'l\.0'"):
+        lp.tag_inames(knl, "i:l.0, j:l.0")
+
+
+def test_a_reduction_that_depends_on_its_own_axis_is_refused() -> None:
+    text = ["out[j] = sum(i, b[i]) {if=f[j] > 0}"]
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text)
+    found = refusal(lp.tag_inames(knl, "i:l.0, j:l.0"), b=np.float32, f=np.int32)
+    assert "depends on the loop 'j' around it, which is on the same axis" in found
+    assert "instruction 'insn'" in found
+
+
+def test_divergent_control_flow_is_refused() -> None:
+    text = ["<> c = f[j] {id=c}", "out[0] = sum(i, b[i]) {dep=c, if=c > 0}"]
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text)
+    found = refusal(lp.tag_inames(knl, "i:l.0, j:l.0"), b=np.float32, f=np.int32)
+    assert "under divergent control flow: 'c' differs between the work-items of 'j'" in found
+
+
+def test_values_of_other_work_items_are_refused() -> None:
+    text = ["<> t = f[j] {id=t}", "out[0] = sum(i, b[i]*t) {dep=t}"]
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text)
+    found = refusal(lp.tag_inames(knl, "i:l.0, j:l.0"), b=np.float32, f=np.float32)
+    assert "reads a value of other work-items: 't' differs" in found
+
+
+def test_a_vector_is_refused() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", "out[0] = sum(i, b[i])")
+    with pytest.raises(lp.TransformError, match=r"which cannot be 'vec'(.|\n)*i:ilp"):
+        lp.tag_inames(knl, "i:vec")
+
+
+def test_rows_of_a_triangle_over_groups(opencl_queue: Any) -> None:
+    """Groups without a part in a row do not count: what they had in the row before would."""
+    knl = lp.make_kernel(
+        "{[r, i]: 0 <= r <= i < n}",
+        "out[r] = sum(i, a[r, i])",
+        [lp.GlobalArg("a", np.float64, "n, n"), ...],
+    )
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    a = RNG.random((17, 17))
+    _, (found,) = knl(opencl_queue, a=a)
+    np.testing.assert_allclose(found, np.triu(a).sum(1))
+
+
+# -- on a device -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("items", [3, 8, 32, 33, 64, 100, 256, 1024])
+def test_results_on_cuda(items: int) -> None:
+    for op in ("sum", "max", "product"):
+        knl = total(items, op).copy(target=lp.PyCudaTarget())
+        for n in (1, items, 5 * items + 3):
+            for dtype in (np.float32, np.float64, np.int32, np.int8, np.complex64):
+                if op == "max" and dtype is np.complex64:
+                    continue
+                a = RNG.integers(1, 3, n).astype(dtype)
+                expected = OPERATIONS[op](a)
+                if np.isfinite(expected):
+                    _, (found,) = knl(a=a)
+                    np.testing.assert_allclose(found, np.asarray(expected).astype(dtype))
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("tags", ["r:g.0, i:l.0", "r:l.1, i:l.0", "r:l.0, i:l.1", "i:l.0"])
+@pytest.mark.parametrize("items", [16, 32, 64])
+def test_rows_on_cuda(items: int, tags: str) -> None:
+    knl = lp.fix_parameters(rows(items, "r:for"), m=4)
+    knl = lp.tag_inames(knl, tags).copy(target=lp.PyCudaTarget())
+    a = RNG.random((4, items))
+    _, (found,) = knl(a=a)
+    np.testing.assert_allclose(found, a.sum(1))
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("items", [32, 96])
+def test_places_and_groups_on_cuda(items: int) -> None:
+    places = [lp.GlobalArg("v", None, shape=()), lp.GlobalArg("k", np.int32, shape=())]
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "v, k = argmin(i, a[i], i)",
+        [*places, ...],
+        assumptions="n >= 1",
+        target=lp.PyCudaTarget(),
+    )
+    knl = lp.split_iname(lp.split_iname(knl, "i", items, inner_tag="l.0"), "i_outer", 4)
+    knl = lp.tag_inames(knl, "i_outer_inner:g.0")
+    a = RNG.random(5000).astype(np.float32)
+    _, (value, place) = knl(a=a)
+    assert (value, place) == (a.min(), a.argmin())
