@@ -10,6 +10,7 @@ from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
+from kgen.targets.base import CFamilyTarget
 from kgen.targets.module import Module
 
 
@@ -119,17 +120,36 @@ def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, .
 def generate_header(
     unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
 ) -> list[str]:
-    """Return the declarations of the generated functions, for a C or C++ program.
+    """Return a header for each entry point, with the declarations of its functions.
+
+    Those for C are complete files, for programs in C11 and C++17. Those for CUDA are for files
+    that nvcc compiles; to other compilers they are empty. Those for OpenCL and ISPC are only
+    declarations, in the language of the device.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
     ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
     ...     target=lp.CTarget())
     >>> print(generate_header(unit)[0])
+    #ifndef KGEN_kgen_kernel_H
+    #define KGEN_kgen_kernel_H
+    <BLANKLINE>
+    #ifdef __cplusplus
+    extern "C" {
+    #endif
+    <BLANKLINE>
     void kgen_kernel(float const *__restrict__ a, int const n, float *__restrict__ out);
+    <BLANKLINE>
+    #ifdef __cplusplus
+    }
+    #endif
+    <BLANKLINE>
+    #endif
     """
     result = codegen_result or generate_code_v2(unit)
-    return [module.header for module in result.modules]
+    assert isinstance(unit.target, CFamilyTarget)
+    builder = unit.target.get_device_ast_builder()
+    return [builder.get_header(module) for module in result.modules]
 
 
 @checked
@@ -155,6 +175,6 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
                 hint="generate_code_v2(...).device_code() is the text of all",
             )
         )
-    head = module.header.removesuffix(";") + "\n{\n"
+    head = module.declarations.removesuffix(";") + "\n{\n"
     _, _, body = module.device_source.partition(head)
     return body[: body.rindex("\n}")]

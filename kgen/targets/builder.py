@@ -13,7 +13,8 @@ from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
-from kgen.targets.module import Launch
+from kgen.targets.header import c_header
+from kgen.targets.module import Launch, Module
 from kgen.targets.preamble import Preamble, PreambleInfo
 from kgen.targets.writers.expressions import ExpressionWriter
 
@@ -109,6 +110,10 @@ class ASTBuilderBase:
     def get_function_name(self, name: str) -> str:
         """Return what a function that is launched is called in the code."""
         return name
+
+    def get_header(self, module: Module) -> str:
+        """Return what programs include to call the functions of *module*."""
+        return c_header(module, self.target)
 
     def has_host_function(self, is_single: bool) -> bool:
         """Tell whether a function makes the launches, or, if it *is_single*, the only launch.

@@ -16,7 +16,9 @@ from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
+from kgen.targets.header import cuda_header
 from kgen.targets.limits import DeviceLimits
+from kgen.targets.module import Module
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, Vectors
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
@@ -57,6 +59,10 @@ class CUDACASTBuilder(ASTBuilderBase):
         kernel = cgen.cuda.CudaGlobal(cgen.cuda.CudaLaunchBounds(prod(function.locals), name))
         is_c = isinstance(self.target, CudaTarget) and self.target.extern_c
         return cgen.FunctionDeclaration(cgen.Extern("C", kernel) if is_c else kernel, parameters)
+
+    def get_header(self, module: Module) -> str:
+        """Return a header in which only nvcc finds declarations."""
+        return cuda_header(module, self.target)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class Module:
     name: str
     device_source: str
     host_source: str
-    header: str
+    declarations: str
     arguments: tuple[ArgumentInfo, ...]
     steps: tuple[Step, ...]
     build_options: tuple[str, ...] = ()

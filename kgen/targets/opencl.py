@@ -20,6 +20,7 @@ from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits
+from kgen.targets.module import Module
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
 from kgen.targets.words import C_WORDS, MACROS, vector_words
@@ -65,6 +66,10 @@ class OpenCLCASTBuilder(ASTBuilderBase):
         name = cgen.Value("void", function.name)
         sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, name)
         return cgen.FunctionDeclaration(cgen.opencl.CLKernel(sized), parameters)
+
+    def get_header(self, module: Module) -> str:
+        """Return declarations in OpenCL C, which no program of the host can include."""
+        return module.declarations
 
 
 @dataclass(frozen=True)

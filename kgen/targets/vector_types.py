@@ -69,14 +69,19 @@ class CVectors(Vectors):
         if dtype.kind not in "iuf" or count not in (2, 4, 8, 16):
             return None
         name = _structure_name(dtype, count)
-        text = f"typedef struct {{ {type_name} s[{count}]; }} {name};"
         lanes = tuple(f"s[{k}]" for k in range(count))
-        needs = (Need(Rank.MACRO, name, text),)
+        needs = (_definition(name, f"typedef struct {{ {type_name} s[{count}]; }} {name};"),)
         return VectorType(name, lanes, dtype.itemsize, (f"({name}) {{{{", "}}"), needs)
 
 
 def _structure_name(dtype: Dtype, count: int) -> str:
     return f"kgen_{dtype.name}x{count}"
+
+
+def _definition(name: str, text: str) -> Need:
+    """Return the definition of a type, which headers and code in one file may repeat."""
+    macro = name.upper()
+    return Need(Rank.MACRO, name, f"#ifndef {macro}\n#define {macro}\n{text}\n#endif")
 
 
 #: The names of CUDA's own vector types, before the number of lanes.
@@ -110,5 +115,5 @@ class CudaVectors(Vectors):
         name = _structure_name(dtype, count)
         text = f"struct __align__({alignment}) {name} {{ {type_name} s[{count}]; }};"
         lanes = tuple(f"s[{k}]" for k in range(count))
-        needs = (Need(Rank.MACRO, name, text),)
+        needs = (_definition(name, text),)
         return VectorType(name, lanes, alignment, (f"{name}{{{{", "}}"), needs)

@@ -68,7 +68,7 @@ def module(
         name="f",
         device_source=source,
         host_source="",
-        header="",
+        declarations="",
         arguments=arguments,
         steps=launches or (Launch("f", names, grid, local),),
     )

@@ -23,7 +23,7 @@ from kgen.targets.functions import FunctionNames
 from kgen.targets.ispc.expressions import ISPCExpressionWriter
 from kgen.targets.ispc.functions import ISPC_FUNCTIONS
 from kgen.targets.limits import DeviceLimits
-from kgen.targets.module import Launch
+from kgen.targets.module import Launch, Module
 from kgen.targets.preamble import Need, Preamble, Rank
 from kgen.targets.vector_types import VectorType
 
@@ -156,6 +156,10 @@ class ISPCASTBuilder(ASTBuilderBase):
     ) -> cgen.NestedDeclarator:
         """Declare a function that C and C++ can call."""
         return cgen.FunctionDeclaration(cgen.Value("export void", name), parameters)
+
+    def get_header(self, module: Module) -> str:
+        """Return declarations in ISPC; its compiler writes headers for C and C++."""
+        return module.declarations
 
     def get_host_function_start(self, launches: Sequence[Launch]) -> list[cgen.Generable]:
         """Make sure that gangs have as many lanes as the code was made for."""

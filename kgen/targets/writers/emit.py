@@ -73,7 +73,7 @@ def emit_module(
         name=kernel.name,
         device_source=str(cgen.Module([*top, *(bodies if top else bodies[1:])])),
         host_source="" if driver is None else str(driver.body),
-        header="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
+        declarations="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
         arguments=tuple(_argument_infos(writer)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(writer, assumptions),

@@ -391,14 +391,14 @@ def test_traces_print_what_was_assigned() -> None:
 
 def test_arrays_that_are_only_read_point_to_constants() -> None:
     module = emit(kernel(COPY, options={"restrict": False}), run("copy"))
-    assert module.header == "void k(float const *a, float *out, int const n);"
+    assert module.declarations == "void k(float const *a, float *out, int const n);"
 
 
 def test_constant_arguments() -> None:
     table = lp.ConstantArg("c", F4, shape="n")
     knl = kernel("out[i] = c[i] {id=s}", table, target=OpenCLTarget())
-    header = emit(knl, run("s"), arguments=("out", "c")).header
-    assert header.endswith("__constant float const *__restrict__ c);")
+    text = emit(knl, run("s"), arguments=("out", "c")).declarations
+    assert text.endswith("__constant float const *__restrict__ c);")
 
 
 def test_the_argument_table() -> None:
