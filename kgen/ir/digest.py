@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -17,13 +17,13 @@ from kgen.ir.fields import compared_fields
 from kgen.ir.reductions import ReductionOperation
 
 
-def digest(value: Any) -> str:
-    """Return the SHA-256 of a canonical text of *value*.
+def digest(value: Any, *, without: tuple[str, ...] = ()) -> str:
+    """Return the SHA-256 of a canonical text of *value*: of its fields, but for some of them.
 
     Sets and maps are sorted by the text of their elements, so hash seeds do not matter.
     """
     is_content = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    text = _canonical_fields(value) if is_content else canonical(value)
+    text = _canonical_fields(value, without) if is_content else canonical(value)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -33,35 +33,48 @@ def canonical(value: Any) -> str:
     Numbers of different types give different texts. Kernels and programs within *value* are
     represented by their digests, which they keep.
     """
-    match value:
-        case None | bool() | int() | float() | complex() | str() | bytes() if not isinstance(
-            value, Enum | np.generic
-        ):
-            return repr(value)
-        case Enum():
-            return f"{_type_name(value)}.{value.name}"
-        case np.dtype() | np.ndarray() | np.generic():
-            return _canonical_numpy(value)
-        case tuple() | list():
-            return "(" + ",".join(map(canonical, value)) + ")"
-        case frozenset() | set():
-            return "{" + ",".join(sorted(map(canonical, value))) + "}"
-        case Mapping():
-            items = sorted((canonical(k), canonical(v)) for k, v in value.items())
-            return "{" + ",".join(f"{k}:{v}" for k, v in items) + "}"
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if dataclasses.is_dataclass(value):
-        own = getattr(value, "digest", None)
-        return f"{_type_name(value)}#{own()}" if callable(own) else _canonical_fields(value)
-    if callable(value):
-        return _canonical_callable(value)
+    kind: Any = type(value)
+    return _writer_of(kind)(value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _writer_of(kind: Any) -> Callable[[Any], str]:
+    """Return what writes the values of a type; to find out takes longer than most texts."""
+    writers: tuple[tuple[tuple[type, ...], Callable[[Any], str]], ...] = (
+        ((Enum,), lambda value: f"{_type_name(value)}.{value.name}"),
+        ((np.dtype, np.ndarray, np.generic), _canonical_numpy),
+        ((type(None), bool, int, float, complex, str, bytes), repr),
+        ((tuple, list), lambda value: "(" + ",".join(map(canonical, value)) + ")"),
+        ((frozenset, set), lambda value: "{" + ",".join(sorted(map(canonical, value))) + "}"),
+        ((Mapping,), _canonical_map),
+        ((type,), lambda value: f"{value.__module__}.{value.__qualname__}"),
+    )
+    for kinds, writer in writers:
+        if issubclass(kind, kinds):
+            return writer
+    if dataclasses.is_dataclass(kind):
+        has_own = callable(getattr(kind, "digest", None))
+        return _canonical_by_digest if has_own else _canonical_fields
+    is_callable = any("__call__" in vars(base) for base in kind.__mro__)
+    return _canonical_callable if is_callable else _canonical_text
+
+
+def _canonical_map(value: Mapping[Any, Any]) -> str:
+    items = sorted((canonical(k), canonical(v)) for k, v in value.items())
+    return "{" + ",".join(f"{k}:{v}" for k, v in items) + "}"
+
+
+def _canonical_by_digest(value: Any) -> str:
+    return f"{_type_name(value)}#{value.digest()}"
+
+
+def _canonical_text(value: Any) -> str:
     return f"{_type_name(value)}({value})"
 
 
-def _canonical_fields(value: Any) -> str:
-    kind = type(value)
-    fields = ",".join(f"{n}={canonical(getattr(value, n))}" for n in compared_fields(kind))
+def _canonical_fields(value: Any, without: tuple[str, ...] = ()) -> str:
+    names = (name for name in compared_fields(type(value)) if name not in without)
+    fields = ",".join([f"{name}={canonical(getattr(value, name))}" for name in names])
     return f"{_type_name(value)}({fields})"
 
 

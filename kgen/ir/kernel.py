@@ -220,7 +220,15 @@ class LoopKernel(Taggable):
 
     @cached_property
     def _digest(self) -> str:
-        return digest(self)
+        return digest((self._code_digest, self.origin))
+
+    def code_digest(self) -> str:
+        """Return the SHA-256 of what code follows from: all content but the origin."""
+        return self._code_digest
+
+    @cached_property
+    def _code_digest(self) -> str:
+        return digest(self, without=("origin",))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LoopKernel):

@@ -92,6 +92,14 @@ class TranslationUnit:
     def _digest(self) -> str:
         return digest(self)
 
+    def code_digest(self) -> str:
+        """Return the SHA-256 of what code follows from: all content but the kernels' origins."""
+        table = {
+            name: item.subkernel.code_digest() if isinstance(item, CallableKernel) else item
+            for name, item in self.callables_table.items()
+        }
+        return digest((table, self.entrypoints, self.target))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TranslationUnit):
             return NotImplemented

@@ -156,11 +156,15 @@ class CWrapperBuilder(WrapperBuilder):
         return [do(call(self.known("refuse_faults", function), name(faults.name)))]
 
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        called = self.own(f"function{number}", lambda builder: builder.function(launch))
+        return [do(call(called, *map(self.pass_parameter, launch.parameters)))]
+
+    def function(self, launch: Launch) -> Any:
+        """Return what ctypes calls for a launch."""
         function = self.library[launch.function]
         function.restype = None
         function.argtypes = [self.c_type(text) for text in launch.parameters]
-        called = self.known(f"function{number}", function)
-        return [do(call(called, *map(self.pass_parameter, launch.parameters)))]
+        return function
 
     def c_type(self, parameter: str) -> Any:
         """Return the ctypes type of a parameter."""
@@ -188,7 +192,7 @@ class CWrapperBuilder(WrapperBuilder):
         if not arrays:
             return []
         address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
-        slow = self.known("address", partial(find_address, self.checker.refuse))
+        slow = self.own("address", lambda builder: partial(find_address, builder.checker.refuse))
         quick_way: list[ast.stmt] = []
         slow_way: list[ast.stmt] = []
         for arg in arrays:
@@ -213,7 +217,9 @@ class CWrapperBuilder(WrapperBuilder):
         plain = self.known("ndarray", np.ndarray)
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
         tests = [compare(call(builtin("type"), a), "is not", plain) for a in passed.values()]
-        refuse = self.known("refuse_masked", partial(refuse_masked, self.checker.refuse))
+        refuse = self.own(
+            "refuse_masked", lambda builder: partial(refuse_masked, builder.checker.refuse)
+        )
         return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
 
     def check_overlap(self) -> list[ast.stmt]:
@@ -230,9 +236,8 @@ class CWrapperBuilder(WrapperBuilder):
                 break
             one, other = ((name(_address(arg)), _end(arg)) for arg in pair)
             tests.append(all_of([compare(one[0], "<", other[1]), compare(other[0], "<", one[1])]))
-        function = partial(refuse_overlap, self.checker.refuse, self.contract, _extent_of)
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        refused = do(call(self.known("refuse_overlap", function), **passed))
+        refused = do(call(self.own("refuse_overlap", _overlap_refusal), **passed))
         return [if_(any_of(tests), [refused])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
@@ -247,7 +252,9 @@ class CWrapperBuilder(WrapperBuilder):
             for address in addresses[1:]:
                 joined = ast.BinOp(joined, ast.BitOr(), address)
             tests.append(ast.BinOp(joined, ast.BitAnd(), const(mask)))
-        refuse = self.known("refuse_unaligned", partial(_refuse_unaligned, self.checker.refuse))
+        refuse = self.own(
+            "refuse_unaligned", lambda builder: partial(_refuse_unaligned, builder.checker.refuse)
+        )
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
         return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
 
@@ -261,6 +268,10 @@ class CWrapperBuilder(WrapperBuilder):
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
         return name(_address(arg))
+
+
+def _overlap_refusal(builder: CWrapperBuilder) -> Callable[..., None]:
+    return partial(refuse_overlap, builder.checker.refuse, builder.contract, _extent_of)
 
 
 def _address(arg: ArgumentInfo) -> str:

@@ -151,12 +151,9 @@ class CudaWrapperBuilder(WrapperBuilder):
             if not self.contract.is_required_array(arg):
                 is_other = all_of([self.is_given(arg.name), is_other])
             tests.append(is_other)
-        slow_way = partial(
-            _call_through_host, self.other_function, self.contract, self.options.no_numpy
-        )
         arguments = {text: name(text) for text in self.optional}
         arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
-        called = call(self.known("through_host", slow_way), **arguments)
+        called = call(self.own("through_host", _slow_way), **arguments)
         return [if_(any_of(tests), [return_(called)])]
 
     def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
@@ -180,12 +177,9 @@ class CudaWrapperBuilder(WrapperBuilder):
 
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         """Launch a function; an empty grid, which CUDA refuses, is not launched."""
-        function = self.program.get_function(launch.function)
-        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
-        function.prepare(parameter_formats(types))
         groups: tuple[Expr, ...] = (*launch.groups, 1, 1, 1)[:3]
         launched = call(
-            self.known(f"launch{number}", function.prepared_async_call),
+            self.own(f"launch{number}", lambda builder: builder.function(launch)),
             tuple_(map(from_expr, groups)),
             self.known(f"block{number}", (*launch.locals, 1, 1, 1)[:3]),
             name("stream"),
@@ -193,6 +187,14 @@ class CudaWrapperBuilder(WrapperBuilder):
         )
         is_launched = self.is_launched(launch)
         return [do(launched) if is_launched is None else if_(is_launched, [do(launched)])]
+
+    def function(self, launch: Launch) -> Callable[..., Any]:
+        """Return what makes a launch, given the grid, the block, the stream and parameters."""
+        function = self.program.get_function(launch.function)
+        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        function.prepare(parameter_formats(types))
+        enqueue: Callable[..., Any] = function.prepared_async_call
+        return enqueue
 
     def parts_of(self, text: str) -> list[ast.expr]:
         """Return what is passed for one parameter: two numbers for a complex one."""
@@ -280,6 +282,11 @@ def download(array: Any, target: np.ndarray[Any, Any] | None) -> np.ndarray[Any,
         return view
     target[...] = view
     return target
+
+
+def _slow_way(builder: CudaWrapperBuilder) -> Callable[..., Any]:
+    options = builder.options
+    return partial(_call_through_host, builder.other, builder.contract, options.no_numpy)
 
 
 def _call_through_host(

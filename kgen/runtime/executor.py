@@ -24,10 +24,10 @@ from kgen.lowering import generate_module
 from kgen.runtime.arguments import Contract
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
-from kgen.runtime.generated import code_of
+from kgen.runtime.generated import Generated, code_of
 from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
-from kgen.runtime.pyast import PREFIX, to_text
+from kgen.runtime.pyast import PREFIX
 from kgen.runtime.refusals import CallChecker, refuse_masked
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Launch, Module
@@ -107,7 +107,7 @@ class ExecutorBase:
         arguments = self._bundles.arguments
         self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
         self._index_names = {*size_names(self.kernel), *subscript_names(self.kernel)}
-        self._generated: dict[_Key, tuple[Module, Contract]] = {}
+        self._generated: dict[_Key, tuple[Generated, Contract]] = {}
         self._entries: dict[_Key, Entry] = {}
         self._compiled: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -268,28 +268,31 @@ class ExecutorBase:
             entry = self._entries[key] = self._make_entry(dtypes, free)
         return entry
 
-    def _generate(self, dtypes: Dtypes, free: FreeLayout = _USUAL) -> tuple[Module, Contract]:
+    def _generate(self, dtypes: Dtypes, free: FreeLayout = _USUAL) -> tuple[Generated, Contract]:
         key = frozenset(dtypes.items()), free
         found = self._generated.get(key)
         if found is None:
             unit = self.unit.with_kernel(with_free_layout(self.kernel, free))
             of_arrays = {self._bundles.array_of.get(name, name): t for name, t in dtypes.items()}
             code = code_of(self.caches)
-            module = code.module(self.caches.disk, unit, self.entrypoint, of_arrays)
-            contract = Contract.of(module, dtypes, self.kernel.all_params())
-            found = self._generated[key] = (module, contract)
+            generated = code.find(self.caches.disk, unit, self.entrypoint, of_arrays)
+            contract = generated.contracts.get(key[0])
+            if contract is None:
+                contract = Contract.of(generated.module, dtypes, self.kernel.all_params())
+                generated.contracts[key[0]] = contract
+            found = self._generated[key] = (generated, contract)
         return found
 
     def _make_entry(self, dtypes: Dtypes, free: FreeLayout) -> Entry:
-        module, contract = self._generate(dtypes, free)
+        generated, contract = self._generate(dtypes, free)
+        module = generated.module
         source = "\n\n".join(filter(None, (module.device_source, module.host_source)))
         compiled = self._compiled.get(source)
         if compiled is None:
             edited = self._show_and_edit(source)
             compiled = self._compiled[source] = self.compile(module, edited)
         options = self.kernel.options
-        build = self.builder(compiled)
-        invoke, tree = build(
+        builder = self.builder(compiled)(
             module,
             contract,
             options,
@@ -297,10 +300,14 @@ class ExecutorBase:
             other=self._choose,
             relayout=partial(self._relayout, dtypes, free),
             explain=partial(self._explain, contract),
-        ).build()
-        if options.write_wrapper:
-            _write(options.write_wrapper, to_text(tree))
-        return Entry(contract=contract, invoke=invoke)
+        )
+        key = type(builder), frozenset(dtypes.items())
+        wrapper = generated.wrappers.get(key)
+        if wrapper is None:
+            wrapper = generated.wrappers[key] = builder.write()
+        if wrapper.text is not None:
+            _write(options.write_wrapper, wrapper.text)
+        return Entry(contract=contract, invoke=builder.bind(wrapper))
 
     def _show_and_edit(self, source: str) -> str:
         """Return the code to compile, after the options' wishes to see or to edit it."""

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -22,16 +23,32 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation, ReductionOperation
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import generate_module
+from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
+from kgen.runtime.wrapper import WrapperBuilder, WrapperCode
 from kgen.targets.module import Module
 
-__all__ = ["GeneratedCode", "code_of", "own_identity"]
+__all__ = ["Generated", "GeneratedCode", "code_of", "own_identity"]
 
 #: How many modules a process keeps.
 N_KEPT: Final = 256
 #: What decides on code besides kgen: sets, expressions, syntax trees, types.
 _PARTS: Final = ("islpy", "pymbolic", "cgen", "numpy")
-_Found: TypeAlias = tuple[Module, tuple[tuple[str, type[Warning]], ...]]
+_Content: TypeAlias = tuple[Module, tuple[tuple[str, type[Warning]], ...]]
+_Dtypes: TypeAlias = frozenset[tuple[str, np.dtype[Any]]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Generated:
+    """A module, and what executors in this process have made of it for their callers.
+
+    What calls must satisfy and the code of wrappers follow from the program and the caller's types.
+    """
+
+    module: Module
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()
+    contracts: dict[_Dtypes, Contract] = field(default_factory=dict)
+    wrappers: dict[tuple[type[WrapperBuilder], _Dtypes], WrapperCode] = field(default_factory=dict)
 
 
 class GeneratedCode:
@@ -43,7 +60,7 @@ class GeneratedCode:
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, _Found] = OrderedDict()
+        self._found: OrderedDict[str, Generated] = OrderedDict()
         self._lock = threading.Lock()
 
     def clear(self) -> None:
@@ -51,20 +68,20 @@ class GeneratedCode:
         with self._lock:
             self._found.clear()
 
-    def module(
+    def find(
         self,
         disk: DiskCache,
         unit: TranslationUnit,
         entrypoint: str,
         dtypes: Mapping[str, np.dtype[Any]],
-    ) -> Module:
+    ) -> Generated:
         """Return the code of an entry point for some types, generated if it is new.
 
         The warnings of its generation are given each time.
         """
         if not _is_kgen_alone(unit):
-            return generate_module(unit, entrypoint, dtypes)
-        key = "\n".join((unit.digest(), entrypoint, canonical(dict(dtypes))))
+            return Generated(module=generate_module(unit, entrypoint, dtypes))
+        key = "\n".join((unit.code_digest(), entrypoint, canonical(dict(dtypes))))
         with self._lock:
             found = self._found.get(key)
         if found is None:
@@ -72,14 +89,14 @@ class GeneratedCode:
         if found is None:
             with recorded_warnings() as given:
                 module = generate_module(unit, entrypoint, dtypes)
-            found = (module, tuple(given))
-            _to_disk(disk, key, found)
+            found = Generated(module=module, warnings=tuple(given))
+            _to_disk(disk, key, (module, found.warnings))
         else:
-            emit_again(found[1])
+            emit_again(found.warnings)
         self._keep(key, found)
-        return found[0]
+        return found
 
-    def _keep(self, key: str, found: _Found) -> None:
+    def _keep(self, key: str, found: Generated) -> None:
         with self._lock:
             self._found[key] = found
             self._found.move_to_end(key)
@@ -99,7 +116,7 @@ def code_of(caches: ProcessCaches) -> GeneratedCode:
     return found
 
 
-def _from_disk(disk: DiskCache, key: str) -> _Found | None:
+def _from_disk(disk: DiskCache, key: str) -> Generated | None:
     content = disk.load(_disk_key(key)) if disk.enabled else None
     if content is None:
         return None
@@ -108,10 +125,10 @@ def _from_disk(disk: DiskCache, key: str) -> _Found | None:
     except (CodecError, UnicodeDecodeError):
         return None
     is_whole = isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Module)
-    return found if is_whole else None
+    return Generated(module=found[0], warnings=found[1]) if is_whole else None
 
 
-def _to_disk(disk: DiskCache, key: str, found: _Found) -> None:
+def _to_disk(disk: DiskCache, key: str, found: _Content) -> None:
     if not disk.enabled:
         return
     try:

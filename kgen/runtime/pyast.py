@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any, Final
 
 import numpy as np
@@ -25,12 +26,13 @@ __all__ = [
     "define",
     "do",
     "from_expr",
+    "function_of",
     "if_",
     "item",
     "name",
     "negate",
     "return_",
-    "to_function",
+    "to_code",
     "to_text",
     "tuple_",
 ]
@@ -177,13 +179,18 @@ def to_text(tree: ast.FunctionDef) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def to_function(tree: ast.FunctionDef, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """Compile a function whose global names are *names*."""
+def to_code(tree: ast.FunctionDef) -> CodeType:
+    """Compile the definition of a function."""
     module = ast.fix_missing_locations(ast.Module([tree], type_ignores=[]))
+    return compile(module, f"<kgen {tree.name}>", "exec")
+
+
+def function_of(function: str, code: CodeType, names: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the *function* that *code* defines, whose global names are *names*."""
     scope: dict[str, Any] = {**_BUILTINS, **names}
-    exec(compile(module, f"<kgen {tree.name}>", "exec"), scope)  # noqa: S102, a tree of ours
-    function: Callable[..., Any] = scope[tree.name]
-    return function
+    exec(code, scope)  # noqa: S102, a tree of ours
+    defined: Callable[..., Any] = scope[function]
+    return defined
 
 
 class _ToPython(PymbolicToASTMapper):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import index
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, index
+from types import CodeType
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -26,18 +28,23 @@ from kgen.runtime.pyast import (
     define,
     do,
     from_expr,
+    function_of,
     if_,
     item,
     name,
     negate,
     return_,
-    to_function,
+    to_code,
+    to_text,
     tuple_,
 )
 from kgen.runtime.refusals import CallChecker
 from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Module, Step
 
-__all__ = ["WrapperBuilder"]
+__all__ = ["Own", "WrapperBuilder", "WrapperCode"]
+
+#: Finds what a name of a wrapper is in one executor, from the builder of that.
+Own: TypeAlias = Callable[[Any], Any]
 
 NONE = const(None)
 #: Where a wrapper has the arguments that it has no place for.
@@ -52,6 +59,21 @@ _PYTHON_NUMBERS: Final[dict[str, type[Any]]] = {
     "float64": float,
     "complex128": complex,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapperCode:
+    """The compiled text of a wrapper, which executors of the same module share.
+
+    ``names`` are the same in all of them; ``own`` are found anew by each, and hold on to none.
+    """
+
+    function: str
+    code: CodeType
+    names: Mapping[str, Any]
+    own: Mapping[str, Own]
+    #: for a reader, where the options ask for it
+    text: str | None
 
 
 class WrapperBuilder:
@@ -83,11 +105,10 @@ class WrapperBuilder:
         self.options = options
         self.untyped = frozenset(untyped)
         self.names: dict[str, Any] = {}
-        self.other_function = other
-        self.other = self.known("other", other)
-        self.relayout = self.known("relayout", relayout)
-        self.explain = self.known("explain", explain)
-        self.check_names()
+        self.own_names: dict[str, Own] = {}
+        self.other = other
+        self.relayout = relayout
+        self.explain = explain
 
     def check_names(self) -> None:
         """Refuse names that the wrapper has for other things."""
@@ -112,8 +133,9 @@ class WrapperBuilder:
                     )
                 )
 
-    def build(self) -> tuple[Callable[..., Any], ast.FunctionDef]:
-        """Return the wrapper, and the tree of which it was made."""
+    def write(self) -> WrapperCode:
+        """Return the code of the wrapper, which depends on the module alone."""
+        self.check_names()
         arguments = [arg.name for arg in self.contract.passed]
         tree = define(
             f"invoke_{self.contract.kernel}",
@@ -122,7 +144,18 @@ class WrapperBuilder:
             (MORE, UNKNOWN),
             self.or_explain([self.refuse_more(), *self.body()]),
         )
-        return to_function(tree, self.names), tree
+        return WrapperCode(
+            function=tree.name,
+            code=to_code(tree),
+            names=self.names,
+            own=self.own_names,
+            text=to_text(tree) if self.options.write_wrapper else None,
+        )
+
+    def bind(self, code: WrapperCode) -> Callable[..., Any]:
+        """Return the wrapper: *code* with what belongs to this executor."""
+        own = {text: find(self) for text, find in code.own.items()}
+        return function_of(code.function, code.code, {**code.names, **own})
 
     def body(self) -> list[ast.stmt]:
         """Return the statements of a call."""
@@ -139,8 +172,13 @@ class WrapperBuilder:
     # -- parts of statements --------------------------------------------------------------
 
     def known(self, text: str, value: Any) -> ast.expr:
-        """Make *value* a global name of the wrapper."""
+        """Make *value*, which all executors have alike, a global name of the wrapper."""
         self.names[PREFIX + text] = value
+        return name(PREFIX + text)
+
+    def own(self, text: str, find: Own) -> ast.expr:
+        """Make what *find* returns for the builder of an executor a global name of its wrapper."""
+        self.own_names[PREFIX + text] = find
         return name(PREFIX + text)
 
     def dtype(self, dtype: np.dtype[Any]) -> ast.expr:
@@ -149,8 +187,7 @@ class WrapperBuilder:
 
     def refuse(self) -> list[ast.stmt]:
         """Return the statement that finds out why the call is refused, and raises that."""
-        explain = self.checker.explain
-        function = self.known("refuse", lambda **given: explain(given))
+        function = self.own("refuse", lambda builder: _with_dict(builder.checker.explain))
         # 'return', so that the reader and the compiler see that nothing follows
         return [return_(call(function, **{a.name: name(a.name) for a in self.contract.passed}))]
 
@@ -164,7 +201,8 @@ class WrapperBuilder:
         named = [*self.optional, *(arg.name for arg in self.contract.passed)]
         keywords: list[ast.expr | None] = [*map(const, named), None]
         values: list[ast.expr] = [*map(name, named), name(UNKNOWN)]
-        return call(self.explain, positional, ast.Dict(keywords, values))
+        explain = self.own("explain", attrgetter("explain"))
+        return call(explain, positional, ast.Dict(keywords, values))
 
     def or_explain(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Return *body*; where it fails, a fault of the call is the error, if there is one."""
@@ -176,11 +214,11 @@ class WrapperBuilder:
 
     def call_other(self) -> list[ast.stmt]:
         """Return the statement that runs the call with the code for its types."""
-        return self.hand_over(self.other)
+        return self.hand_over(self.own("other", attrgetter("other")))
 
     def call_relayout(self) -> list[ast.stmt]:
         """Return the statement that runs the call with code for its layouts, or refuses it."""
-        return self.hand_over(self.relayout)
+        return self.hand_over(self.own("relayout", attrgetter("relayout")))
 
     def hand_over(self, function: ast.expr) -> list[ast.stmt]:
         """Return the statement that hands all arguments on to *function*."""
@@ -373,7 +411,7 @@ class WrapperBuilder:
         ]
         if not negative or self.options.skip_arg_checks:
             return []
-        check = self.known("check", lambda **given: self.checker.check(given))
+        check = self.own("check", lambda builder: _with_dict(builder.checker.check))
         passed = {arg.name: name(arg.name) for arg in self.contract.passed}
         return [if_(any_of(negative), [do(call(check, **passed))])]
 
@@ -442,6 +480,11 @@ class WrapperBuilder:
         variable = [size for size in launch.groups if not is_constant(size)]
         tests = [compare(from_expr(size), ">", const(0)) for size in variable]
         return all_of(tests) if tests else None
+
+
+def _with_dict(function: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
+    """Return *function* of a dict as one of named arguments."""
+    return lambda **given: function(given)
 
 
 def as_integer(value: Any) -> int:

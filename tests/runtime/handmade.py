@@ -16,6 +16,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.runtime.cache import DiskCache
+from kgen.runtime.generated import Generated
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
 Dtypes = Mapping[str, np.dtype[Any]]
@@ -99,11 +100,11 @@ def program(
     )
 
     class Handmade:
-        def module(
+        def find(
             self, disk: DiskCache, unit: TranslationUnit, entrypoint: str, dtypes: Dtypes
-        ) -> Module:
+        ) -> Generated:
             assert unit[entrypoint] is kernel
-            return make(dtypes)
+            return Generated(module=make(dtypes))
 
     monkeypatch.setattr("kgen.runtime.executor.code_of", lambda caches: Handmade())
     return TranslationUnit(

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.errors import KgenWarning, warn
+from kgen.errors import InvocationError, KgenWarning, warn
 from kgen.lowering import generate_module
-from kgen.runtime import generated
+from kgen.runtime import generated, wrapper
 from kgen.runtime.c import CExecutor
 from kgen.runtime.cache import DiskCache, ProcessCaches
+from kgen.runtime.pyast import to_code
 
 count: list[Any] = []
 
@@ -112,6 +117,35 @@ def test_functions_of_a_user_are_asked_each_time(tmp_path: Path) -> None:
         run(unit, caches)
         texts.reverse()
     assert len(count) == 2
+
+
+def test_wrappers_are_compiled_once_and_hold_on_to_no_executor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiling = Mock(wraps=to_code)
+    monkeypatch.setattr(wrapper, "to_code", compiling)
+    caches = caches_in(tmp_path)
+    first, second = (CExecutor(scaled(), "kgen_kernel", caches=caches) for _ in range(2))
+    for executor, dtype in product((first, second), ("float32", "float64")):
+        assert executor(a=np.arange(3, dtype=dtype))[1][0].tolist() == [0, 2, 4]
+    assert compiling.call_count == 2
+    gone = weakref.ref(first)
+    del first, executor
+    gc.collect()
+    assert gone() is None
+    with pytest.raises(InvocationError, match="argument 'a'"):
+        second(a=np.arange(4.0).reshape(2, 2))
+    assert second(a=np.arange(6.0)[::2])[1][0].tolist() == [0, 4, 8]
+    assert second(a=np.arange(2.0))[1][0].tolist() == [0, 2]
+
+
+def test_only_code_is_shared_by_programs_of_other_origin(tmp_path: Path) -> None:
+    unit = scaled()
+    other = unit.with_kernel(unit.default_entrypoint.copy(origin=scaled("3").default_entrypoint))
+    assert unit.digest() != other.digest()
+    caches = caches_in(tmp_path)
+    assert run(unit, caches) == run(other, caches) == [0, 2, 4]
+    assert len(count) == 1
 
 
 SCRIPT = """

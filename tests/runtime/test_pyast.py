@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,19 @@ from kgen.runtime.pyast import (
     const,
     define,
     from_expr,
+    function_of,
     name,
     return_,
-    to_function,
+    to_code,
     to_text,
     tuple_,
 )
 
 N, M = p.Variable("n"), p.Variable("m")
+
+
+def to_function(tree: ast.FunctionDef) -> Callable[..., Any]:
+    return function_of(tree.name, to_code(tree), {})
 
 
 @pytest.mark.parametrize(
@@ -45,7 +51,7 @@ N, M = p.Variable("n"), p.Variable("m")
 )
 def test_expressions_mean_the_same(expr: Any) -> None:
     function = to_function(
-        define("f", ["n", "m"], [], ("more", "unknown"), [return_(from_expr(expr))]), {}
+        define("f", ["n", "m"], [], ("more", "unknown"), [return_(from_expr(expr))])
     )
     for n in range(-3, 20, 4):
         for m in range(-2, 6):
@@ -54,14 +60,14 @@ def test_expressions_mean_the_same(expr: Any) -> None:
 
 def test_division_towards_zero() -> None:
     both = (from_expr(TruncQuotient(N, 3)), from_expr(TruncRemainder(N, 3)))
-    function = to_function(define("f", ["n"], [], ("more", "unknown"), [return_(tuple_(both))]), {})
+    function = to_function(define("f", ["n"], [], ("more", "unknown"), [return_(tuple_(both))]))
     found = [function(n) for n in range(-4, 5)]
     assert found == [(int(n / 3), n - 3 * int(n / 3)) for n in range(-4, 5)]
 
 
 def test_arguments_may_have_names_of_builtins() -> None:
     body = [return_(from_expr(p.Max((p.Variable("max"), p.Variable("len")))))]
-    assert to_function(define("f", ["max", "len"], [], ("more", "unknown"), body), {})(3, 5) == 5
+    assert to_function(define("f", ["max", "len"], [], ("more", "unknown"), body))(3, 5) == 5
 
 
 def test_text_is_the_function() -> None:
@@ -69,4 +75,4 @@ def test_text_is_the_function() -> None:
     text = "def f(a=None, *more, b=None, **rest):\n    a = 3\n    return b"
     assert to_text(tree) == text
     assert ast.dump(ast.parse(text).body[0]) == ast.dump(ast.parse(to_text(tree)).body[0])
-    assert to_function(tree, {})(1, b=7) == 7
+    assert to_function(tree)(1, b=7) == 7

@@ -117,9 +117,9 @@ def test_an_interrupted_compilation_leaves_nothing(
     process.send_signal(signal.SIGINT)
     assert process.wait(60) != 0
     assert wait_for(lambda: not any(map(is_running, pids)))
-    for name in ("tmp", "cache"):
-        assert [path for path in folders[name].rglob("*") if path.is_file()] == []
     assert list(folders["tmp"].iterdir()) == []
+    kept = [path for path in folders["cache"].rglob("*") if path.is_file()]
+    assert all(path.read_bytes().startswith(b"{") for path in kept), "more than generated code"
 
 
 def is_running(pid: int) -> bool:

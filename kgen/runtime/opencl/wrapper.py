@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -78,7 +78,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         follows = {step.name for step in self.contract.size_steps}
         if not arrays or not follows.issuperset(sizes):
             return [*checks, *self.run()]
-        memo = self.known("memo", _Memo(len(arrays)))
+        memo = self.own("memo", lambda _: _Memo(len(arrays)))
         seen = [item(name(SEEN), at) for at in range(len(arrays) + len(sizes))]
         known = all_of(
             [
@@ -105,12 +105,11 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         pairs = any(True for _ in written_pairs(self.contract))
         if self.options.skip_arg_checks or not self.options.restrict or not pairs:
             return []
-        function = partial(refuse_overlap, self.checker.refuse, self.contract, extent_of)
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        return [do(call(self.known("refuse_overlap", function), **passed))]
+        return [do(call(self.own("refuse_overlap", _overlap_refusal), **passed))]
 
     def run(self) -> list[ast.stmt]:
-        free = self.known("free", [])
+        free = self.own("free", lambda _: [])
         body = [
             *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
             self.take_launcher(free),
@@ -142,10 +141,12 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     def take_launcher(self, free: ast.expr) -> ast.stmt:
         """Take a launcher that no other call has, or make one."""
         taken = assign(LAUNCHER, call(attribute(free, "pop")))
-        made = assign(LAUNCHER, call(self.known("make_launcher", self.make_launcher)))
+        kept = self.kept  # of which the statements to come add names
+        maker = self.own("make_launcher", lambda builder: partial(builder.make_launcher, kept))
+        made = assign(LAUNCHER, call(maker))
         return ast.Try([taken], [ast.ExceptHandler(builtin("IndexError"), None, [made])], [], [])
 
-    def make_launcher(self) -> Launcher:
+    def make_launcher(self, kept: Mapping[str, Any]) -> Launcher:
         """Return new kernels, and nothing known of what they were launched with."""
         kernels: dict[str, Any] = {}
         for number, launch in enumerate(self.module.launches):
@@ -155,7 +156,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             kernels[f"kernel{number}"] = kernel
             kernels[f"set_args{number}"] = kernel.set_args
             kernels[f"set_arg{number}"] = kernel.set_arg
-        return Launcher(**kernels, **self.kept)
+        return Launcher(**kernels, **kept)
 
     def keep(self, text: str) -> ast.Attribute:
         """Return an attribute of the launcher that is ``None`` in a new one."""
@@ -170,12 +171,9 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         Only device arrays have ``base_data``; to ask for it is a quicker test than for the class.
         Their offset must be one that the kernel's code can do with.
         """
-        slow_way = partial(
-            _call_through_host, self.other_function, self.contract, self.options.no_numpy
-        )
         arguments = {text: name(text) for text in self.optional}
         arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
-        called = call(self.known("through_host", slow_way), name("queue"), **arguments)
+        called = call(self.own("through_host", _slow_way), name("queue"), **arguments)
         leave = [return_(called)]
         body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
         tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
@@ -357,6 +355,15 @@ def _nobody() -> None:
 
 def _n_events(arg: ArgumentInfo) -> str:
     return f"{PREFIX}n_events_{arg.name}"
+
+
+def _overlap_refusal(builder: OpenCLWrapperBuilder) -> Callable[..., None]:
+    return partial(refuse_overlap, builder.checker.refuse, builder.contract, extent_of)
+
+
+def _slow_way(builder: OpenCLWrapperBuilder) -> Callable[..., Any]:
+    options = builder.options
+    return partial(_call_through_host, builder.other, builder.contract, options.no_numpy)
 
 
 def _call_through_host(

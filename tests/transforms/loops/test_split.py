@@ -123,7 +123,7 @@ def test_rules_used_on_both_sides_are_copied() -> None:
     split = lp.split_iname(knl, "i", 4, within="id:two")
     assert [str(rule) for rule in kernel_of(split).substitutions.values()] == [
         "f(x) := a[x + i]",
-        "f_0(x) := a[x + i_inner + i_outer*4]",
+        "f_0(x) := a[x + (i_inner + i_outer*4)]",
     ]
     assert_same_results(knl, split, {"a": np.arange(16.0)})
 
