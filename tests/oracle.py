@@ -40,7 +40,7 @@ Point = tuple[int, ...]
 Instance = tuple[str, Point]
 
 
-class _Evaluator(EvaluationMapper[Any]):
+class Evaluator(EvaluationMapper[Any]):
     """Evaluate with C's integer division where the code has it."""
 
     def __init__(self, values: Mapping[str, int], gid: Point, lid: Point) -> None:
@@ -62,7 +62,7 @@ class _Evaluator(EvaluationMapper[Any]):
         return int(a - b * (abs(a) // b if a >= 0 else -(abs(a) // b)))
 
 
-def _holds(node: If, condition: Any, value: _Evaluator) -> bool:
+def _holds(node: If, condition: Any, value: Evaluator) -> bool:
     """Tell whether a condition holds; the parts of it that are on data do, always."""
     if isinstance(condition, p.LogicalAnd):
         return all(_holds(node, part, value) for part in condition.children)
@@ -95,12 +95,12 @@ class Oracle:
                 yield gid, trace
 
     def _value(self, expr: Any, gid: Point, lid: Point) -> int:
-        return int(_Evaluator(self.parameters, gid, lid)(expr))
+        return int(Evaluator(self.parameters, gid, lid)(expr))
 
     def _run(
         self, node: Node, names: dict[str, int], gid: Point, lid: Point, trace: list[Instance]
     ) -> None:
-        value = _Evaluator(names, gid, lid)
+        value = Evaluator(names, gid, lid)
         match node:
             case For():
                 counter = value(node.first)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ from kgen.ir.expr import (
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import constant_bounds
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
-from kgen.ir.tags import LocalInameTag
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 
 __all__ = ["Interval", "Signs"]
 
@@ -61,6 +62,10 @@ class Interval:
         high = None if self.high is None else factor * self.high
         return Interval(low, high) if factor >= 0 else Interval(high, low)
 
+    def both(self, other: Interval) -> Interval:
+        """Return what both have in common."""
+        return Interval(_either(self.low, other.low, max), _either(self.high, other.high, min))
+
     def union(self, other: Interval) -> Interval:
         """Return the interval around both."""
         return Interval(_both(self.low, other.low, min), _both(self.high, other.high, max))
@@ -68,6 +73,10 @@ class Interval:
 
 ANYTHING = Interval()
 _TRUTH = Interval(0, 1)
+_AXES: dict[type[Expr], type[AxisTag]] = {
+    GroupHardwareAxisIndex: GroupInameTag,
+    LocalHardwareAxisIndex: LocalInameTag,
+}
 
 
 def _add(a: int, b: int) -> int:
@@ -104,7 +113,10 @@ class Signs:
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.scope: Mapping[str, Interval] | None = None
+        #: What conditions around say of hardware axes.
+        self.axes: Mapping[Expr, Interval] = {}
         self._variables: dict[str, Interval] = {}
+        self._hardware: dict[Expr, Interval] = {}
         self._context: isl.Set | None = None
 
     def interval(self, expr: Expr) -> Interval:
@@ -113,6 +125,25 @@ class Signs:
             return Interval(int(expr), int(expr))
         method = _METHODS.get(type(expr))
         return ANYTHING if method is None else method(self, expr)
+
+    def bounds(self, expr: Expr) -> tuple[int | None, int | None]:
+        """Return the least and the largest value of *expr*; ``None`` where there is no bound."""
+        found = self.interval(expr)
+        return found.low, found.high
+
+    @contextlib.contextmanager
+    def under(self, *conditions: Expr) -> Iterator[None]:
+        """Use what *conditions* say of hardware axes: ``lid(0) < 8``."""
+        around = self.axes
+        for condition in conditions:
+            match condition:
+                case p.Comparison(axis, ("<" | ">=") as sign, int() as bound) if (
+                    type(axis) in _AXES
+                ):
+                    said = Interval(None, bound - 1) if sign == "<" else Interval(bound)
+                    self.axes = {**self.axes, axis: self.interval(axis).both(said)}
+        yield
+        self.axes = around
 
     def is_at_least(self, expr: Expr, least: int, inames: frozenset[str] | None = None) -> bool:
         """Tell whether ``expr >= least`` is provable.
@@ -186,13 +217,17 @@ class Signs:
         array = self.kernel.array_vars.get(getattr(expr.aggregate, "name", ""))
         return _of_type(array.dtype.numpy_dtype if array is not None and array.dtype else None)
 
-    def _group(self, expr: GroupHardwareAxisIndex) -> Interval:
-        return Interval(0)
-
-    def _local(self, expr: LocalHardwareAxisIndex) -> Interval:
-        tag = LocalInameTag(expr.axis)
-        sizes = [a.extent.max_val().to_python() for a in self.kernel.axes.values() if a.tag == tag]
-        return Interval(0, max(sizes) - 1 if sizes else None)
+    def _axis(self, expr: GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> Interval:
+        if expr in self.axes:
+            return self.axes[expr]
+        found = self._hardware.get(expr)
+        if found is None:
+            tag = _AXES[type(expr)](expr.axis)
+            ends = [axis.extent.max_val() for axis in self.kernel.axes.values() if axis.tag == tag]
+            is_bounded = bool(ends) and all(end.is_int() for end in ends)
+            high = max(end.to_python() for end in ends) - 1 if is_bounded else None
+            found = self._hardware[expr] = Interval(0, high)
+        return found
 
     # -- operations -----------------------------------------------------------------------
 
@@ -285,8 +320,8 @@ _METHODS: dict[type[Any], _Method] = {
     p.Variable: Signs._variable,
     p.Subscript: Signs._element,
     LinearSubscript: Signs._element,
-    GroupHardwareAxisIndex: Signs._group,
-    LocalHardwareAxisIndex: Signs._local,
+    GroupHardwareAxisIndex: Signs._axis,
+    LocalHardwareAxisIndex: Signs._axis,
     p.Sum: Signs._sum,
     p.Product: Signs._product,
     p.FloorDiv: Signs._floor_div,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from kgen.ast.bounds import guard_bounds_by_data
+from kgen.ast.divisions import fold_divisions
 from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node, children_of
@@ -51,7 +52,7 @@ def _device_function(
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
     tree = count_trips(expand_unrolled(tree, kernel, facts), kernel, facts)
-    tree = merge_guards(tree, kernel)
+    tree = merge_guards(fold_divisions(tree, kernel), kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
     arguments, temporaries = _storage(kernel, ids, [*groups, *_conditions(tree)])
     return DeviceFunction(

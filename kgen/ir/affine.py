@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import gcd
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -20,7 +20,18 @@ from kgen.ir.expr import (
     to_text,
 )
 
-__all__ = ["LinearForm", "canonical", "expand_products", "linear_form", "move_to_sides", "simplify"]
+__all__ = [
+    "BoundsOf",
+    "LinearForm",
+    "canonical",
+    "expand_products",
+    "linear_form",
+    "move_to_sides",
+    "simplify",
+]
+
+#: Gives the least and the largest value of an expression; ``None`` where that is not known.
+BoundsOf: TypeAlias = Callable[[Expr], tuple[int | None, int | None]]
 
 
 class LinearForm:
@@ -58,11 +69,17 @@ class LinearForm:
         return _sum(self.terms, self.constant)
 
 
-def simplify(expr: Expr, values: Mapping[str, Expr] | None = None) -> Expr:
+def simplify(
+    expr: Expr,
+    values: Mapping[str, Expr] | None = None,
+    bounds_of: BoundsOf | None = None,
+) -> Expr:
     """Merge the terms of an expression over the integers; constants stand last.
 
     Variables in *values* are replaced by those on the way. Products of sums that hold no
     number stay factored. Not for floating point, of which the rounding would change.
+    Divisions whose quotient is one number, as *bounds_of* has it, become that number, and
+    remainders what is left beside it.
 
     >>> from pymbolic import parse
     >>> from kgen.ir.expr import to_text
@@ -73,7 +90,7 @@ def simplify(expr: Expr, values: Mapping[str, Expr] | None = None) -> Expr:
     """
     if isinstance(expr, p.Variable) and (not values or expr.name not in values):
         return expr
-    return linear_form(expr, values).to_expr()
+    return linear_form(expr, values, bounds_of).to_expr()
 
 
 def expand_products(expr: Expr) -> Expr:
@@ -117,18 +134,23 @@ def _with_ordered_factors(atom: Expr) -> Expr:
     return p.Product(tuple(sorted(atom.children, key=to_text)))
 
 
-def linear_form(expr: Expr, values: Mapping[str, Expr] | None = None) -> LinearForm:
+def linear_form(
+    expr: Expr,
+    values: Mapping[str, Expr] | None = None,
+    bounds_of: BoundsOf | None = None,
+) -> LinearForm:
     """Collect the terms of an expression over the integers, replacing variables by *values*."""
     form = LinearForm()
-    _Collector(values or {}).add(form, 1, expr)
+    _Collector(values or {}, bounds_of or _unknown).add(form, 1, expr)
     return form
 
 
 class _Collector:
     """Adds expressions to a form, replacing variables by their values."""
 
-    def __init__(self, values: Mapping[str, Expr]) -> None:
+    def __init__(self, values: Mapping[str, Expr], bounds_of: BoundsOf) -> None:
         self.values = values
+        self.bounds_of = bounds_of
 
     def form_of(self, expr: Expr) -> LinearForm:
         form = LinearForm()
@@ -154,7 +176,7 @@ class _Collector:
                 if value is None or value == top:
                     form.add(top, factor)
                 else:
-                    _PLAIN.add(form, factor, value)
+                    _Collector({}, self.bounds_of).add(form, factor, value)
             elif isinstance(top, _INTEGERS):
                 form.constant += factor * int(top)
             else:
@@ -197,10 +219,10 @@ class _Collector:
         match expr:
             case p.FloorDiv() | p.Remainder():
                 top, den = self.form_of(expr.numerator), self.simplified(expr.denominator)
-                form.add_form(_divided(type(expr), top, den), factor)
+                form.add_form(_divided(type(expr), top, den, self.bounds_of), factor)
             case TruncQuotient() | TruncRemainder():
                 top, den = self.form_of(expr.numerator), self.simplified(expr.denominator)
-                form.add_form(_truncated(type(expr), top, den), factor)
+                form.add_form(_truncated(type(expr), top, den, self.bounds_of), factor)
             case p.Min() | p.Max():
                 children = tuple(self.simplified(child) for child in expr.children)
                 if all(isinstance(child, int) for child in children):
@@ -222,9 +244,24 @@ class _Collector:
                 form.add(substitute(expr, self.values), factor)
 
 
-_PLAIN = _Collector({})
 _INTEGERS = (int, np.integer)
+_FLOORED: dict[type[Expr], type[Expr]] = {
+    TruncQuotient: p.FloorDiv,
+    TruncRemainder: p.Remainder,
+}
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+
+
+def _unknown(expr: Expr) -> tuple[None, None]:
+    return None, None
+
+
+def _only_quotient(bounds: tuple[int | None, int | None], den: int) -> int | None:
+    """Return the floor quotient of all numbers within *bounds*, if it is one."""
+    low, high = bounds
+    if low is None or high is None or low // den != high // den:
+        return None
+    return low // den
 
 
 def _decided(condition: Expr) -> bool | None:
@@ -242,7 +279,7 @@ def _form_of(atom: Expr) -> LinearForm:
     return form
 
 
-def _divided(kind: type[Expr], top: LinearForm, den: Expr) -> LinearForm:
+def _divided(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf) -> LinearForm:
     """Floor-divide, taking multiples of a constant divisor out of the numerator.
 
     The constant of the numerator becomes non-negative, so that ``(i - 1) % 16`` reads
@@ -261,16 +298,32 @@ def _divided(kind: type[Expr], top: LinearForm, den: Expr) -> LinearForm:
     if is_div:
         result.constant = quotient
     if inside.terms:
-        result.add(kind(inside.to_expr(), den), 1)
+        rest = inside.to_expr()
+        known = _only_quotient(bounds_of(rest), den)
+        if known is None:
+            result.add(kind(rest, den), 1)
+        elif is_div:
+            result.constant += known
+        else:
+            result.add_form(inside, 1)
+            result.constant -= known * den
     elif not is_div:
         result.constant = inside.constant
     return result
 
 
-def _truncated(kind: type[Expr], top: LinearForm, den: Expr) -> LinearForm:
-    """Divide as C does; folds numbers."""
-    if top.terms or not (isinstance(den, int) and den > 0):
+def _truncated(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf) -> LinearForm:
+    """Divide as C does; folds numbers, and what is known of numerators that are not negative."""
+    if not (isinstance(den, int) and den > 0):
         return _form_of(kind(top.to_expr(), den))
+    if top.terms:
+        whole = top.to_expr()
+        least, _ = bounds_of(whole)
+        if least is not None and least >= 0:
+            result = _divided(_FLOORED[kind], top, den, bounds_of)
+            if not any(isinstance(atom, p.FloorDiv | p.Remainder) for _, atom in result.terms):
+                return result
+        return _form_of(kind(whole, den))
     result = LinearForm()
     size, sign = abs(top.constant), -1 if top.constant < 0 else 1
     result.constant = sign * (size // den if kind is TruncQuotient else size % den)
@@ -300,8 +353,26 @@ def move_to_sides(lhs: Expr, op: str, rhs: Expr) -> p.Comparison | bool:
         constant -= 1
     if not terms:
         return constant >= 0
+    if len(terms) == 1 and isinstance(terms[0][1], p.FloorDiv | TruncQuotient):
+        return _quotient_compared(*terms[0], constant)
     common = gcd(*(coefficient for coefficient, _ in terms))
     return _inequality([(c // common, atom) for c, atom in terms], constant // common)
+
+
+def _quotient_compared(
+    factor: int, quotient: p.FloorDiv | TruncQuotient, constant: int
+) -> p.Comparison | bool:
+    """Write ``factor * quotient + constant >= 0``: ``i // 4 < 3`` as ``i < 12``.
+
+    C's quotients are those of the floor from 1 on, and nowhere else above 0.
+    """
+    top, den = quotient.numerator, quotient.denominator
+    bound = constant // abs(factor)
+    least = -bound if factor > 0 else bound + 1
+    is_floored = isinstance(quotient, p.FloorDiv) or least > 0
+    if not (isinstance(den, int) and den > 0 and is_floored):
+        return _inequality([(1 if factor > 0 else -1, quotient)], bound)
+    return move_to_sides(top, ">=" if factor > 0 else "<", least * den)
 
 
 def _inequality(terms: list[tuple[int, Expr]], constant: int) -> p.Comparison:

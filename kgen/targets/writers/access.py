@@ -8,9 +8,9 @@ from typing import TypeAlias
 import pymbolic.primitives as p
 
 from kgen.analysis.range import index_type
-from kgen.analysis.signs import Signs
+from kgen.analysis.signs import Interval, Signs
 from kgen.errors import CodegenError, KgenIndexError, message
-from kgen.ir.affine import simplify
+from kgen.ir.affine import BoundsOf, simplify
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import (
@@ -28,7 +28,7 @@ from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_exte
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.writers.indices import IntegerWriter
 
-__all__ = ["AccessWriter", "is_pointer", "offset_names", "within_storage"]
+__all__ = ["AccessWriter", "has_division", "is_pointer", "offset_names", "within_storage"]
 
 _Key: TypeAlias = tuple[int, frozenset[str]]
 
@@ -85,6 +85,7 @@ class AccessWriter:
         self.alignments: dict[str, int] = {}
         #: Of the statement at hand: arrays are often accessed alike.
         self._values: Mapping[str, Expr] = {}
+        self._axes: Mapping[Expr, Interval] = {}
         self._index_texts: dict[tuple[Expr, bool], str] = {}
 
     def element(
@@ -119,6 +120,10 @@ class AccessWriter:
             index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
         text = self._index_text(index, values, self._wide(name))
         return f"{within_storage(self.kernel.array_vars[name], memory)}[{text}]"
+
+    def _bounds(self) -> BoundsOf | None:
+        """Return what bounds subscripts of statements; what is kept holds in all of them."""
+        return self.signs.bounds if self.signs.scope is None else None
 
     def _memory(
         self, name: str, access: p.Subscript | LinearSubscript, values: Mapping[str, Expr]
@@ -159,24 +164,25 @@ class AccessWriter:
         values: Mapping[str, Expr],
     ) -> Expr:
         """Return the number of the element, counted from where the array begins."""
-        return simplify(self._index(access, inames), values)
+        return simplify(self._index(access, inames), values, self._bounds())
 
     def _index(self, access: p.Subscript | LinearSubscript, inames: frozenset[str]) -> Expr:
         known = self._indices.get((id(access), inames))
         if known is None:
             index = self._linear_index(access)
-            if _has_division(index):
-                index = _ProvenDivisions(self.signs, inames)(join_digits(index))
+            if has_division(index):
+                index = simplify(join_digits(index), None, self._bounds())
+                index = _ProvenDivisions(self.signs, inames)(index)
             known = self._indices[id(access), inames] = (access, index)
         return known[1]
 
     def _index_text(self, index: Expr, values: Mapping[str, Expr], wide: bool) -> str:
-        if values is not self._values:
-            self._values = values
+        if values is not self._values or self.signs.axes is not self._axes:
+            self._values, self._axes = values, self.signs.axes
             self._index_texts.clear()
         text = self._index_texts.get((index, wide))
         if text is None:
-            valued = simplify(index, values) if values else index
+            valued = simplify(index, values, self._bounds()) if values else index
             text = self._index_texts[index, wide] = self.integers.subscript(valued, fits=not wide)
         return text
 
@@ -195,9 +201,9 @@ class AccessWriter:
             raise self._no_image(image, access, why if functions is not None else "it has none")
         texts = []
         for index in indices:
-            if _has_division(index):
+            if has_division(index):
                 index = _ProvenDivisions(self.signs, inames)(index)
-            texts.append(self.integers.text(simplify(index, values)))
+            texts.append(self.integers.text(simplify(index, values, self._bounds())))
         text = functions.read(image.name, image.dtype.numpy_dtype, texts)
         if text is None:
             raise self._no_image(image, access, f"no images have elements of {image.dtype}")
@@ -329,10 +335,11 @@ class _ProvenDivisions(IdentityMapper):
         return expr
 
 
-def _has_division(expr: Expr) -> bool:
+def has_division(expr: Expr) -> bool:
+    """Tell whether a floor quotient, or a remainder, is part of integer arithmetic."""
     match expr:
         case p.FloorDiv() | p.Remainder():
             return True
         case p.Sum() | p.Product() | p.Min() | p.Max():
-            return any(_has_division(child) for child in expr.children)
+            return any(has_division(child) for child in expr.children)
     return False

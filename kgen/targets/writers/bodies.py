@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
 from kgen.analysis.signs import Interval
+from kgen.ast.expr import conjuncts
 from kgen.ast.nodes import (
     Barrier,
     Block,
@@ -170,7 +171,8 @@ class BodyEmitter:
     def _if(self, node: If) -> cgen.Generable:
         self.outside()
         condition = self.writer.condition(node.condition)
-        with self.writer.under(node.condition):
+        signs = self.writer.signs
+        with self.writer.under(node.condition), signs.under(*conjuncts(node.condition)):
             body = self._body(node.body)
             orelse = None if node.orelse is None else self._body(node.orelse)
         return self.builder.emit_if(condition, body, orelse)

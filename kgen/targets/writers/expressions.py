@@ -53,7 +53,7 @@ from kgen.ir.vector_values import lane_of
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_narrow, real_part
 from kgen.targets.preamble import Preamble
-from kgen.targets.writers.access import AccessWriter
+from kgen.targets.writers.access import AccessWriter, has_division
 from kgen.targets.writers.calls import CallWriter
 from kgen.targets.writers.chains import ChainWriter
 from kgen.targets.writers.complex import cast_complex, stem
@@ -325,7 +325,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
         return self.chains.text(parts, result, PREC_SUM, enclosing_prec)
 
-    def _index(self, expr: p.Sum | p.Product) -> Expr | None:
+    def _index(self, expr: Expr) -> Expr | None:
         """Return what is computed of loop variables and sizes, their values put in, simplified.
 
         ``None`` for everything else, for what users wrote, and where 32 bits may not do for it.
@@ -334,9 +334,16 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return None
         if not self._was_replaced(expr):
             return None
-        index = simplify(expr, self.values)
+        index = simplify(expr, self.values, self.signs.bounds)
         found, has_large = self.integers.ranges.survey(index)
         return index if found is not None and is_int32(found) and not has_large else None
+
+    def _known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
+        """Return what a division of an index by a number is without one, if that is known."""
+        if not is_constant(expr.denominator) or self._index(expr.numerator) is None:
+            return None
+        index = simplify(expr, self.values, self.signs.bounds)
+        return None if has_division(index) else index
 
     def _was_replaced(self, expr: Expr) -> bool:
         """Tell whether a loop variable gets a value, or has become that of a split loop."""
@@ -395,6 +402,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _divided(self, expr: Any, sign: str, helper: str, prec: int, result: NumpyType) -> str:
         operands = (expr.numerator, expr.denominator)
+        index = self._known_quotient(expr) if result == INT32 else None
+        if index is not None:
+            return self.integers.text(index, prec)
         if result.dtype.kind == "u" or (
             result.is_integral() and self.signs.divides_as_in_c(*operands, self.inames)
         ):

@@ -1,0 +1,94 @@
+"""Quotients and remainders that are one number, or what they divide, wherever they are asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pymbolic.primitives as p
+
+from kgen.analysis.signs import Interval, Signs
+from kgen.ast.expr import conjunction, conjuncts
+from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, map_children
+from kgen.ir.affine import move_to_sides, simplify
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
+from kgen.ir.kernel import LoopKernel
+
+__all__ = ["fold_divisions"]
+
+_DIVISIONS = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
+
+
+def fold_divisions(node: Node, kernel: LoopKernel) -> Node:
+    """Replace divisions by the one quotient that the bounds of variables leave, or what is left.
+
+    For 120 work-items ::
+
+        if (lid(0) + 200) / 160 < 2 and (lid(0) + 80) / 120 < 1
+          s(i=lid(0) % 128)
+
+    becomes ::
+
+        if lid(0) < 40
+          s(i=lid(0))
+    """
+    return _Folder(Signs(kernel)).node(node, {})
+
+
+class _Folder:
+    """Walks down with the values of the loops' variables; *signs* knows the hardware axes."""
+
+    def __init__(self, signs: Signs) -> None:
+        self.signs = signs
+
+    def node(self, node: Node, scope: Mapping[str, Interval]) -> Node:
+        self.signs.scope = scope
+        match node:
+            case For():
+                return self._for(node, scope)
+            case Let():
+                value = self._value(node.value)
+                inside = {**scope, node.name: self.signs.interval(value)}
+                return dataclasses.replace(node, value=value, body=self.node(node.body, inside))
+            case If():
+                return self._if(node, scope)
+            case Run():
+                values = {name: self._value(value) for name, value in node.values.items()}
+                return Run(node.insn_id, values) if values != node.values else node
+            case Barrier():
+                return node
+        return map_children(node, lambda child: self.node(child, scope))
+
+    def _for(self, loop: For, scope: Mapping[str, Interval]) -> For:
+        first, stop = self._value(loop.first), self._value(loop.stop)
+        low, high = self.signs.interval(first).low, self.signs.interval(stop).high
+        inside = {**scope, loop.iname: Interval(low, None if high is None else high - 1)}
+        return dataclasses.replace(loop, first=first, stop=stop, body=self.node(loop.body, inside))
+
+    def _if(self, node: If, scope: Mapping[str, Interval]) -> Node:
+        parts = conjuncts(node.condition)
+        if not node.reads_data:
+            parts = tuple(map(self._condition, parts))
+        if False in parts:
+            return Block(()) if node.orelse is None else self.node(node.orelse, scope)
+        needed = [part for part in parts if part is not True]
+        with self.signs.under(*needed):
+            body = self.node(node.body, scope)
+        if not needed:
+            return body
+        orelse = None if node.orelse is None else self.node(node.orelse, scope)
+        return If(conjunction(needed), body, orelse, node.reads_data)
+
+    def _condition(self, condition: Expr) -> Expr:
+        """Return a condition, ``True`` or ``False`` where it is decided."""
+        if not isinstance(condition, p.Comparison) or not _has_division(condition):
+            return condition
+        left, right = self._value(condition.left), self._value(condition.right)
+        return move_to_sides(left, str(condition.operator), right)
+
+    def _value(self, value: Expr) -> Expr:
+        return simplify(value, None, self.signs.bounds) if _has_division(value) else value
+
+
+def _has_division(expr: Expr) -> bool:
+    return any(isinstance(part, _DIVISIONS) for part in walk(expr))

@@ -1,0 +1,84 @@
+"""Quotients and remainders of which bounds of variables leave one value."""
+
+from __future__ import annotations
+
+import random
+
+import pymbolic.primitives as p
+import pytest
+
+import kgen as lp
+from kgen.analysis.signs import Signs
+from kgen.ast.divisions import fold_divisions
+from kgen.ast.nodes import Block, If, Run, print_tree
+from kgen.ir.affine import move_to_sides, simplify
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, TruncQuotient, TruncRemainder
+from tests.oracle import Evaluator
+
+LID = LocalHardwareAxisIndex(0)
+
+
+def axis_of(size: int) -> lp.TranslationUnit:
+    knl = lp.make_kernel(f"{{[i, j]: 0 <= i < {size} and -6 <= j < 9}}", "out[i, j + 6] = 1")
+    return lp.tag_inames(knl, "i:l.0")
+
+
+def folded(condition: Expr, **values: Expr) -> str:
+    node = fold_divisions(If(condition, Run("s", values)), axis_of(120).default_entrypoint)
+    return print_tree(node)
+
+
+def test_guards_that_always_hold_are_left_out() -> None:
+    guard = p.Comparison(p.FloorDiv(LID + 200, 160), "<", 2)
+    assert folded(guard, i=p.Remainder(LID, 128), k=p.FloorDiv(LID, 128)) == "s(i=lid(0), k=0)"
+    assert folded(p.LogicalNot(guard)).startswith("if")
+    never = p.Comparison(TruncQuotient(LID, 120), ">=", 1)
+    assert fold_divisions(If(never, Run("s", {})), axis_of(120).default_entrypoint) == Block(())
+
+
+def test_guards_bound_the_axis_below_them() -> None:
+    guard = p.Comparison(TruncQuotient(LID + 80, 120), "<", 1)
+    text = folded(guard, i=p.FloorDiv(LID + 40, 40), k=TruncRemainder(LID + 40, 80))
+    assert text == "if lid(0) < 40\n  s(i=1, k=lid(0) + 40)"
+
+
+def test_subscripts_of_work_items_have_no_division_that_is_known() -> None:
+    text = "out[i] = a[i // 32] + a[i % 32] + b[(i // 8) % 4] * (i % 32)"
+    knl = lp.make_kernel("{[i]: 0 <= i < 64}", text, [lp.GlobalArg("a,b", shape=None), ...])
+    knl = lp.add_dtypes(knl, {"a": "float32", "b": "float32"}).copy(target=lp.OpenCLTarget())
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    value = "a[gid(0)] + a[lid(0)] + b[lid(0) / 8] * lid(0)"
+    assert lp.generate_body(knl).strip() == f"out[32 * gid(0) + lid(0)] = {value};"
+
+
+def draw_index(rng: random.Random, depth: int) -> Expr:
+    if depth == 0:
+        return rng.choice((LID, p.Variable("j"), rng.randint(-20, 20)))
+    inner, which = draw_index(rng, depth - 1), rng.randrange(6)
+    if which == 0:
+        return p.Sum((inner, draw_index(rng, depth - 1)))
+    if which == 1:
+        return p.Product((rng.randint(-3, 40), inner))
+    kind = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)[which - 2]
+    return kind(inner, rng.choice((1, 2, 3, 8, 16, 40)))
+
+
+def value_of(expr: Expr, i: int, j: int) -> int:
+    return int(Evaluator({"j": j}, (), (i,))(expr))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_simplified_divisions_have_the_same_values(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.choice((1, 3, 8, 17, 32))
+    expr, bound = draw_index(rng, rng.randint(1, 4)), rng.randint(-3, 4)
+    sign = rng.choice(("<", "<=", ">", ">=", "==", "!="))
+    signs = Signs(axis_of(size).default_entrypoint)
+    simple = simplify(expr, None, signs.bounds)
+    guard = move_to_sides(expr, sign, bound)
+    for i in range(size):
+        for j in range(-6, 9):
+            want = value_of(expr, i, j)
+            assert value_of(simple, i, j) == want, (expr, simple)
+            decided = value_of(p.Comparison(want, sign, bound), i, j)
+            assert value_of(guard, i, j) == decided, (expr, guard)
