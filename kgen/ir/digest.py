@@ -15,6 +15,7 @@ import numpy as np
 
 from kgen.ir.fields import compared_fields
 from kgen.ir.reductions import ReductionOperation
+from kgen.ir.sets.domain import BasicSet, Set, irredundant_text
 
 
 def digest(value: Any, *, without: tuple[str, ...] = ()) -> str:
@@ -47,6 +48,7 @@ def _writer_of(kind: Any) -> Callable[[Any], str]:
         ((tuple, list), lambda value: "(" + ",".join(map(canonical, value)) + ")"),
         ((frozenset, set), lambda value: "{" + ",".join(sorted(map(canonical, value))) + "}"),
         ((Mapping,), _canonical_map),
+        ((BasicSet, Set), lambda value: f"{_type_name(value)}({irredundant_text(value)})"),
         ((type,), lambda value: f"{value.__module__}.{value.__qualname__}"),
     )
     for kinds, writer in writers:

@@ -74,7 +74,8 @@ class Options:
             name = _OLD_NAMES.get(name, name)
             if name not in known:
                 raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, known)}")
-            if settings.setdefault(name, value) != value:
+            other = settings.setdefault(name, value)
+            if other is not value and other != value:
                 raise KgenError(f"the option '{name}' is given two values, by two of its names")
         return dataclasses.replace(self, **settings)
 

@@ -38,6 +38,15 @@ def isl_int(value: int) -> isl.Val:
     return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
 
 
+def irredundant_text(given: BasicSet | Set) -> str:
+    """Return the text of a set without redundant constraints.
+
+    isl drops those from a set as soon as a question about it shows them, so that ``str(given)``
+    is not the same before and after.
+    """
+    return str(given.remove_redundancies())
+
+
 @dataclass(frozen=True)
 class ConstraintRows:
     """The constraints of a basic set, as isl holds them: a text makes isl rewrite some.
