@@ -46,9 +46,8 @@ def test_what_has_run_can_be_pickled_and_runs_again() -> None:
 
 def test_digests_do_not_see_redundant_constraints() -> None:
     # isl drops them from a set when a question about it shows them
-    knl = lp.make_kernel(
-        "{[i]: m <= i < n}", "out[i] = i", assumptions="m >= 0 and n >= m and n >= 0"
-    ).default_entrypoint
-    shorter = knl.assumptions.remove_redundancies()
-    assert str(shorter) != str(knl.assumptions)
-    assert knl.copy(assumptions=shorter) == knl
+    longer, shorter = (
+        lp.make_kernel("{[i]: m <= i < n}", "out[i] = i", assumptions=text).default_entrypoint
+        for text in ("m >= 0 and n >= m and n >= 0", "m >= 0 and n >= m")
+    )
+    assert longer == shorter
