@@ -2,7 +2,7 @@
 
 Each element of an argument has a random number for its value, and arithmetic is that of a finite
 field: two polynomials of elements that differ have different values, but for a chance of 1 in
-2^100, while sums and products in another order, or in parts, have the same. All other functions
+2^60, while sums and products in another order, or in parts, have the same. All other functions
 are random ones of the values of their operands.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from itertools import product
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import islpy as isl
@@ -22,9 +23,12 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper import Mapper
 
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import TypeInferenceFailure
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import TypeCast, TypedLiteral, to_text, walk
+from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
+from kgen.ir.functions import EXCHANGE
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, isl_int, param_names
@@ -37,7 +41,9 @@ __all__ = ["Evaluation", "NotEvaluatedError", "Write", "evaluate", "value_of"]
 
 #: The field: numbers modulo this prime; those near 0 stand for the integers that they are.
 _PRIME: Final = 2**127 - 1
-_SMALL: Final = 2**40
+_SMALL: Final = 2**65
+#: Where data stand among the integers: between -64 and 64, inside the limits of all types.
+_RANK_BITS: Final = 114
 #: Values that arguments of integers have: subscripts, lengths and conditions.
 _INTEGERS: Final = 4
 
@@ -116,6 +122,9 @@ class _Evaluator:
         self.axes = kernel.axes if has_axes else {}
         self.found = Evaluation()
         self.memory: dict[tuple[str, Point], dict[Point, Write]] = {}
+        self.typer = ExpressionTyper(kernel)
+        self.extents: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.running = ""
         self.values = _Values(self)
 
     def run(self) -> Evaluation:
@@ -203,12 +212,6 @@ class _Evaluator:
         if not self.axes:
             yield {}
             return
-        launch = next(
-            found
-            for found in (insn_ids(launch.body) for launch in self.schedule.launches)
-            if insn.id in found
-        )
-        grid = self.kernel.grid_of_launch(launch)
         axes = {
             (isinstance(axis.tag, GroupInameTag), axis.tag.axis)
             for name, axis in self.axes.items()
@@ -216,15 +219,40 @@ class _Evaluator:
         }
         free: list[tuple[bool, int]] = []
         ranges: list[range] = []
-        for is_group, extents in ((True, grid.groups), (False, grid.locals)):
+        for is_group, extents in zip((True, False), self._extents(insn), strict=True):
             for number, extent in enumerate(extents):
                 if (is_group, number) not in axes:
                     free.append((is_group, number))
-                    ranges.append(range(self.values.of(extent, dict(self.sizes), ())))
+                    ranges.append(range(extent))
         if not self._is_own(insn):  # the same value at the same place: once is enough
             ranges = [range(min(1, len(one))) for one in ranges]
         for values in product(*ranges):
             yield dict(zip(free, values, strict=True))
+
+    def _extents(self, insn: InstructionBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return how many groups the launch of an instruction has, and work-items in a group."""
+        launch = next(
+            found
+            for found in (insn_ids(launch.body) for launch in self.schedule.launches)
+            if insn.id in found
+        )
+        if launch[0] not in self.extents:
+            grid = self.kernel.grid_of_launch(launch)
+            groups, items = (
+                tuple(self.values.of(extent, dict(self.sizes), ()) for extent in extents)
+                for extents in (grid.groups, grid.locals)
+            )
+            self.extents.update(dict.fromkeys(launch, (groups, items)))
+        return self.extents[launch[0]]
+
+    def lane_at(self, distance: int, item: Point) -> Point:
+        """Return the work-item of the same group whose number differs by an exclusive or."""
+        half = len(item) // 2
+        group, mine = item[:half], item[half:]
+        _, sizes = self.extents[self.running]
+        number = sum(prod(sizes[:axis]) * index for axis, index in enumerate(mine)) ^ distance
+        other = (number // prod(sizes[:axis]) % size for axis, size in enumerate(sizes))
+        return (*group, *other, *mine[len(sizes) :])
 
     def _is_own(self, insn: InstructionBase) -> bool:
         """Tell whether an instruction writes what each work-item, or group, has of its own."""
@@ -271,20 +299,17 @@ class _Evaluator:
 
     def is_real(self, expr: Any) -> bool:
         """Tell whether an expression may be no integer."""
-        return any(
-            isinstance(node, p.Quotient | p.Call | float | complex | np.inexact)
-            or (
-                isinstance(node, p.Variable)
-                and isinstance(self._dtype(node.name), NumpyType)
-                and not _is_integral(self._dtype(node.name))
-            )
-            for node in walk(expr)
-        )
+        try:
+            dtype = self.typer(expr)
+        except TypeInferenceFailure:
+            return True
+        return not _is_integral(dtype)
 
     # -- execution ---------------------------------------------------------------------------
 
     def _execute(self, instance: _Instance) -> None:
         insn = instance.insn
+        self.running = str(insn.id)
         names = {**self.sizes, **instance.point}
         for condition in insn.sorted_predicates:
             if not self.values.of(condition, names, instance.item):
@@ -356,9 +381,11 @@ def _is_data(value: int) -> bool:
 
 
 def _rank(value: int) -> int:
-    """Return what comparisons compare: data are as often negative as positive."""
+    """Return what comparisons compare: data are as often negative as positive, and finite."""
+    if value in _INFINITE:
+        return _INFINITE[value]
     if not _is_data(value):
-        return value
+        return value << _RANK_BITS
     rank = _random("rank", value)
     return rank if rank % 2 else -rank
 
@@ -374,6 +401,8 @@ def _number(value: Any) -> int:
     fraction = Fraction(float(value))
     return _canonical(fraction.numerator * pow(fraction.denominator, -1, _PRIME))
 
+
+_INFINITE: Final = {_number(sign * np.inf): sign * (_PRIME << _RANK_BITS) for sign in (1, -1)}
 
 _COMPARE: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "<": lambda a, b: a < b,
@@ -544,7 +573,17 @@ class _Values(Mapper[int, Any]):
         name = expr.function.name if isinstance(expr.function, p.Variable) else ""
         if name in ("min", "max", "fmin", "fmax"):
             return self._extreme(expr.parameters, min if "min" in name else max, *args)
+        if name == EXCHANGE.name:
+            return self._exchanged(expr, *args)
         return _random("call", name, *(self.rec(child, *args) for child in expr.parameters))
+
+    def _exchanged(self, expr: p.Call, names: dict[str, int], item: Point) -> int:
+        """Return the value that another lane has: it runs the same instruction, in turn."""
+        _, value, distance = expr.parameters
+        own = names.keys() - self.memory.sizes.keys()
+        if own.intersection(variable_names(value)):
+            return self.handle_unsupported_expression(expr)
+        return self.rec(value, names, self.memory.lane_at(self.rec(distance, names, item), item))
 
     def map_lookup(self, expr: p.Lookup, *args: Any) -> int:
         return _random("part", expr.name, self.rec(expr.aggregate, *args))
