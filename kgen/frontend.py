@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from kgen.analysis.overwrites import warn_of_overwrites
 from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KernelError, KgenError, near_names
 from kgen.ir.checked import check_arguments
@@ -190,6 +191,7 @@ def make_function(
     kernel = fix_parameters(kernel, **(fixed_parameters or {}))
     with isl_limit("finding the shapes of arguments", kernel, KernelError):
         kernel = infer_argument_shapes(kernel)
+        warn_of_overwrites(kernel)
     return TranslationUnit(
         callables_table={name: CallableKernel(kernel)},
         entrypoints=frozenset(),

@@ -1,0 +1,274 @@
+"""Assignments by which iterations of a loop overwrite each other: forgotten sums."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Place
+from kgen.analysis.footprints import Footprints
+from kgen.analysis.instances import with_params
+from kgen.analysis.points import describe_pair, example
+from kgen.errors import ExpressionToAffineConversionError, KgenWarning, is_silenced, message, warn
+from kgen.ir.affine import linear_form
+from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
+from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, rename_dims, to_named
+from kgen.ir.sets.effort import answer
+from kgen.ir.sets.quasi_affine import aff_from_expr, compare
+from kgen.ir.tags import ConcurrentTag
+
+__all__ = ["Overwrite", "find_overwrites", "warn_of_overwrites"]
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """An assignment, loops whose iterations write one element, and two such iterations."""
+
+    insn: Assignment
+    loops: tuple[str, ...]
+    point: str
+
+
+def warn_of_overwrites(kernel: LoopKernel) -> None:
+    """Warn of assignments by which iterations of a loop overwrite each other's values.
+
+    ``overwritten(id)`` in ``silenced_warnings`` says that the last value is meant.
+    """
+    for found in find_overwrites(kernel):
+        names = ", ".join(f"'{name}'" for name in found.loops)
+        loops = f"loop {names}" if len(found.loops) == 1 else f"loops {names}"
+        place = to_text(found.insn.assignee)
+        text = message(
+            f"iterations of {loops} overwrite each other's '{place}'",
+            kernel=kernel.name,
+            where=f"instruction '{found.insn}'",
+            point=found.point,
+            because="they assign different values to one element, of which the last one stays",
+            hint=_hint(found, place),
+        )
+        silencer = f"overwritten({found.insn.id})"
+        warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+
+
+def _hint(found: Overwrite, place: str) -> str:
+    """Say how to add the values up, and how to keep them all."""
+    if frozenset(variable_names(found.insn.assignee)).isdisjoint(found.loops):
+        loops = ", ".join(found.loops)
+        of_loops = loops if len(found.loops) == 1 else f"[{loops}]"
+        total = f"'{place} = sum({of_loops}, ...)'"
+    else:
+        total = f"'{place} = {place} + ...'"
+    return f"{total} adds them up; another subscript for each iteration keeps them all"
+
+
+def find_overwrites(kernel: LoopKernel) -> Iterator[Overwrite]:
+    """Give the assignments to elements that other iterations assign other values to.
+
+    Exempt are accumulations, bounds of loops, elements that instructions of the same loop read,
+    assignments under conditions that depend on the loop, atomic ones, and loops that run in
+    parallel, whose races are errors. isl is asked only where subscripts do not obviously tell
+    iterations apart.
+    """
+    for insn in kernel.instructions:
+        if isinstance(insn, Assignment) and not _is_exempt(kernel, insn):
+            found = _find_overwrite(kernel, insn)
+            if found is not None:
+                yield found
+
+
+def _is_exempt(kernel: LoopKernel, insn: Assignment) -> bool:
+    """Tell whether *insn* accumulates, or sets bounds of loops, or is said to be right."""
+    names = {*insn.read_dependency_names(), *kernel.all_params()}
+    return (
+        bool(insn.atomicity)
+        or not names.isdisjoint(insn.assignee_var_names())
+        or is_silenced(f"write_race({insn.id})", kernel.silenced_warnings)
+    )
+
+
+def _find_overwrite(kernel: LoopKernel, insn: Assignment) -> Overwrite | None:
+    index = _index_of(insn.assignee)
+    if index is None:
+        return None
+    loops = _undetermined(_candidates(kernel, insn), index)
+    return answer(lambda: _overwrite(kernel, insn, index, loops)) if loops else None
+
+
+def _index_of(place: Expr) -> tuple[Expr, ...] | None:
+    if isinstance(place, p.Variable):
+        return ()
+    if isinstance(place, p.Subscript) and isinstance(place.aggregate, p.Variable):
+        return place.index_tuple
+    return None
+
+
+def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
+    """Return the sequential loops around *insn* in which nothing else decides what is written."""
+    array = insn.assignee_var_names()[0]
+    conditions = frozenset(variable_names(*insn.predicates))
+    deciding = conditions.union(*insn.assignee_subscript_deps())
+    readers = [kernel.id_to_insn[reader].within_inames for reader in kernel.readers.get(array, ())]
+    return tuple(
+        iname
+        for iname in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+        if not kernel.has_tag(iname, ConcurrentTag)
+        and iname not in conditions
+        and not any(iname in around for around in readers)
+        and deciding.isdisjoint(_written_in(kernel, (iname,)))
+    )
+
+
+def _written_in(kernel: LoopKernel, loops: Collection[str]) -> frozenset[str]:
+    return frozenset(
+        name
+        for insn in kernel.instructions
+        if not insn.within_inames.isdisjoint(loops)
+        for name in insn.assignee_var_names()
+    )
+
+
+def _undetermined(loops: tuple[str, ...], index: tuple[Expr, ...]) -> tuple[str, ...]:
+    """Return the *loops* whose variables do not obviously follow from the subscripts."""
+    rest = set(loops)
+    axes = [(set(variable_names(axis)) & rest, _linear_names(axis)) for axis in index]
+    while True:
+        known = {
+            name
+            for names, linear in axes
+            if len(names & rest) == 1
+            for name in names & rest
+            if name in linear
+        }
+        if not known:
+            return tuple(name for name in loops if name in rest)
+        rest -= known
+
+
+def _linear_names(axis: Expr) -> set[str]:
+    """Return the variables that an integer expression adds some multiple of, and only that."""
+    atoms = [atom for _, atom in linear_form(axis).terms]
+    others = {n for a in atoms if not isinstance(a, p.Variable) for n in variable_names(a)}
+    return {a.name for a in atoms if isinstance(a, p.Variable)} - others
+
+
+def _overwrite(
+    kernel: LoopKernel, insn: Assignment, index: tuple[Expr, ...], loops: tuple[str, ...]
+) -> Overwrite | None:
+    """Find loops of which two iterations differ in the value alone: single ones, then all."""
+    found = {name: _meeting(kernel, insn, index, (name,)) for name in loops}
+    points = {name: pairs for name, pairs in found.items() if pairs is not None}
+    if not points and len(loops) > 1:
+        pairs = _meeting(kernel, insn, index, loops)
+        if pairs is not None:
+            return Overwrite(insn, loops, _described(pairs))
+    if not points:
+        return None
+    return Overwrite(insn, tuple(points), _described(next(iter(points.values()))))
+
+
+def _described(pairs: Set) -> str:
+    return describe_pair(example(pairs), unit="an iteration")
+
+
+def _meeting(
+    kernel: LoopKernel, insn: Assignment, index: tuple[Expr, ...], loops: Sequence[str]
+) -> Set | None:
+    """Return pairs of iterations that differ in *loops*, and assign other values to one element."""
+    place = Place(tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__)))
+    domain, is_exact = Footprints.of(kernel).domain(place)
+    named = to_named(domain.intersect_params(kernel.assumptions))
+    sides = (rename_dims(named, {n: f"{n}{s}" for n in loops}) for s in (".a", ".b"))
+    one, other = sides
+    pairs = one.intersect(other)
+    try:
+        for axis in index:
+            if not frozenset(variable_names(axis)).isdisjoint(loops):
+                pairs = pairs.intersect(_related(pairs, axis, loops, "eq_set"))
+    except ExpressionToAffineConversionError:
+        return None
+    differing = _Differing(kernel, insn, loops, pairs)
+    differing(insn.expression)
+    return None if not is_exact or differing.found.is_empty() else differing.found
+
+
+def _related(pairs: Set, expr: Expr, loops: Iterable[str], relation: str) -> Set:
+    """Return where the values of *expr* in two iterations are in a relation."""
+    one, other = (
+        substitute(expr, {name: p.Variable(f"{name}{suffix}") for name in loops})
+        for suffix in (".a", ".b")
+    )
+    space = with_params(pairs, variable_names(one, other)).get_space()
+    return compare(aff_from_expr(space, one), relation, aff_from_expr(space, other))
+
+
+class _Differing(WalkMapper):
+    """Finds pairs of iterations in which an expression reads other elements, or other indices."""
+
+    def __init__(
+        self, kernel: LoopKernel, insn: Assignment, loops: Sequence[str], pairs: Set
+    ) -> None:
+        self.kernel = kernel
+        self.insn = insn
+        self.loops = loops
+        self.pairs = pairs
+        self.found = pairs.subtract(pairs)
+        self.inside: frozenset[str] = frozenset()  # rules and temporaries that are looked into
+
+    def _compare(self, expr: Expr) -> None:
+        if frozenset(variable_names(expr)).isdisjoint({*self.loops, *self.kernel.substitutions}):
+            return
+        try:
+            differ = _related(self.pairs, expr, self.loops, "ne_set")
+        except ExpressionToAffineConversionError:
+            self.rec(expr)
+        else:
+            self.found = self.found.union(self.pairs.intersect(differ))
+
+    def _look_into(self, name: str, expr: Expr) -> None:
+        if name not in self.inside:
+            around, self.inside = self.inside, self.inside | {name}
+            self.rec(expr)
+            self.inside = around
+
+    def map_variable(self, expr: p.Variable) -> None:
+        rule = self.kernel.substitutions.get(expr.name)
+        if expr.name in self.loops:
+            self._compare(expr)
+        elif rule is not None and not rule.arguments:
+            self._look_into(expr.name, rule.expand(()))
+        elif expr.name in self.kernel.temporary_variables:
+            self._temporary(expr.name)
+
+    map_tagged_variable = map_variable
+
+    def _temporary(self, name: str) -> None:
+        """Look into what is assigned to a temporary in each iteration, of what no other changes."""
+        writers = [self.kernel.id_to_insn[writer] for writer in self.kernel.writers.get(name, ())]
+        writer = writers[0] if len(writers) == 1 else None
+        if not isinstance(writer, Assignment):
+            return
+        written = _written_in(self.kernel, self.loops)
+        if writer.within_inames <= self.insn.within_inames and written.isdisjoint(
+            writer.read_dependency_names()
+        ):
+            self._look_into(name, writer.expression)
+
+    def map_subscript(self, expr: p.Subscript) -> None:
+        for index in expr.index_tuple:
+            self._compare(index)
+
+    def map_linear_subscript(self, expr: LinearSubscript) -> None:
+        self._compare(expr.index)
+
+    def map_call(self, expr: p.Call) -> None:
+        name = expr.function.name if isinstance(expr.function, p.Variable) else ""
+        rule = self.kernel.substitutions.get(name)
+        if rule is None:
+            for argument in expr.parameters:
+                self.rec(argument)
+        else:
+            self._look_into(name, rule.expand(expr.parameters))
