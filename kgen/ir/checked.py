@@ -9,7 +9,8 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, TypeVar, Union
+from inspect import Parameter
+from typing import Any, Literal, TypeAlias, TypeVar, Union
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from kgen.errors import KernelError, KgenError, message
 __all__ = ["check_arguments", "checked"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Tells whether a value is of a type.
+_Test: TypeAlias = Callable[[Any], bool]
 
 _NUMBERS: Mapping[Any, tuple[type, ...]] = {
     bool: (bool, np.bool_),
@@ -70,15 +73,32 @@ def check_arguments(
     The first *skip* parameters are not looked at; neither is a call that does not fit the
     signature, which Python itself refuses. *called* is what users know the function as.
     """
-    signature, hints = _signature(function)
-    try:
-        given = signature.bind(*args, **kwargs).arguments
-    except TypeError:
-        return
-    for name in list(signature.parameters)[skip:]:
-        if name in given and name in hints and not _fits(given[name], hints[name]):
+    names, tests = _tests_of(function)
+    for name, value in (*zip(names[skip:], args[skip:], strict=False), *kwargs.items()):
+        fits = tests.get(name)
+        if fits is not None and not fits(value) and _is_call(function, args, kwargs):
             argument = f"{called or function.__name__.lstrip('_')}: the argument '{name}'"
-            raise error(_refusal(argument, given[name], hints[name], kernel))
+            raise error(_refusal(argument, value, _signature(function)[1][name], kernel))
+
+
+def _is_call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> bool:
+    """Tell whether the arguments fit the signature: Python refuses those that do not."""
+    try:
+        _signature(function)[0].bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+@functools.cache
+def _tests_of(function: Callable[..., Any]) -> tuple[list[str], dict[str, _Test]]:
+    """Return the names of the parameters that go by position, and what tells if values fit."""
+    signature, hints = _signature(function)
+    by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, one in signature.parameters.items() if one.kind in by_position]
+    return names, {name: _test_of(hint) for name, hint in hints.items()}
 
 
 def _refusal(argument: str, value: Any, hint: Any, kernel: str | None) -> str:
@@ -110,26 +130,33 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
     return signature, hints
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of a type, as far as that can be seen."""
+def _test_of(hint: Any) -> _Test:
+    """Return what tells whether a value is of a type, as far as that can be seen."""
     origin, of = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, TypeVar):
-        choices = hint.__constraints__ or ((hint.__bound__,) if hint.__bound__ else (Any,))
-        return any(_fits(value, choice) for choice in choices)
+        of, origin = hint.__constraints__ or (hint.__bound__ or Any,), Union
     if origin in (Union, types.UnionType):
-        return any(_fits(value, part) for part in of)
+        tests = [_test_of(part) for part in of]
+        return lambda value: any(fits(value) for fits in tests)
     if origin is Literal:
-        return any(value is one or (isinstance(value, type(one)) and value == one) for one in of)
+        return lambda value: any(
+            value is one or (isinstance(value, type(one)) and value == one) for one in of
+        )
     if origin is type:
-        return isinstance(value, type) and (not of or _is_subclass(value, of[0]))
+        return lambda value: isinstance(value, type) and (not of or _is_subclass(value, of[0]))
     if origin is collections.abc.Callable:
-        return callable(value)
+        return callable
     if isinstance(origin, type):
-        return isinstance(value, origin) and _items_fit(value, origin, of)
+        items_fit = _test_of_items(origin, of)
+        return lambda value: isinstance(value, origin) and items_fit(value)
     if hint in _NUMBERS:
-        is_bool = isinstance(value, bool | np.bool_)
-        return isinstance(value, _NUMBERS[hint]) and is_bool == (hint is bool)
-    return hint is Any or not isinstance(hint, type) or isinstance(value, hint)
+        numbers, is_bool = _NUMBERS[hint], hint is bool
+        return lambda value: (
+            isinstance(value, numbers) and isinstance(value, bool | np.bool_) == is_bool
+        )
+    if hint is Any or not isinstance(hint, type):
+        return lambda value: True
+    return lambda value: isinstance(value, hint)
 
 
 def _is_subclass(value: type, bases: Any) -> bool:
@@ -139,15 +166,19 @@ def _is_subclass(value: type, bases: Any) -> bool:
     )
 
 
-def _items_fit(value: Any, origin: type, of: tuple[Any, ...]) -> bool:
-    """Tell whether the items of a collection are of their types; iterators are not used up."""
-    if not of or not isinstance(value, Collection):
-        return True
-    if isinstance(value, Mapping) and issubclass(origin, Mapping):
-        return all(_fits(key, of[0]) and _fits(item, of[1]) for key, item in value.items())
-    if issubclass(origin, tuple) and not (len(of) == 2 and of[1] is Ellipsis):
-        return len(value) == len(of) and all(map(_fits, value, of))
-    return all(_fits(item, of[0]) for item in value)
+def _test_of_items(origin: type, of: tuple[Any, ...]) -> _Test:
+    """Return what tells whether items are of their types; iterators are not used up."""
+    tests = [_test_of(hint) for hint in of if hint is not Ellipsis]
+    if not tests:
+        return lambda value: True
+    if issubclass(origin, Mapping):
+        return lambda value: all(tests[0](key) and tests[1](item) for key, item in value.items())
+    if issubclass(origin, tuple) and Ellipsis not in of:
+        return lambda value: (
+            len(value) == len(tests)
+            and all(fits(item) for fits, item in zip(tests, value, strict=True))
+        )
+    return lambda value: not isinstance(value, Collection) or all(map(tests[0], value))
 
 
 def _described(hint: Any) -> str:
