@@ -257,7 +257,19 @@ def _values(nest: Nest) -> Set | None:
 
 
 def _of_loop(values: BasicSet) -> BasicSet:
-    """Leave out what is said of parameters alone, also by existential variables of their own."""
+    """Leave out what is said of parameters alone, also by existential variables of their own.
+
+    A quotient of the loop need not be tied to it by a constraint: isl leaves out what follows
+    from its definition. Then everything stays.
+    """
+    found = _without_parameters(values)
+    if not values.dim(_DIV):
+        return found
+    given = values.to_set().params()
+    return found if found.to_set().intersect_params(given).is_subset(values.to_set()) else values
+
+
+def _without_parameters(values: BasicSet) -> BasicSet:
     while (other := _other_div(values)) is not None:
         values = values.drop_constraints_involving_dims(_DIV, other, 1)
     others = values.drop_constraints_involving_dims(_SET, 0, 1)

@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access
+from kgen.analysis.footprints import split_constant
 from kgen.analysis.instances import axis_name, bound, elements_of, relate
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import (
@@ -102,12 +103,15 @@ def refuse_swapped_copies(kernel: LoopKernel, insn_ids: Sequence[str]) -> None:
     if not copied:
         return
     conflicts = Conflicts(kernel)
+    written = _accesses_to_written(conflicts)
     for iname in copied:
         inside = [n for n in insn_ids if iname in kernel.id_to_insn[n].within_inames]
-        accesses = [access for n in inside for access in conflicts.accesses.get(n, ())]
+        accesses = [access for n in inside for access in written.get(n, ())]
         for k, first in enumerate(accesses):
             for second in accesses[k + 1 :]:
                 if first.insn_id == second.insn_id or first.array != second.array:
+                    continue
+                if _is_own(iname, first, second):
                     continue
                 point = _where_swapped(conflicts, iname, first, second)
                 if point is not None:
@@ -123,6 +127,26 @@ def refuse_swapped_copies(kernel: LoopKernel, insn_ids: Sequence[str]) -> None:
                             hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
                         )
                     )
+
+
+def _accesses_to_written(conflicts: Conflicts) -> dict[str, dict[Access, None]]:
+    """Return the accesses to arrays that the kernel writes, private ones too, by instruction."""
+    found: dict[str, dict[Access, None]] = {}
+    for name, accesses in conflicts.footprints.accesses.items():
+        if name in conflicts.kernel.writers:
+            for access in accesses:
+                found.setdefault(access.insn_id, {})[access] = None
+    return found
+
+
+def _is_own(iname: str, first: Access, second: Access) -> bool:
+    """Tell whether each iteration has elements of its own, as those of private copies."""
+    if first.index is None or second.index is None:
+        return False
+    return any(
+        one == other and split_constant(one)[0] == p.Variable(iname)
+        for one, other in zip(first.index, second.index, strict=True)
+    )
 
 
 def _verb(access: Access) -> str:

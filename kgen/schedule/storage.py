@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kgen.analysis.access import Access
 from kgen.errors import KernelError, VariableAccessNotOrdered, message
+from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.liveness import Liveness
@@ -56,7 +57,7 @@ class _State:
     """What is known of a temporary at a point of the order."""
 
     is_written: bool = False
-    lost_to: str | None = None  # the instruction that put another one in its place
+    lost_to: Visit | None = None  # the instruction that put another one in its place
     writes: list[tuple[Visit, Access]] = field(default_factory=list)  # since then
 
 
@@ -93,25 +94,42 @@ class _Checker:
                 state.writes.append((visit, access))
             else:
                 state.writes.clear()
-                state.lost_to = visit.insn_id if state.is_written else None
+                state.lost_to = visit if state.is_written else None
 
     def _read(self, visit: Visit, access: Access, positions: Mapping[str, list[int]]) -> None:
         state = self.states[access.array]
-        if state.lost_to is None:
+        lost_to = state.lost_to
+        if lost_to is None:
             return
-        same = [(v, a) for v, a in state.writes if not v.is_other_iteration(visit)]
+        same = [
+            (v, a)
+            for v, a in state.writes
+            if not v.is_other_iteration(visit) and self._is_left(a, v, lost_to, visit)
+        ]
         if self.liveness.uncovered(visit, access, same, positions).is_empty():
             return
         raise VariableAccessNotOrdered(
             message(
                 f"instruction '{visit.insn_id}' reads '{access.array}', in the place of which "
-                f"'{state.lost_to}' has put other values",
+                f"'{lost_to.insn_id}' has put other values",
                 kernel=self.kernel.name,
                 because=f"both are in storage '{self.base}'",
-                hint=f"add_dependency(kernel, 'id:{state.lost_to}', 'id:{visit.insn_id}') where "
+                hint=f"add_dependency(kernel, 'id:{lost_to.insn_id}', 'id:{visit.insn_id}') where "
                 "that order is right, or give one of them storage of its own",
             )
         )
+
+    def _is_left(self, write: Access, at: Visit, lost_to: Visit, read: Visit) -> bool:
+        """Tell whether behind a loop all is left that a write in it, and a loss, have put there.
+
+        Each iteration loses what those before it have written: the last one must write all.
+        """
+        ended = at.shared_loops(lost_to)[len(at.shared_loops(read)) :]
+        if not ended:
+            return True
+        names = variable_names(*(write.index or ()), *write.place.conditions)
+        inames = self.kernel.with_outer_inames(frozenset(names).intersection(write.place.inames))
+        return write.index is not None and inames.isdisjoint(ended)
 
     def _two_at_once(self, insn_id: str) -> VariableAccessNotOrdered:
         return VariableAccessNotOrdered(

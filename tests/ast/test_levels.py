@@ -40,6 +40,8 @@ def test_an_inner_loop_takes_the_outer_one_for_a_parameter(monkeypatch: pytest.M
     [
         ("(x - l) mod 16 = 0 and 0 <= x < m and m >= 3", "(x - l) mod 16 = 0 and 0 <= x < m"),
         ("0 <= x < m and (l - m) mod 5 = 2", "0 <= x < m"),
+        ("x >= 0 and 2*floor(x/5) < m", None),
+        ("3*floor(x/3) >= x - 1 and 9*floor(x/9) >= m and 9*floor(x/9) < l", None),
         ("exists (e: -3 <= e <= 0 and 16*e >= -x and 20*e <= 3 - x)", None),
     ],
 )

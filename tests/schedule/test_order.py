@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kgen as lp
-from kgen.errors import DependencyCycleFound
+from kgen.errors import DependencyCycleFound, ScheduleError
 from kgen.ir.kernel import LoopKernel
 from kgen.schedule.place import schedule_kernel
 
@@ -150,3 +150,27 @@ def test_hints_of_cycles_in_time_loops_work(names: str) -> None:
     assert "seq_dependencies=True" in str(caught.value)
     steps(", dep=*")
     steps(seq_dependencies=True)
+
+
+@pytest.mark.parametrize(("tag", "refused"), [("vec", True), ("ilp.seq", True), ("unr", False)])
+@pytest.mark.parametrize("turn", ["k % 2", "(k + 1) % 2", "k"])
+def test_copies_in_turns_of_a_private_buffer_are_not_swapped(
+    tag: str, refused: bool, turn: str
+) -> None:
+    t = lp.TemporaryVariable("t", "int32", (4, 2), lp.AddressSpace.PRIVATE)
+    knl = lp.make_kernel(
+        "{[k, f, u]: 0 <= k < 3 and 0 <= f, u < 2}",
+        f"""
+        t[{turn}, f] = a[k, f]   {{id=w, inames=k:f}}
+        b[k, u] = t[{turn}, u]   {{id=r, inames=k:u, dep=w}}
+        """,
+        [t, lp.GlobalArg("a,b", "int32", (3, 2))],
+        target=lp.CTarget(),
+    )
+    knl = lp.tag_inames(knl, f"k:{tag}")
+    if refused and turn != "k":
+        with pytest.raises(ScheduleError, match=r"'r' reads .*, and later 'w' writes"):
+            lp.generate_code_v2(knl)
+        assert [finding.check for finding in lp.verify(knl).violated] == ["schedule"]
+    else:
+        lp.generate_code_v2(knl)

@@ -149,3 +149,32 @@ def test_storage_that_is_not_aliased_is_apart() -> None:
     x = np.arange(16, dtype=np.float32)
     _, (c,) = apart.copy(target=lp.ExecutableCTarget())(x=x)
     np.testing.assert_array_equal(c, 2 * x + 1)
+
+
+ROUNDS = """
+    t[f] = a[f]             {id=wt, inames=r:f}
+    c[r, u] = t[u]          {id=rt, dep=wt, inames=r:u}
+    s[%s] = b[r]            {id=ws, dep=rt, inames=r}
+    d[v] = s[%s]            {id=rs, dep=ws, inames=v}
+"""
+
+
+@pytest.mark.parametrize(("written", "read", "is_lost"), [("r", "v", True), ("0", "0", False)])
+def test_what_each_iteration_puts_in_another_place_is_lost_to_the_next_one(
+    written: str, read: str, is_lost: bool
+) -> None:
+    temporaries = [
+        lp.TemporaryVariable(n, np.float32, 4, lp.AddressSpace.PRIVATE) for n in ("s", "t")
+    ]
+    knl = lp.make_kernel(
+        "{ [r, f, u, v]: 0 <= r, f, u, v < 4 }",
+        ROUNDS % (written, read),
+        [*temporaries, lp.GlobalArg("a,b,d", np.float32, 4), lp.GlobalArg("c", np.float32, (4, 4))],
+        target=lp.CTarget(),
+    )
+    knl = lp.alias_temporaries(knl, "s,t")
+    if is_lost:
+        with pytest.raises(lp.VariableAccessNotOrdered, match="which 'wt' has put other"):
+            lp.generate_code_v2(knl)
+    else:
+        assert "temp_storage.s[0] = b[r];" in code(knl)
