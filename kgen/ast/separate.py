@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
+from kgen.ast.expr import conjuncts
 from kgen.ast.nodes import Barrier, Block, For, If, Node, children_of, has_barrier, map_children
+from kgen.ast.verify import differs_in_group
+from kgen.ir.expr import Expr, variable_names
 
 __all__ = ["has_fragile_barriers", "separate_barriers"]
 
-_END = Barrier("local", "keeps the way around apart")
+_AROUND = Barrier("local", "keeps the way around apart")
+_FIRST = Barrier("local", "keeps iterations apart")
 
 
 def separate_barriers(node: Node) -> Node:
-    """Write a barrier at the end of each branch with barriers.
+    """Write a barrier at the end of each branch with barriers, and first in each loop with some.
 
     ::
 
@@ -23,14 +27,23 @@ def separate_barriers(node: Node) -> Node:
             b[lid(0)] = t[0]                     b[lid(0)] = t[0]
                                                barrier
     """
-    return map_children(node, _closed if isinstance(node, If) else separate_barriers)
+    inside = map_children(node, separate_barriers)
+    if not isinstance(node, For | If) or not has_barrier(node):
+        return inside
+    return map_children(inside, _begun if isinstance(node, For) else _closed)
 
 
 def _closed(branch: Node) -> Node:
-    body = separate_barriers(branch)
-    if not has_barrier(branch):
-        return body
-    return Block((*(body.children if isinstance(body, Block) else (body,)), _END))
+    return Block((*_parts(branch), _AROUND)) if has_barrier(branch) else branch
+
+
+def _begun(body: Node) -> Node:
+    parts = _parts(body)
+    return body if isinstance(parts[0], Barrier) else Block((_FIRST, *parts))
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    return node.children if isinstance(node, Block) else (node,)
 
 
 def has_fragile_barriers(node: Node) -> bool:
@@ -38,8 +51,9 @@ def has_fragile_barriers(node: Node) -> bool:
 
     That is seen where code that is not the end of the function follows a way around a barrier,
     and where conditions on data are asked one after the other, ``lid(0) < 2 && a[i] > 0``.
+    The process may end where a loop with barriers asks which iteration it is in.
     """
-    return has_barrier(node) and (_goes_around(node) or _asks_data(node))
+    return has_barrier(node) and (_goes_around(node) or _asks_data(node) or _asks_turn(node, ()))
 
 
 def _goes_around(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
@@ -61,3 +75,18 @@ def _asks_data(node: Node) -> bool:
     if isinstance(node, If) and node.reads_data and isinstance(node.condition, p.LogicalAnd):
         return True
     return any(map(_asks_data, children_of(node)))
+
+
+def _asks_turn(node: Node, loops: tuple[str, ...]) -> bool:
+    """Tell whether all work-items go by the variable of a loop around that has barriers."""
+    match node:
+        case For() if has_barrier(node):
+            loops = (*loops, node.iname)
+        case If() if any(_is_turn(part, loops) for part in conjuncts(node.condition)):
+            return True
+    return any(_asks_turn(child, loops) for child in children_of(node))
+
+
+def _is_turn(condition: Expr, loops: tuple[str, ...]) -> bool:
+    names = variable_names(condition)
+    return any(name in loops for name in names) and not differs_in_group(condition)

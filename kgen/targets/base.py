@@ -11,6 +11,7 @@ import numpy as np
 
 from kgen.errors import CodegenError, message
 from kgen.ir.callables import ScalarCallable
+from kgen.ir.data import TemporaryVariable
 from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
 from kgen.ir.vector_values import numbers_of
@@ -136,6 +137,10 @@ class CFamilyTarget(Target):
     def adapt_tree(self, body: Node) -> Node:
         """Return the code tree of a function as the compilers of this language need it."""
         return body
+
+    def first_value(self, temporary: TemporaryVariable) -> str | None:
+        """Return the value with which a temporary is declared that has none of its own, if any."""
+        return None
 
     def type_name(self, dtype: KgenType) -> str:
         """Return the language's name of an element type, or refuse.

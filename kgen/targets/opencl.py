@@ -13,7 +13,9 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
 from kgen.errors import KgenError
+from kgen.ir.data import TemporaryVariable
 from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
+from kgen.ir.types import AddressSpace
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
@@ -79,9 +81,10 @@ class OpenCLTarget(CFamilyTarget):
     ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
     every later version has. Raises :class:`KgenError` for another.
 
-    ``separates_barriers``: end branches that have barriers with one, for compilers that else may
-    join what is behind a barrier with a way around it, and lose work (seen with PoCL 3.1). Calls
-    on such devices ask for it.
+    ``separates_barriers``: end branches that have barriers with one, begin such loops with one,
+    and declare variables with a value, for compilers that else may join what is behind a barrier
+    with a way around it, and lose work, or end the process (seen with PoCL 3.1). Calls on such
+    devices ask for it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -158,6 +161,18 @@ class OpenCLTarget(CFamilyTarget):
     def adapt_tree(self, body: Node) -> Node:
         """Return the code tree of a function, its barriers kept apart where that is asked for."""
         return separate_barriers(body) if self.separates_barriers else body
+
+    def first_value(self, temporary: TemporaryVariable) -> str | None:
+        """Return a value for what a work-item has for itself, where barriers are kept apart.
+
+        Where a variable is set and read under one condition, with barriers between, the value
+        that it has beside that makes the difference. A vector has no list of one value.
+        """
+        is_private = temporary.address_space == AddressSpace.PRIVATE
+        kind = temporary.dtype.numpy_dtype.kind
+        if not self.separates_barriers or not is_private or kind not in "biufc":
+            return None
+        return "{0}" if temporary.shape or kind == "c" else "0"
 
     def __post_init__(self) -> None:
         if self.atomics_flavor not in (None, "cl1"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pymbolic.primitives as p
 
 import kgen as lp
-from kgen.ast.nodes import Barrier, Block, If, Run, print_tree
+from kgen.ast.nodes import Barrier, Block, For, If, Run, print_tree
 from kgen.ast.separate import has_fragile_barriers, separate_barriers
+from kgen.ir.expr import LocalHardwareAxisIndex
+from kgen.ir.types import INT32
 
 BARRIER = Barrier("local", "for t")
 POSITIVE = p.Comparison(p.Variable("n"), ">", 0)
@@ -24,6 +26,23 @@ def test_branches_with_barriers_end_with_one() -> None:
     ]
 
 
+def test_loops_with_barriers_begin_with_one() -> None:
+    body = Block((Run("s", {}), BARRIER))
+    lines = print_tree(separate_barriers(For("i", INT32, 0, 4, 1, body))).splitlines()
+    assert lines[1:3] == ["  barrier local  # keeps iterations apart", "  s()"]
+    for same in (Block((Run("s", {}),)), Block((BARRIER, Run("s", {})))):
+        loop = For("i", INT32, 0, 4, 1, same)
+        assert separate_barriers(loop) == loop
+
+
+def test_barriers_are_fragile_in_loops_that_ask_for_the_iteration() -> None:
+    for first, is_fragile in ((p.Variable("i"), True), (p.Variable("n"), False)):
+        for axis in (0, LocalHardwareAxisIndex(0)):
+            guarded = If(p.Comparison(first + axis, ">=", 1), Run("s", {}))
+            loop = For("i", INT32, 0, 2, 1, Block((BARRIER, guarded)))
+            assert has_fragile_barriers(loop) == (is_fragile and axis == 0)
+
+
 def test_code_says_nothing_of_it_unless_asked() -> None:
     local = lp.TemporaryVariable("t", "int32", shape=4, address_space=lp.AddressSpace.LOCAL)
     code = ["t[i] = i {inames=i:k}", "a[k, j] = t[3 - j] {inames=j:k}"]
@@ -33,6 +52,17 @@ def test_code_says_nothing_of_it_unless_asked() -> None:
     apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
     end = "    barrier(CLK_LOCAL_MEM_FENCE);  // keeps the way around apart\n  }"
     assert [lp.generate_body(unit).count(end) for unit in (knl, apart)] == [0, 1]
+
+
+def test_variables_have_a_value_beside_the_condition_that_sets_them() -> None:
+    """PoCL 3.1 computes with other values of ``x``, and only if the process has luck."""
+    local = lp.TemporaryVariable("t", "int32", shape=4, address_space=lp.AddressSpace.LOCAL)
+    code = "<> x = a[i] {if=i<n}\nt[i] = i {id=t}\nout[i] = x + t[3 - i] {if=i<n}"
+    given = [local, lp.ValueArg("n", "int32"), ...]
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", code, given, seq_dependencies=True)
+    knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0"), {"a": "int32"})
+    apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
+    assert ["  int x = 0;\n" in lp.generate_body(unit) for unit in (knl, apart)] == [False, True]
 
 
 def test_barriers_are_fragile_where_code_follows_a_way_around() -> None:

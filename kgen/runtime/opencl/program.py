@@ -89,7 +89,11 @@ def mistakes_barriers(device: cl.Device) -> bool:
 
     PoCL (seen with 3.1) does when it optimizes: where some work-items only take a branch right
     behind a barrier, it may go by one work-item's condition for all, or join the branch with a
-    way around the barrier. See :func:`with_double_barriers` and :mod:`kgen.ast.separate`.
+    way around the barrier. A variable that is set under a condition and, a barrier later, read
+    under the same one may have lost its value, unless it has one beside that condition. Loops
+    may end the process with a failed assertion (in ``ParallelRegion.cc``) where they have barriers
+    but begin without one, or ask which iteration they are in. See :func:`with_double_barriers` and
+    :mod:`kgen.ast.separate`.
     """
     return device.platform.name == _POCL
 

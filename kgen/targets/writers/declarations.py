@@ -171,8 +171,8 @@ def _is_scalar(kernel: LoopKernel, name: str) -> bool:
 # -- declarations ------------------------------------------------------------------------
 
 
-def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Declarator]:
-    """Declare temporaries without values; tables stand in front of the code instead."""
+def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Generable]:
+    """Declare temporaries, most without values; tables stand in front of the code instead."""
     shared: dict[str, list[TemporaryVariable]] = {}
     for name in names:
         temporary = writer.kernel.temporary_variables[name]
@@ -181,8 +181,10 @@ def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[c
         elif temporary.base_storage is not None:
             shared.setdefault(temporary.base_storage, []).append(temporary)
         else:
+            value = writer.target.first_value(temporary)
             for declaration in _declare(writer, temporary):
-                yield writer.builder.get_temporary_decl(temporary, declaration)
+                declared = writer.builder.get_temporary_decl(temporary, declaration)
+                yield declared if value is None else cgen.Initializer(declared, value)
     for base, temporaries in shared.items():
         whole = writer.kernel.temporary_variables.get(base)
         members = temporaries if whole is None else [*temporaries, whole]

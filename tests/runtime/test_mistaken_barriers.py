@@ -1,0 +1,83 @@
+"""Kernels that PoCL 3.1 has compiled wrongly, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_scans_in_a_loop(opencl_queue: Any, n: int) -> None:
+    """The process ended with a failed assertion: no barrier began the loop over k."""
+    knl = lp.make_kernel(
+        "{[k, i, q]: -2 <= k < n - 2 and 0 <= i < 4 and 0 <= q <= i}",
+        ["out[i, k + 2] = sum(q, fmin(a[3 - q], 1)) + 1", "sums[i, k + 2] = sum(q, b[p[k + 2]])"],
+        [lp.GlobalArg("a", "float32", shape=4), lp.GlobalArg("b", "int32", shape=4), ...],
+    )
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 2, outer_tag="l.0")
+    knl = lp.realize_reduction(knl, force_scan=True)
+    a, b = np.arange(4, dtype=np.float32), np.arange(1, 5, dtype=np.int32)
+    p = np.arange(n, dtype=np.int32) % 4
+    _, (out, sums) = knl(opencl_queue, a=a, b=b, p=p)
+    steps = 1 + np.cumsum(np.minimum(a[::-1], 1))
+    np.testing.assert_array_equal(out, np.tile(steps[:, None], n))
+    np.testing.assert_array_equal(sums, np.outer(np.arange(1, 5), b[p]))
+
+
+def test_tiles_in_a_loop_whose_iterations_differ(opencl_queue: Any) -> None:
+    """The process ended with a failed assertion, for what only some iterations do."""
+    local = lp.TemporaryVariable("t", "float32", shape=3, address_space=lp.AddressSpace.LOCAL)
+    knl = lp.make_kernel(
+        "{[i, j, f, u, v]: 0 <= i < n and 1 <= j < 5 and 0 <= f, u < 3 and 0 <= v < 4}",
+        """
+        t[f] = fmin(a[p[2*i], 2*f], b[(j - 1) // 4, f]) {id=fill, inames=i:j:f}
+        out[j - 1, 2*i, u] = 2*t[2 - u] + t[0] {dep=fill, inames=i:j:u}
+        other[i, v] = v {inames=i:v}
+        """,
+        [
+            local,
+            lp.GlobalArg("p", "int32", shape="2*n"),
+            lp.GlobalArg("a", "float32", shape=(4, 6)),
+            lp.GlobalArg("b", "float32", shape=(4, 3)),
+            lp.GlobalArg("out", "float32", shape="4, 2*n, 3"),
+            ...,
+        ],
+    )
+    knl = lp.tag_inames(knl, "f:l.0, u:l.0, v:l.0, i:g.0")
+    knl = lp.split_iname(knl, "j", 3, inner_tag="vec", slabs=(1, 1))
+    knl = lp.split_iname(knl, "j_outer", 5, slabs=(1, 0))
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    b, p = np.array([[1, 8, 9]] * 4, np.float32), np.array([2, 0, 0, 0], np.int32)
+    _, (out, _) = knl(opencl_queue, a=a, b=b, p=p, out=np.zeros((4, 4, 3), np.float32))
+    t = np.minimum(a[p[::2], ::2], b[0])
+    np.testing.assert_array_equal(out[:, ::2], np.tile(2 * t[:, ::-1] + t[:, :1], (4, 1, 1)))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_values_set_and_read_under_one_condition(opencl_queue: Any, n: int) -> None:
+    """Two barriers later, some work-items had other values."""
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= 2*i < n}", "{[k, f, u]: 0 <= k < 5 and 0 <= f, u < 2}", "{[r]: 0 <= r < 4}"],
+        """
+        for i, k, f
+            t[f] = a[i, k] + f {id=set}
+        end
+        out[i, k, u] = 2*t[1 - u] + t[0] {dep=set, inames=i:k:u}
+        most[k, f, i] = max(r, b[r]) - n {inames=i:k:f}
+        """,
+        [lp.TemporaryVariable("t", "int32", shape=2, address_space=lp.AddressSpace.PRIVATE), ...],
+    )
+    knl = lp.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.tag_inames(knl, "k:l.1, r:l.0")
+    knl = lp.split_iname(knl, "f", 3, inner_tag="ilp")
+    count = (n + 1) // 2
+    a, b = np.arange(5 * count, dtype=np.int32).reshape(count, 5), np.arange(4, dtype=np.int32)
+    _, (most, out) = knl(opencl_queue, a=a, b=b, n=n)
+    t = a[..., None] + np.arange(2, dtype=np.int32)
+    np.testing.assert_array_equal(out, 2 * t[..., ::-1] + t[..., :1])
+    np.testing.assert_array_equal(most, np.full((5, 2, count), 3 - n))
