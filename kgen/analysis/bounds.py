@@ -9,6 +9,7 @@ import islpy as isl
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
 from kgen.errors import KernelError, KgenIndexError, KgenWarning, message, warn
+from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import dim_names, used_param_names
@@ -209,7 +210,24 @@ def _outside(
             kernel=kernel.name,
             where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
             point=f"for {values} {verb} {access.array}[{element}]".replace("for  ", ""),
-            hint="restrict the loop, guard the access (if ... end), state what is known of the "
-            "sizes (assumptions=...), or declare the shape that the array has",
+            hint=_hint_for(kernel, access, axis),
         )
+    )
+
+
+def _hint_for(kernel: LoopKernel, access: Access, axis: int) -> str:
+    """Say what keeps a subscript inside of its array, or that a loop seems to be missing."""
+    names = variable_names(access.index[axis]) if access.index is not None else ()
+    free = [n for n in names if n not in kernel.all_inames() | kernel.all_params()]
+    unbound = [n for n in free if isinstance(kernel.arg_dict.get(n), ValueArg)]
+    if unbound:
+        name = unbound[0]
+        return (
+            f"'{name}' is an argument, and no loop variable: add it to a domain if it is to be "
+            f"one, such as '{{ [{name}]: 0 <= {name} < n }}'; else say what values it has "
+            f"(assumptions='...')"
+        )
+    return (
+        "restrict the loop, guard the access (if ... end), state what is known of the "
+        "sizes (assumptions=...), or declare the shape that the array has"
     )

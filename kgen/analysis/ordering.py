@@ -205,7 +205,9 @@ def _meet(instances: Instances, write: Access, access: Access) -> Unordered | No
         if iname in access.place.inames:
             at_once = relate(at_once, f"{iname}.a", f"{iname}.b", "eq_set")
     point = example(both if at_once.is_empty() else at_once)
-    return Unordered(write, access, describe_pair(point), is_exact and too)
+    has_items = bool(instances.axes) and instances.kernel.target.has_hardware_axes
+    unit = "a work-item" if has_items else "an iteration"
+    return Unordered(write, access, describe_pair(point, unit=unit), is_exact and too)
 
 
 def _is_exempt(one: InstructionBase, two: InstructionBase) -> bool:

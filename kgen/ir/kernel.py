@@ -621,6 +621,15 @@ class LoopKernel(Taggable):
         """Print the kernel; *what* restricts it to sections such as ``"INSTRUCTIONS"``."""
         return stringify_kernel(self, what=what, with_dependencies=with_dependencies)
 
+    def __repr__(self) -> str:
+        parts = {
+            "loop": len(self.all_inames()),
+            "instruction": len(self.instructions),
+            "argument": len(self.args),
+        }
+        counts = (f"{count} {what}{'' if count == 1 else 's'}" for what, count in parts.items())
+        return f"<kernel '{self.name}': {', '.join(counts)}>"
+
     def __str__(self) -> str:
         return self.stringify()
 

@@ -174,6 +174,9 @@ class TranslationUnit:
 
     # -- text, running -------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        return f"<program: {', '.join(map(repr, self.kernels()))}>"
+
     def __str__(self) -> str:
         return "\n".join(str(kernel) for kernel in self.kernels())
 
