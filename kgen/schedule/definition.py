@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+
+import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place
 from kgen.analysis.instances import (
@@ -22,7 +24,10 @@ from kgen.errors import (
     message,
     warn,
 )
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import to_text, variable_names
+from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named
 from kgen.ir.tags import GroupInameTag
@@ -63,10 +68,10 @@ def refuse_reads_before_writes(
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
     a condition or a subscript on data decides is taken to be right, but for reads of elements that
-    only other work-items ever have; tables are defined, and
-    a kernel may be for some sizes only, such as multiples of its tiles. Elements around those
-    that are written, which nothing ever writes, are warned of: a halo whose values do not
-    matter; ``read_undefined(t)`` in ``silenced_warnings`` says so.
+    only other work-items ever have; tables are defined, so is what is copied to where nothing
+    reads it, and a kernel may be for some sizes only, such as multiples of its tiles. Elements
+    around those that are written, which nothing ever writes, are warned of: a halo whose values do
+    not matter; ``read_undefined(t)`` in ``silenced_warnings`` says so.
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
@@ -153,7 +158,9 @@ class _Finder:
         earlier = [w for w in writes if self._may_be_before(w, at)]
         everywhere = tuple((w.place, w.index) for w in writes)
         shapes = (everywhere, self._shapes(earlier, at))
-        key = (read.place, read.index, at.loops, shapes, self._space(read))
+        copy = self._copy_of(read)
+        stored = None if copy is None else (copy.array, copy.index)
+        key = (read.place, read.index, at.loops, shapes, self._space(read), stored)
         if key not in self.memo:
             self.memo[key] = self._undefined(read, earlier, writes, at)
         found = self.memo[key]
@@ -211,8 +218,43 @@ class _Finder:
                 if left.is_subset(some):
                     return None
                 left = left.subtract(some)
+        copy = self._copy_of(read)
+        if copy is not None and self._is_never_read(copy, left, loops):
+            return None
         always = _is_most(self._sizes(left), self._sizes(everything))
         return *_point_in(left, read), always, self._is_written(left, writes, _naxes(read))
+
+    def _copy_of(self, read: Access) -> Access | None:
+        """Return the element of a temporary that *read* is copied to, where that is all."""
+        insn = self.kernel.id_to_insn[read.insn_id]
+        if not isinstance(insn, Assignment) or not isinstance(insn.assignee, p.Subscript):
+            return None
+        if to_text(insn.expression) != str(read):
+            return None
+        others = (*index_of(insn.assignee), *(read.index or ()), *insn.sorted_predicates)
+        into = self.kernel.temporary_variables.get(assignee_name(insn.assignee))
+        if into is None or into.base_storage is not None or read.array in variable_names(*others):
+            return None
+        accesses = self.instances.footprints.accesses[into.name]
+        return next(one for one in accesses if one.is_write and one.insn_id == read.insn_id)
+
+    def _is_never_read(self, copy: Access, where: Set, loops: tuple[str, ...]) -> bool:
+        """Tell whether no instruction reads what *copy* stores in the iterations *where*."""
+
+        def only(named: Set, kept: Collection[str]) -> Set:
+            params = {*kept, *self.kernel.all_params()}
+            return project_out_named(named, [n for n in param_names(named) if n not in params])
+
+        elements = [element_name(axis) for axis in range(_naxes(copy))]
+        stored = self.instances.touched(copy, loops)[0].intersect(only(where, loops))
+        return all(
+            read.index is not None
+            and only(stored, elements).is_disjoint(
+                only(self.instances.touched(read, ())[0], elements)
+            )
+            for read in self.instances.footprints.accesses[copy.array]
+            if not read.is_write
+        )
 
     def _foreign(self, read: Access, writes: list[Access]) -> Undefined | None:
         """Return a read under a condition on data, of what only other work-items ever write.

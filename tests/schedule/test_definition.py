@@ -125,6 +125,20 @@ def test_a_halo_that_nothing_ever_writes_is_warned_of() -> None:
         lp.generate_code_v2(knl)
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_the_corners_of_a_fetched_box_need_no_value_where_they_are_not_read(shift: int) -> None:
+    text = f"t[i // 2, i % 2] = a[i] {{id=w}}\nout[j] = t[(j + {shift}) // 2, (j + {shift}) % 2]"
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < 3 }",
+        text + "{dep=w}",
+        [lp.TemporaryVariable("t", np.float32, shape=(2, 2)), lp.GlobalArg("a", np.float32), ...],
+        target=lp.CTarget(),
+    )
+    knl = lp.add_prefetch(knl, "t", "j", fetch_bounding_box=True, default_tag=None)
+    (found,) = (one for one in lp.verify(knl).findings if one.check == "definition")
+    assert found.status.value == ("violated" if shift else "proved")
+
+
 @pytest.mark.parametrize(("at", "is_written"), [("t - 1", True), ("t", True), ("t + 1", False)])
 def test_iterations_of_a_host_loop_leave_values_to_later_ones(at: str, is_written: bool) -> None:
     knl = lp.make_kernel(
