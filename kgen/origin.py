@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kgen.analysis.sizes import all_sizes, sizes_near
 from kgen.errors import KernelError, KgenError, message
 from kgen.ir.data import ValueArg
+from kgen.ir.expr import Reduction, TypedLiteral, is_constant, walk
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.reductions import KnownOperation
 from kgen.ir.types import NumpyType
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
@@ -53,8 +57,9 @@ def compare_with_origin(
 ) -> Comparison:
     """Compare what a prepared *kernel* computes, in the order of its schedule, with its origin.
 
-    That is done for a few sizes, by evaluation: a difference is certain; that there is none
-    is, where no size and no data decide what is run.
+    That is done for a few sizes, by evaluation: a difference is certain, unless the arithmetic
+    of fingerprints is not that of the kernel; that there is none is certain, where no size and no
+    data decide what is run.
     """
     try:
         before, order = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
@@ -75,7 +80,8 @@ def compare_with_origin(
             return Comparison(reason="the kernel as it was written reads what nothing wrote")
         difference = next(_differences(before, then, now, sizes), None)
         if difference is not None:
-            return Comparison(difference)
+            doubt = _doubt(origin, before, kernel)
+            return Comparison(reason=doubt) if doubt else Comparison(difference)
         depends_on_data |= then.depends_on_data or now.depends_on_data
         tried.append(_text(sizes))
     if are_all and len(tried) == len(choices) and not depends_on_data:
@@ -147,6 +153,36 @@ def _differences(
             values = {value_of(before, array, index, one) for one in (old, new)}
             if len(values) > 1:
                 yield Difference(array, index, sizes, new.get(index), old.get(index))
+
+
+def _doubt(origin: LoopKernel, before: LoopKernel, now: LoopKernel) -> str | None:
+    """Return why results whose fingerprints differ may be the same."""
+    own = {node.operation.name for node in _nodes(origin) if _is_of_a_user(node)}
+    if own:
+        return f"whether '{min(own)}' may be applied in another order is not known"
+    if _fractions(before) != _fractions(now):
+        return "numbers were computed ahead of time, which rounds them"
+    return None
+
+
+def _nodes(kernel: LoopKernel) -> Iterator[Any]:
+    yield from walk(*(expr for insn in kernel.instructions for expr in insn.expressions()))
+    yield from walk(*(rule.expression for rule in kernel.substitutions.values()))
+
+
+def _is_of_a_user(node: Any) -> bool:
+    """Tell whether a node is a reduction whose operation kgen knows nothing of."""
+    operation = node.operation if isinstance(node, Reduction) else None
+    while isinstance(operation, KnownOperation):
+        operation = operation.inner
+    return operation is not None
+
+
+def _fractions(kernel: LoopKernel) -> set[complex]:
+    """Return the numbers in a kernel that are finite and no integers."""
+    values = (node.value if isinstance(node, TypedLiteral) else node for node in _nodes(kernel))
+    numbers = {complex(value) for value in values if is_constant(value)}
+    return {n for n in numbers if np.isfinite(n) and (n.imag or n.real % 1)}
 
 
 def _point_of(found: Difference) -> str:

@@ -6,13 +6,16 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
 from kgen.errors import KernelError
 from kgen.ir.codec import decode, encode
+from kgen.ir.expr import Reduction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
+from kgen.ir.reductions import ScalarReductionOperation, parse_reduction_op
 from kgen.transforms.select import transform
 from kgen.verification import Finding
 
@@ -162,3 +165,56 @@ def test_conditions_on_data_are_tried_only() -> None:
         target=lp.CTarget(),
     )
     assert origin(lp.split_iname(knl, "i", 4)).status.value == "unknown"
+
+
+@transform
+def doubled(kernel: LoopKernel) -> LoopKernel:
+    """Store other values: never right, whatever the arithmetic."""
+    return kernel.copy(
+        instructions=[
+            insn.copy(expression=p.Sum((insn.expression, insn.expression)))
+            for insn in kernel.instructions
+            if isinstance(insn, lp.Assignment)
+        ]
+    )
+
+
+@pytest.mark.parametrize("factor", ["(0.1 + 0.2)", "(1/3)", "0.5"])
+def test_numbers_computed_ahead_of_time_are_no_violation(factor: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 4 }",
+        f"out[i] = {factor}*a[i]",
+        [lp.GlobalArg("a, out", "float64", shape="4")],
+        target=lp.CTarget(),
+    )
+    folded = lp.fold_constants(knl, fast_math=True)
+    assert origin(doubled(knl)).status.value == "violated"
+    status, message = origin(folded).status.value, origin(folded).message
+    assert status == "proved" or (status == "unknown" and "rounds" in message)
+
+
+class Xor(ScalarReductionOperation):
+    """An operation that kgen knows nothing of."""
+
+    def neutral_element(self, *dtypes: Any, callables_table: Any, target: Any) -> Any:
+        return 0, callables_table
+
+    def __call__(self, dtypes: Any, one: Any, other: Any, callables_table: Any, target: Any) -> Any:
+        return p.BitwiseXor((one, other)), callables_table
+
+
+@pytest.mark.parametrize("operation", [Xor(), parse_reduction_op("sum")])
+def test_an_operation_of_a_users_own_is_unknown_in_another_order(operation: Any) -> None:
+    value = p.Call(p.Variable("lround"), (p.Variable("a")[p.Variable("k")],))
+    knl = lp.make_kernel(
+        "{ [k]: 0 <= k < 16 }",
+        [lp.Assignment(p.Variable("out"), Reduction(operation, ("k",), value), id="s")],
+        [lp.GlobalArg("a", "float64", shape="16"), lp.GlobalArg("out", "int64", shape=())],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(knl, "k", 4, inner_tag="l.0")
+    knl = lp.split_reduction_inward(knl, "k_inner")
+    found = origin(lp.realize_reduction(knl))
+    is_known = not isinstance(operation, Xor)
+    assert found.status.value == ("proved" if is_known else "unknown")
+    assert is_known or "'Xor' may be applied in another order" in found.message
