@@ -209,4 +209,6 @@ def _without_conditions(node: Node, known: set[Expr]) -> Node:
     if not isinstance(node, If) or node.orelse is not None:
         return node
     rest = [part for part in conjuncts(node.condition) if part not in known]
-    return If(conjunction(rest), node.body, None, node.reads_data) if rest else node.body
+    return (
+        dataclasses.replace(node, condition=conjunction(rest), orelse=None) if rest else node.body
+    )

@@ -77,7 +77,7 @@ class _Folder:
         if not needed:
             return body
         orelse = None if node.orelse is None else self.node(node.orelse, scope)
-        return If(conjunction(needed), body, orelse, node.reads_data)
+        return dataclasses.replace(node, condition=conjunction(needed), body=body, orelse=orelse)
 
     def _condition(self, condition: Expr) -> Expr:
         """Return a condition, ``True`` or ``False`` where it is decided."""

@@ -159,10 +159,11 @@ class _Renamer:
                 return dataclasses.replace(node, iname=iname, first=first, stop=stop, body=body)
             case Let():
                 name, body = self.names.get(node.name, node.name), self.node(node.body)
-                return Let(name, node.dtype, self._expr(node.value), body)
+                return dataclasses.replace(node, name=name, value=self._expr(node.value), body=body)
             case If():
                 orelse = None if node.orelse is None else self.node(node.orelse)
-                return If(self._expr(node.condition), self.node(node.body), orelse)
+                condition, body = self._expr(node.condition), self.node(node.body)
+                return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
             case Run():
                 values = {
                     self.names.get(name, name): self._expr(value)

@@ -89,7 +89,7 @@ class _Merger:
             orelse = None
         if is_empty(body) and orelse is None:
             return Block(())
-        return If(node.condition, body, orelse, node.reads_data)
+        return dataclasses.replace(node, body=body, orelse=orelse)
 
     def _names_in(self, node: Node) -> set[str]:
         """Return the variables that bounds, conditions and statements below *node* have.
@@ -158,7 +158,7 @@ class _Merger:
         if first.condition == second.condition:
             body = self._block([first.body, second.body])
             rest = [part for part in (first.orelse, second.orelse) if part is not None]
-            return If(first.condition, body, self._block(rest) if rest else None, first.reads_data)
+            return dataclasses.replace(first, body=body, orelse=self._block(rest) if rest else None)
         if second.orelse is not None or has_barrier(first) or has_barrier(second):
             return None
         parts = conjuncts(second.condition)
@@ -166,13 +166,15 @@ class _Merger:
             shared = [part for part in conjuncts(first.condition) if part in parts]
             inside = [_without(guard, shared) for guard in (first, second)]
             if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
-                return If(conjunction(shared), self._block(inside), None, first.reads_data)
+                return dataclasses.replace(
+                    first, condition=conjunction(shared), body=self._block(inside)
+                )
         opposites = _opposites(first)
         if not any(part in opposites for part in parts):
             return None
         node = _without(second, opposites)
         orelse = node if first.orelse is None else self._block([first.orelse, node])
-        return If(first.condition, first.body, orelse, first.reads_data)
+        return dataclasses.replace(first, orelse=orelse)
 
     def _keeps(self, guard: If) -> bool:
         """Tell whether a condition is the same after what it guards."""
@@ -214,7 +216,9 @@ class _Merger:
 def _without(guard: If, known: Container[Expr]) -> Node:
     """Take off those parts of a condition that are *known* to hold."""
     rest = [part for part in conjuncts(guard.condition) if part not in known]
-    return If(conjunction(rest), guard.body, None, guard.reads_data) if rest else guard.body
+    return (
+        dataclasses.replace(guard, condition=conjunction(rest), orelse=None) if rest else guard.body
+    )
 
 
 def _opposites(guard: If) -> tuple[Expr, ...]:
@@ -244,5 +248,5 @@ def _without_name(node: Node) -> Node:
         case Let():
             return node.body
         case If(body=Let() as named):
-            return If(node.condition, named.body, None, node.reads_data)
+            return dataclasses.replace(node, body=named.body, orelse=None)
     return node

@@ -244,17 +244,18 @@ class _Instance:
         match node:
             case For():
                 loop = self.loops[node.iname]
-                return For(
-                    loop.iname,
-                    loop_type(self.kernel, loop.iname),
-                    self._expr(node.first),
-                    self._expr(node.stop),
-                    node.step,
-                    self.node(node.body),
+                return dataclasses.replace(
+                    node,
+                    iname=loop.iname,
+                    dtype=loop_type(self.kernel, loop.iname),
+                    first=self._expr(node.first),
+                    stop=self._expr(node.stop),
+                    body=self.node(node.body),
                 )
             case If():
                 orelse = None if node.orelse is None else self.node(node.orelse)
-                return If(self._expr(node.condition), self.node(node.body), orelse)
+                condition, body = self._expr(node.condition), self.node(node.body)
+                return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
             case Let():
                 iname = self.loops[node.name].iname
                 dtype = loop_type(self.kernel, iname)

@@ -9,6 +9,7 @@ time (docs/gpu.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pymbolic.primitives as p
 from constantdict import constantdict
@@ -130,11 +131,11 @@ class _TripCounter:
             case If():
                 inside, outside = self._below(node.condition), self._below()
                 orelse = None if node.orelse is None else outside.node(node.orelse)
-                return If(node.condition, inside.node(node.body), orelse, node.reads_data)
+                return replace(node, body=inside.node(node.body), orelse=orelse)
             case Let():
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
                 inside = self._below(equal, values={node.name: self._interval(node.value)})
-                return Let(node.name, node.dtype, node.value, inside.node(node.body))
+                return replace(node, body=inside.node(node.body))
             case Block():
                 return Block(tuple(self.node(child) for child in node.children))
             case Comment():
@@ -151,7 +152,7 @@ class _TripCounter:
         if count is None:
             above = p.Comparison(index, ">=", loop.first)
             body = self._below(above, *below, values=values).node(loop.body)
-            return For(loop.iname, loop.dtype, loop.first, loop.stop, loop.step, body, loop.comment)
+            return replace(loop, body=body)
         whole = self._whole_trips(loop, below, count)
         if not 0 < whole < count or _count_runs(loop.body) > MAX_COPIED_RUNS:
             return self._turns(loop, range(count), below, values)

@@ -5,6 +5,8 @@ isl is asked for a plain loop and the body is generated once; the copies are sub
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pymbolic.primitives as p
 
 from kgen.ast.expr import compare_with_bound, conjunction
@@ -67,11 +69,11 @@ class _Expander:
                 body = self._at(above, below).node(node.body)
                 if node.iname in self.unrolled:
                     return self._copies(node, body)
-                return For(node.iname, node.dtype, node.first, node.stop, node.step, body)
+                return replace(node, body=body)
             case If():
                 body = self._at(node.condition).node(node.body)
                 orelse = None if node.orelse is None else self.node(node.orelse)
-                return If(node.condition, body, orelse, node.reads_data)
+                return replace(node, body=body, orelse=orelse)
             case Let():
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
                 return Let(node.name, node.dtype, node.value, self._at(equal).node(node.body))
@@ -223,16 +225,8 @@ class _Binder:
                 values[self.name] = own if own is self.value else self._expr(own)
                 return Run(node.insn_id, values)
             case For():
-                return For(
-                    node.iname,
-                    node.dtype,
-                    self._expr(node.first),
-                    self._expr(node.stop),
-                    node.step,
-                    self.node(node.body),
-                    node.comment,
-                    node.is_short,
-                )
+                first, stop = self._expr(node.first), self._expr(node.stop)
+                return replace(node, first=first, stop=stop, body=self.node(node.body))
             case If():
                 condition = (
                     substitute(node.condition, self.replacement)
@@ -244,7 +238,8 @@ class _Binder:
                 orelse = None if node.orelse is None else self.node(node.orelse)
                 if condition is False:
                     return orelse if orelse is not None else Block(())
-                return If(condition, self.node(node.body), orelse, node.reads_data)
+                body = self.node(node.body)
+                return replace(node, condition=condition, body=body, orelse=orelse)
             case Let():
                 return Let(node.name, node.dtype, self._expr(node.value), self.node(node.body))
             case Block():

@@ -159,7 +159,7 @@ def test_slabs_of_work_groups_leave_the_bulk_without_guards() -> None:
     expect(
         knl,
         """
-        if gid(0) < (n + 127) // 128 - 1
+        if gid(0) + 1 < (n + 127) // 128
           insn(i_outer=gid(0), i_inner=lid(0))
         else
           if 128*gid(0) + lid(0) < n

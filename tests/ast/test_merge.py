@@ -116,7 +116,7 @@ def test_a_tree_comes_once_for_bulk_and_slab(opencl_queue: Any) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", assumptions="n >= 1")
     knl = lp.split_iname(knl, "i", 8, inner_tag="l.0", outer_tag="g.0", slabs=(0, 1))
     loads = """
-        if (gid(0) < (n + 7) / 8 - 1)
+        if (gid(0) + 1 < (n + 7) / 8)
           acc_i_outer_i_inner += a[8 * gid(0) + lid(0)];
         else if (8 * gid(0) + lid(0) < n)
           acc_i_outer_i_inner += a[8 * gid(0) + lid(0)];

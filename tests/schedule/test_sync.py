@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,7 @@ def test_a_possible_race_is_reported(text: str, tags: str) -> None:
         ("a[0] = a[0] + 1 {atomic}", "i:l.0"),
     ],
 )
-@pytest.mark.filterwarnings("error::kgen.KgenWarning")
+@pytest.mark.filterwarnings("error::kgen.WriteRaceConditionWarning")
 def test_a_write_by_one_work_item_is_not(text: str, tags: str) -> None:
     overwriting(text, tags)
 
@@ -296,7 +297,7 @@ def test_independent_iterations_that_write_one_element_are_reported(text: str, t
     ("text", "tags"),
     [("a[i] = 1", "j:ilp"), ("a[i] = j", "j:unr"), ("a[i + j] = i + j", "j:ilp")],
 )
-@pytest.mark.filterwarnings("error::kgen.KgenWarning")
+@pytest.mark.filterwarnings("error::kgen.WriteRaceConditionWarning")
 def test_copies_that_write_the_same_or_elsewhere_are_not(text: str, tags: str) -> None:
     overwriting(text, tags)
 
@@ -359,7 +360,9 @@ def test_patterns_silence_warnings(pattern: str) -> None:
         [lp.GlobalArg("a", "float32", "16"), lp.GlobalArg("b", "int32", "16")],
         silenced_warnings=[pattern],
     )
-    schedule(lp.tag_inames(knl, "i:l.0"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        schedule(lp.tag_inames(knl, "i:l.0"))
 
 
 def test_a_product_of_loop_variables_is_not_taken_for_a_conflict() -> None:
