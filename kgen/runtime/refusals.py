@@ -69,7 +69,7 @@ class CallChecker:
         for arg in self.contract.arrays:
             if arg.name in given:
                 self._explain_shape(arg, given[arg.name], sizes)
-        for arg in (*self.contract.optional_arrays, *self.contract.temporaries):
+        for arg in self.contract.optional_arrays:
             if arg.name not in given:
                 self._explain_extents(arg, sizes)
         return sizes
@@ -215,7 +215,7 @@ class CallChecker:
             self._explain_axes(arg, array)
 
     def _explain_extents(self, arg: ArgumentInfo, sizes: Mapping[str, Any]) -> None:
-        """Refuse sizes with which an array that the call allocates has a negative extent."""
+        """Refuse sizes with which an output that the call allocates has a negative extent."""
         shape = tuple(evaluate(extent, sizes) for extent in arg.shape or ())
         if any(extent < 0 for extent in shape):
             names = variable_names(*(arg.shape or ()))

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
+import pymbolic.primitives as p
 
 from kgen.errors import InvocationError, KgenError, message
 from kgen.ir.expr import Expr, is_constant
@@ -346,8 +347,11 @@ class WrapperBuilder:
     # -- layouts --------------------------------------------------------------------------
 
     def shape_of(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the tuple of an array's extents."""
-        return tuple_(from_expr(extent) for extent in arg.shape or ())
+        """Return the tuple of an array's extents; a temporary of less than no elements is empty."""
+        extents = arg.shape or ()
+        if arg.is_temporary:
+            extents = tuple(e if is_constant(e) else p.Max((e, 0)) for e in extents)
+        return tuple_(map(from_expr, extents))
 
     def strides_of(self, arg: ArgumentInfo) -> ast.expr:
         """Return the tuple of an array's strides, in bytes."""
@@ -401,8 +405,8 @@ class WrapperBuilder:
         ]
 
     def check_extents(self) -> list[ast.stmt]:
-        """Refuse sizes with which an array that is allocated would have a negative extent."""
-        arrays = (*self.contract.optional_arrays, *self.contract.temporaries)
+        """Refuse sizes with which an output that is allocated would have a negative extent."""
+        arrays = self.contract.optional_arrays
         extents = dict.fromkeys(extent for arg in arrays for extent in arg.shape or ())
         negative = [
             compare(from_expr(extent), "<", const(0))
