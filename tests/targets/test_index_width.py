@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -153,3 +154,25 @@ def test_functions_are_given_loop_variables_in_the_type_that_they_have(opencl_qu
     assert "out[i] = max((int) i, 1);" in lp.generate_body(knl)
     _, (out,) = knl(opencl_queue, m=0, n=4, out=np.zeros(4, np.int32))
     assert out.tolist() == [1, 1, 2, 3]
+
+
+def test_loops_of_one_name_have_one_type() -> None:
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i < n and i < j < m and 0 <= k < m}",
+        """
+        out[i, m - 1 - j] = a[j] - b[i]    {id=s, inames=i:j}
+        ... gbarrier                       {id=wait, dep=s}
+        c[k] = a[k]                        {inames=k, dep=wait}
+        """,
+        [lp.GlobalArg("out", "float32", ("n", "m")), "..."],
+        target=lp.OpenCLTarget(),
+        assumptions="n >= 0 and m >= 0",
+    )
+    knl = lp.add_and_infer_dtypes(knl, {"a,b": "float32"})
+    knl = lp.split_iname(knl, "i", 5, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "j", 3, slabs=(0, 1))
+    knl = lp.split_iname(knl, "j_inner", 2, slabs=(1, 1))
+    code = lp.generate_code_v2(lp.tag_inames(knl, "k:g.0")).device_code()
+    assert "long j_inner_inner = " in code
+    for name in ("j_outer", "j_inner_outer", "j_inner_inner"):
+        assert len(set(re.findall(rf"(long|int) (?:const )?{name} =", code))) == 1

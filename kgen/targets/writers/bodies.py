@@ -62,14 +62,18 @@ class BodyEmitter:
 
     def _find_long_names(self, node: Node) -> None:
         if isinstance(node, For | Let) and self._type_of(node) == INT64:
-            self.writer.integers.long_names.add(node.iname if isinstance(node, For) else node.name)
+            self.writer.integers.long_names.add(_name_of(node))
         for child in children_of(node):
             self._find_long_names(child)
 
     def _type_of(self, node: For | Let) -> NumpyType:
-        """Return the type of a loop variable, which holds the start of an empty loop, too."""
-        is_long = isinstance(node, For) and self.writer.integers.is_large(node.first)
-        return INT64 if is_long else node.dtype
+        """Return the type of a loop variable, which holds the start of an empty loop, too.
+
+        Loops of one name have one type, which expressions are written for.
+        """
+        integers = self.writer.integers
+        is_long = isinstance(node, For) and integers.is_large(node.first)
+        return INT64 if is_long or _name_of(node) in integers.long_names else node.dtype
 
     def _emit(self, node: Node, out: list[cgen.Generable]) -> None:
         """Append the statements of *node* to *out*."""
@@ -89,8 +93,9 @@ class BodyEmitter:
                 out.append(self._if(node))
             case Let():
                 self.outside()
-                type_name = self.writer.declared_type(node.name, node.dtype)
-                value = self._value(node.value, node.dtype)
+                dtype = self._type_of(node)
+                type_name = self.writer.declared_type(node.name, dtype)
+                value = self._value(node.value, dtype)
                 out.append(
                     self.builder.emit_initializer(type_name, node.name, value, is_const=True)
                 )
@@ -199,6 +204,10 @@ class BodyEmitter:
                 )
             )
         return self.builder.emit_barrier(text, node.reason)
+
+
+def _name_of(node: For | Let) -> str:
+    return node.iname if isinstance(node, For) else node.name
 
 
 class _DeviceEmitter(BodyEmitter):
