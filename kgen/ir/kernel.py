@@ -445,6 +445,10 @@ class LoopKernel(Taggable):
         """Return the parameters of the domain that declares *iname*."""
         return self._domain_params[self.home_domain[iname]]
 
+    def restricted(self, iname: str) -> Set:
+        """Return the values of *iname*, a named set over parameters and inames around it."""
+        return self._domain_facts[self.home_domain[iname]].restricted((iname,))
+
     def with_outer_inames(self, inames: frozenset[str]) -> frozenset[str]:
         """Add the inames on which the bounds of *inames* depend."""
         result, stack = set(inames), list(inames)

@@ -328,11 +328,7 @@ class _Saver:
     def _own_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
         """Take the loops of the instructions that use the temporary, where these are loops."""
         kernel, name = self.kernel, slot.temporary.name
-        users = [
-            insn_id
-            for insn_id in self.insns[number]
-            if name in kernel.id_to_insn[insn_id].dependency_names()
-        ]
+        users = self._users(name, self.insns[number])
         own = [kernel.id_to_insn[user].within_inames & kernel.axes.keys() for user in users]
         by_tag = {kernel.axes[iname].tag: iname for iname in sorted(own[0])}
         odd = next((k for k, inames in enumerate(own) if inames != own[0]), None)
@@ -433,4 +429,6 @@ class _Saver:
         }
 
     def _users(self, name: str, insns: Iterable[str]) -> list[str]:
-        return [n for n in insns if name in self.kernel.id_to_insn[n].dependency_names()]
+        """Return the instructions that use a temporary, in the bounds of their loops as well."""
+        users = {access.insn_id for access in self.liveness.footprints.accesses.get(name, ())}
+        return [n for n in insns if n in users]

@@ -16,6 +16,7 @@ from kgen.analysis.instances import (
     relate,
     with_params,
 )
+from kgen.analysis.loop_bounds import bound_reads
 from kgen.analysis.points import describe, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -64,7 +65,8 @@ def refuse_reads_before_writes(
 ) -> frozenset[tuple[str, str]]:
     """Refuse a read of a temporary's element that no write can have reached before.
 
-    Return the instructions and temporaries for which that is not proved.
+    Return the instructions and temporaries for which that is not proved; nobody vouches for
+    reads in bounds of loops, which are left to the check of the code.
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
     a condition or a subscript on data decides is taken to be right, but for reads of elements that
@@ -76,8 +78,10 @@ def refuse_reads_before_writes(
     Raises :class:`MissingDefinitionError` with an iteration.
     """
     unproved = set()
+    in_bounds = frozenset(bound_reads(kernel))
     for found in find_undefined(kernel, schedule, has_axes=has_axes):
-        unproved.add((found.read.insn_id, found.read.array))
+        if found.read not in in_bounds:
+            unproved.add((found.read.insn_id, found.read.array))
         if found.point is None or not found.always:
             continue
         if found.elsewhere or found.read.array not in kernel.writers:

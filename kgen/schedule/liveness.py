@@ -261,11 +261,9 @@ def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
 
 
 def _first_reader(kernel: LoopKernel, launch: Launch, name: str) -> str:
-    return next(
-        visit.insn_id
-        for visit in visits_of((launch,))
-        if name in kernel.id_to_insn[visit.insn_id].read_dependency_names()
-    )
+    accesses = Footprints.of(kernel).accesses[name]
+    readers = {access.insn_id for access in accesses if not access.is_write}
+    return next(v.insn_id for v in visits_of((launch,)) if v.insn_id in readers)
 
 
 def launch_axes(kernel: LoopKernel, insn_ids: Iterable[str]) -> tuple[AxisTag, ...]:

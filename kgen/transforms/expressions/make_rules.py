@@ -48,7 +48,7 @@ def assignment_to_subst(
     """Make a rule of the assignments to a variable, and use it wherever that is read.
 
     The subscripts of the assigned place become the arguments of the rule. The assignment
-    and the variable go when nothing reads them any more.
+    and the variable go when nothing reads them any more, nor bounds of loops do.
 
     :arg extra_arguments: further loop variables that the rule takes as arguments
     :arg within: use the rule in the instructions that match
@@ -95,6 +95,7 @@ def assignment_to_subst(
     )
     is_needed = (
         lhs_name in result.readers
+        or lhs_name in result.bounding_names
         or any(lhs_name in rule.free_names for rule in result.substitutions.values())
         or any(len(result.id_to_insn[i].assignees) > 1 for i in result.writers[lhs_name])
     )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from kgen.analysis.access import Access
+from kgen.analysis.loop_bounds import bound_set_inside
+from kgen.errors import TransformError, message
 from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag
 from kgen.transforms.expressions.rules import expand_expression
 
-__all__ = ["loops_around", "loops_filling", "subscripts_of"]
+__all__ = [
+    "loops_around",
+    "loops_filling",
+    "refuse_bound_inside",
+    "subscripts_of",
+]
 
 
 def loops_filling(
@@ -45,6 +54,33 @@ def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
                 names = frozenset(variable_names(*node.exprs))
                 filled |= loops_filling(kernel, user, frozenset(node.inames), names)
     return user.within_inames | filled.intersection(use.place.inames)
+
+
+def refuse_bound_inside(
+    kernel: LoopKernel, what: str, outer: frozenset[str], swept: Iterable[str]
+) -> None:
+    """Refuse to fill *what* in loops whose bounds are set inside of others, for each iteration.
+
+    Raises :class:`TransformError`.
+    """
+    # the work-items of a group are in the same iteration of loops over groups
+    inside = frozenset(n for n in kernel.inames if not kernel.has_tag(n, GroupInameTag)) - outer
+    found = bound_set_inside(kernel, outer, inside)
+    if found is None:
+        return
+    loop, name, writer = found
+    (iname, *_) = sorted(writer.within_inames & inside)
+    raise TransformError(
+        message(
+            f"{what} cannot be filled in each iteration of '{loop}', outside of '{iname}'",
+            kernel=kernel.name,
+            where=f"instruction '{writer}'",
+            because=f"it sets '{name}', which bounds '{loop}', for each iteration of '{iname}'",
+            hint=f"sweep '{loop}' as well"
+            if iname in swept
+            else f"put '{iname}' among the loops around what fills it",
+        )
+    )
 
 
 def subscripts_of(writer: InstructionBase, array: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import BasicSet, dim_names, param_names, rename_dims
-from kgen.ir.tags import TagLike, parse_tag
+from kgen.ir.tags import AxisTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import (
     Replacement,
     Selection,
@@ -87,8 +87,12 @@ def duplicate_inames(
                     hint=f"the tags go by the old inames: {', '.join(old)}",
                 )
             )
-    result = _rename(kernel, copies, matcher(kernel, within))
     given = {copies[name]: [parse_tag(tag)] for name, tag in (tags or {}).items()}
+    axes = {
+        name: frozenset(tag for tag in some if isinstance(tag, AxisTag))
+        for name, some in given.items()
+    }
+    result = _rename(kernel, copies, matcher(kernel, within), axes)
     return give_tags(result, given)
 
 

@@ -13,7 +13,9 @@ from constantdict import constantdict
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
+from kgen.analysis.access import Access
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
+from kgen.analysis.loop_bounds import bound_reads, bounding_data
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname, SubstitutionRule
 from kgen.ir.expr import (
@@ -37,6 +39,7 @@ from kgen.ir.sets.domain import (
     to_named,
     used_param_names,
 )
+from kgen.ir.tags import AxisTag
 from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
 from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
 
@@ -169,6 +172,7 @@ def replace_inames(
     :class:`TransformError` when some but not all of them are around an instruction.
     """
     select = select_users(kernel, change.old, matches)
+    _refuse_torn_bounds(kernel, change, select, new_tags)
     substitutions, renamed = _replace_in_rules(kernel, change, select)
     mapper = InameMapper(kernel.name, change, renamed)
     instructions = [
@@ -234,6 +238,55 @@ def select_users(kernel: LoopKernel, old: Sequence[str], matches: InstructionTes
             )
         )
     return Selection(frozenset(chosen), tuple(others), frozenset(kept))
+
+
+def _refuse_torn_bounds(
+    kernel: LoopKernel,
+    change: Replacement,
+    select: Selection,
+    new_tags: Mapping[str, frozenset[Tag]],
+) -> None:
+    """Refuse other loops for instructions than for those that set the bounds around them.
+
+    What is set in each iteration would bound loops in iterations of another loop. Both may be on
+    the same axis of work-items: then each has its own value.
+    """
+    if not select.kept:
+        return
+    for read in bound_reads(kernel):
+        insn = kernel.id_to_insn[read.insn_id]
+        for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(read.array, ())):
+            if (insn.id in select.chosen) == (writer.id in select.chosen):
+                continue
+            for name in sorted(insn.within_inames & writer.within_inames & change.values.keys()):
+                if not _stays_on_axis(kernel, change, name, new_tags):
+                    raise _torn_bound(kernel, name, read, writer)
+
+
+def _stays_on_axis(
+    kernel: LoopKernel, change: Replacement, name: str, new_tags: Mapping[str, frozenset[Tag]]
+) -> bool:
+    """Tell whether what replaces a loop is on the axis of work-items that the loop is on."""
+    new = (change.names or {}).get(name, "")
+    known = kernel.iname_tags(new) if new in kernel.inames else frozenset[Tag]()
+    axes = kernel.iname_tags_of_type(name, AxisTag)
+    return bool(axes) and axes <= new_tags.get(new, known)
+
+
+def _torn_bound(
+    kernel: LoopKernel, name: str, read: Access, writer: InstructionBase
+) -> TransformError:
+    loops = [loop for loop in kernel.inames if read.array in bounding_data(kernel, loop)]
+    return TransformError(
+        message(
+            f"'{read.insn_id}' and '{writer.id}' cannot get different loops for '{name}'",
+            kernel=kernel.name,
+            where=f"instruction '{writer}'",
+            because=f"it sets '{read.array}', which bounds '{loops[0]}' around '{read.insn_id}', "
+            f"in each iteration of '{name}'",
+            hint=f"change both: within='id:{read.insn_id} or id:{writer.id}'",
+        )
+    )
 
 
 def _replace_in_instruction(

@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
+from kgen.analysis.loop_bounds import bound_setters
 from kgen.analysis.swept import Axis, Box, box_of, swept_footprint
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
@@ -35,7 +36,7 @@ from kgen.transforms.array_accesses import (
     renamed,
 )
 from kgen.transforms.expressions.rules import expand_subst
-from kgen.transforms.loops.filled import loops_around
+from kgen.transforms.loops.filled import loops_around, refuse_bound_inside
 from kgen.transforms.loops.tag import give_tags
 from kgen.transforms.select import (
     NothingSelectedError,
@@ -183,6 +184,7 @@ class _Buffer:
                     f"it is inside of '{odd[0]}', which is not around all uses of the array",
                     f"put '{odd[0]}' among buffer_inames, or leave it out with within=...",
                 )
+        refuse_bound_inside(kernel, f"a buffer for '{self.array}'", self.outer, self.sweep)
 
     def _refuse(self, insn: InstructionBase, because: str, hint: str) -> TransformError:
         return TransformError(
@@ -329,7 +331,7 @@ class _Buffer:
                 within_inames=self.outer.union(region.inames),
                 within_inames_is_final=True,
                 predicates=frozenset(region.box.conditions),
-                depends_on=waits,
+                depends_on=waits | bound_setters(kernel, self.outer),
                 depends_on_is_final=True,
             )
 

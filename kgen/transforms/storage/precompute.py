@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.footprints import Footprints
+from kgen.analysis.loop_bounds import bound_setters
 from kgen.analysis.swept import Axis, box_of, swept_footprint, valid_elements
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
@@ -200,7 +201,7 @@ def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
         within_inames=outer.union(loops),
         within_inames_is_final=True,
         predicates=frozenset(box.conditions),
-        depends_on=order.before,
+        depends_on=order.before | bound_setters(kernel, outer),
         depends_on_is_final=True,
     )
     reader = stored_reader(marked, names.temporary, [(k, box.lower[k]) for k in kept])

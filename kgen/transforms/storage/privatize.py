@@ -9,6 +9,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import InameBounds, bounds_of
+from kgen.analysis.loop_bounds import bound_reads
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
@@ -139,11 +140,14 @@ def _privatize(
 def users_of(
     kernel: LoopKernel, temporaries: Mapping[str, Any]
 ) -> dict[str, tuple[InstructionBase, ...]]:
-    """Return the instructions that use each temporary, through rules as well."""
+    """Return the instructions that use each temporary, through rules and bounds as well."""
     found: dict[str, dict[str, InstructionBase]] = {}
     rules = kernel.substitutions
+    bounds: dict[str, set[str]] = {}
+    for read in bound_reads(kernel):
+        bounds.setdefault(read.insn_id, set()).add(read.array)
     for insn in kernel.instructions:
-        names = insn.dependency_names()
+        names = insn.dependency_names().union(bounds.get(str(insn.id), ()))
         for rule in rules_of(rules, (insn,)):
             names |= frozenset(mentions_of(rules[rule].expression).variables)
         for name in sorted(names & temporaries.keys()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kgen.analysis.access import Access
+from kgen.analysis.loop_bounds import bound_set_inside
 from kgen.errors import TransformError, message
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import SubstitutionRule
@@ -12,7 +13,11 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag
-from kgen.transforms.loops.filled import loops_around, subscripts_of
+from kgen.transforms.loops.filled import (
+    loops_around,
+    refuse_bound_inside,
+    subscripts_of,
+)
 from kgen.transforms.storage.storing import Storage
 
 __all__ = [
@@ -63,6 +68,7 @@ def outer_inames(
         if not outer <= around:
             loops = {name for name in around if not kernel.has_tag(name, ConcurrentTag)}
             outer |= loops.difference(storage.sweep)
+    outer |= _setting_bounds(kernel, outer, accesses).difference(storage.sweep)
     if storage.outer is not None:
         _check_given_outer(kernel, frozenset(storage.outer), needed, order)
         outer = frozenset(storage.outer)
@@ -71,6 +77,9 @@ def outer_inames(
         raise TransformError(
             message(f"iname '{both[0]}' is swept and around the sweep", kernel=kernel.name)
         )
+    refuse_bound_inside(
+        kernel, f"what '{storage.temporary or 'a rule'}' holds", outer, storage.sweep
+    )
     for access in accesses:
         missing = sorted(outer.difference(access.place.inames))
         if missing:
@@ -83,6 +92,15 @@ def outer_inames(
                 )
             )
     return outer
+
+
+def _setting_bounds(
+    kernel: LoopKernel, outer: frozenset[str], accesses: Sequence[Access]
+) -> frozenset[str]:
+    """Return the loops around *accesses* in which bounds of loops in *outer* are set."""
+    around = frozenset.intersection(*(frozenset(access.place.inames) for access in accesses))
+    found = bound_set_inside(kernel, outer, around - outer)
+    return frozenset() if found is None else found.writer.within_inames & around
 
 
 def _check_given_outer(
