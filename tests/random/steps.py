@@ -324,6 +324,8 @@ class Transformer:
         if not swept:
             return None
         options = self._fetch_options(users, swept)
+        if name in kernel.temporary_variables:  # a box may have elements that nothing has written
+            options["fetch_bounding_box"] = None
         options["fetch_outer_inames"] = options.pop("outer")
         return Step("add_prefetch", (name, swept), _given(options))
 
