@@ -1,6 +1,6 @@
 # make demo    the Laplacian example; DEVICE=c (default), opencl or cuda
 # make test    the test suite; installs PoCL where it may
-# make lint    ruff          make types   mypy --strict
+# make lint    ruff: rules and format          make types   mypy --strict
 # make bench   code generation and launch overhead against the peer
 
 PYTHON ?= python3
@@ -28,6 +28,7 @@ test: $(VENV)/.installed-dev pocl
 
 lint: $(VENV)/.installed-dev
 	$(IN_VENV) -m ruff check
+	$(IN_VENV) -m ruff format --check
 
 types: $(VENV)/.installed-dev
 	$(IN_VENV) -m mypy --strict

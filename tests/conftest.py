@@ -32,6 +32,13 @@ POCL = "portable computing language"
 _CACHE_ROOT = pytest.StashKey[Path]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what rewrites expected text."""
+    parser.addoption(
+        "--update-docs", action="store_true", help="write what examples print into docs/"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run cache folders of its own, shared by its workers: no test may need a warm one."""
     if not hasattr(config, "workerinput"):

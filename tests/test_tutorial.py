@@ -1,6 +1,6 @@
 """The documentation's Python, run as it stands: ``docs/*.md``, each page's blocks in order.
 
-``--snapshot-update`` writes what the examples print now into the pages.
+``--update-docs`` writes what the examples print now into the pages.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_page_shows_what_happens(
     page = DOCS / name
     runner = Runner()
     failed, attempted = runner.run(doctest.DocTest(PAGES[name], {}, name, str(page), 0, None))
-    if request.config.getoption("--snapshot-update"):
+    if request.config.getoption("--update-docs"):
         page.write_text(updated(page.read_text(), runner.printed))
         failed -= len(runner.printed)
     assert (failed, attempted) == (0, len(PAGES[name]))

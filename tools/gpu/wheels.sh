@@ -25,7 +25,7 @@ $pip download -q --only-binary=:all: --implementation cp --python-version "$vers
     $platforms --platform manylinux2014_x86_64 --platform manylinux1_x86_64 \
     --find-links .wheels -d .wheels \
     cgen constantdict genpy hypothesis islpy mako namedisl platformdirs pymbolic pyopencl pytest \
-    pytest-xdist pytools siphash24 syrupy
+    pytest-xdist pytools siphash24
 rm -f .wheels/numpy-*.whl  # large, and the host has its own
 
 if ! ls .wheels/pycuda-* >/dev/null 2>&1; then
