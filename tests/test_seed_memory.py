@@ -264,6 +264,6 @@ def test_code_with_a_write_race(data: Data, capsys: pytest.CaptureFixture[str]) 
         filterwarnings("always", category=lp.KgenWarning)
         evt, (out,) = knl(data.queue, a=data.a_mat_dev)
     code: Any = capsys.readouterr().out
-    assert "float a_fetch[16];" in code
+    assert "float a_fetch[16]" in code
     assert "__local" not in code
     assert (out.get() == data.a_mat_dev.get().T).all()

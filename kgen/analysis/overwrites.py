@@ -20,6 +20,7 @@ from kgen.ir.sets.domain import Set, rename_dims, to_named
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import ConcurrentTag
+from kgen.ir.types import AddressSpace
 
 __all__ = ["Overwrite", "find_overwrites", "warn_of_overwrites"]
 
@@ -68,10 +69,10 @@ def _hint(found: Overwrite, place: str) -> str:
 def find_overwrites(kernel: LoopKernel) -> Iterator[Overwrite]:
     """Give the assignments to elements that other iterations assign other values to.
 
-    Exempt are accumulations, bounds of loops, elements that instructions of the same loop read,
-    assignments under conditions that depend on the loop, atomic ones, and loops that run in
-    parallel, whose races are errors. isl is asked only where subscripts do not obviously tell
-    iterations apart.
+    Exempt are local memory, of which each work-group has its own, accumulations, bounds of
+    loops, elements that instructions of the same loop read, assignments under conditions that
+    depend on the loop, atomic ones, and loops that run in parallel, whose races are errors. isl
+    is asked only where subscripts do not obviously tell iterations apart.
     """
     for insn in kernel.instructions:
         if isinstance(insn, Assignment) and not _is_exempt(kernel, insn):
@@ -83,8 +84,10 @@ def find_overwrites(kernel: LoopKernel) -> Iterator[Overwrite]:
 def _is_exempt(kernel: LoopKernel, insn: Assignment) -> bool:
     """Tell whether *insn* accumulates, or sets bounds of loops, or is said to be right."""
     names = {*insn.read_dependency_names(), *kernel.all_params()}
+    temporary = kernel.temporary_variables.get(insn.assignee_var_names()[0])
     return (
         bool(insn.atomicity)
+        or (temporary is not None and temporary.address_space == AddressSpace.LOCAL)
         or not names.isdisjoint(insn.assignee_var_names())
         or is_silenced(f"write_race({insn.id})", kernel.silenced_warnings)
     )

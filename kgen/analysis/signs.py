@@ -223,7 +223,11 @@ class Signs:
         found = self._hardware.get(expr)
         if found is None:
             tag = _AXES[type(expr)](expr.axis)
-            ends = [axis.extent.max_val() for axis in self.kernel.axes.values() if axis.tag == tag]
+            ends = [
+                axis.extent.floor().max_val()
+                for axis in self.kernel.axes.values()
+                if axis.tag == tag
+            ]
             is_bounded = bool(ends) and all(end.is_int() for end in ends)
             high = max(end.to_python() for end in ends) - 1 if is_bounded else None
             found = self._hardware[expr] = Interval(0, high)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
+from kgen.ir.expr import is_constant
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
@@ -270,10 +272,23 @@ def remove_predicates_from_insn(
     frozenset()
     """
     given = [predicates] if isinstance(predicates, str) else predicates
-    gone = frozenset(parse(c) if isinstance(c, str) else c for c in given)
+    gone = frozenset(parse(c) if isinstance(c, str) else _condition(kernel, c) for c in given)
     chosen = {insn.id for insn in found(kernel, insn_match)}
     return map_instructions(
         kernel,
         lambda _, insn: insn.id in chosen,
         lambda insn: insn.copy(predicates=insn.predicates - gone),
+    )
+
+
+def _condition(kernel: LoopKernel, given: Any) -> Any:
+    """Return a condition that was given as an object, or refuse what is no expression."""
+    if isinstance(given, p.ExpressionNode) or is_constant(given):
+        return given
+    raise TransformError(
+        message(
+            f"{given!r} is no condition",
+            kernel=kernel.name,
+            hint="pass text such as 'i > 3', or an expression",
+        )
     )
