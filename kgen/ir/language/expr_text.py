@@ -41,6 +41,13 @@ _SUFFIXES: Final = {"float32": "f", "float64": "d", "uint32": "u", "int64": "l",
 class StringifyMapper(_StringifyMapper[[]]):
     """Print an expression in the instruction language."""
 
+    def map_foreign(self, expr: Any, *args: Any, **kwargs: Any) -> str:
+        """Write what is no expression as Python does: messages show what was given."""
+        try:
+            return str(super().map_foreign(expr, *args, **kwargs))
+        except ValueError:
+            return repr(expr)
+
     def map_variable(self, expr: p.Variable, enclosing_prec: int) -> str:
         return expr.name
 
