@@ -1,10 +1,12 @@
 # make demo    the Laplacian example; DEVICE=c (default), opencl or cuda
-# make test    the test suite; installs PoCL where it may
+# make test    the test suite; installs PoCL where it may. VENV=.venv-lowest VERSIONS=lowest: with
+#              the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
 # make bench   code generation and launch overhead against the peer
 
 PYTHON ?= python3
 VENV ?= .venv
+VERSIONS ?= newest
 DEVICE ?= c
 JOBS ?= 2
 PYTEST_ARGS ?=
@@ -39,11 +41,11 @@ bench: $(VENV)/.installed-dev pocl
 
 # The stamp names the extra ('base' is none); it is older than pyproject.toml when that changed.
 $(VENV)/.installed-%: pyproject.toml tools/install.sh
-	PYTHON=$(PYTHON) tools/install.sh $(VENV) $*
+	PYTHON=$(PYTHON) tools/install.sh $(VENV) $* $(VERSIONS)
 	touch $@
 
 pocl:
 	tools/pocl.sh
 
 clean:
-	rm -rf $(VENV) .bench-venv .cache build dist *.egg-info
+	rm -rf $(VENV) .venv-lowest .bench-venv .cache build dist *.egg-info

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Make a virtual environment and install kgen in it: tools/install.sh VENV EXTRA
-# EXTRA is one of the extras of pyproject.toml, or 'base' for none.
+# Make a virtual environment and install kgen in it: tools/install.sh VENV EXTRA VERSIONS
+# EXTRA is one of the extras of pyproject.toml, or 'base' for none. VERSIONS is 'newest', or 'lowest'
+# for the lowest ones that pyproject.toml allows.
 # Where python3 has no venv module (a bare Debian), it is installed by apt, if we may.
 set -eu
 venv=$1
 extra=$2
+versions=$3
 python=${PYTHON:-python3}
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
@@ -22,4 +24,7 @@ if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 [ "$extra" = base ] && spec=. || spec=".[$extra]"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -e "$spec"
+pins=$venv/lowest.txt
+: >"$pins"
+[ "$versions" = newest ] || sed -nE 's/^ +"([a-z0-9-]+)>=([0-9.]+)".*/\1==\2/p' pyproject.toml >"$pins"
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -c "$pins" -e "$spec"

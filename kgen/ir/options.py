@@ -33,7 +33,8 @@ class Options:
     * ``disable_global_barriers``, ``allow_fp_reordering``: for programs that pass them. A
       ``... gbarrier`` always ends a launch, and sums are reordered by transformations alone
     * ``restrict``: promise the compiler that array arguments do not overlap
-    * ``allow_terminal_colors``: colour printed kernels
+    * ``allow_terminal_colors``: colour printed code, where Pygments is installed (the extra
+      ``color``)
 
     >>> Options(return_dict=True).copy(build_options="-O2 -g").build_options
     ('-O2', '-g')

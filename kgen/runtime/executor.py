@@ -25,12 +25,18 @@ from kgen.runtime.arguments import Contract
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.generated import Generated, code_of
-from kgen.runtime.highlight import highlight
 from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.pyast import PREFIX
 from kgen.runtime.refusals import CallChecker, refuse_masked
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Launch, Module
+
+try:
+    import pygments
+    from pygments.formatters.terminal import TerminalFormatter
+    from pygments.lexers.c_like import CudaLexer
+except ImportError:
+    pygments = None
 
 __all__ = ["Entry", "ExecutorBase", "refuse_group_size", "remember"]
 
@@ -181,9 +187,12 @@ class ExecutorBase:
     def get_highlighted_code(
         self, entrypoint: str | None = None, arg_to_dtype: Mapping[str, Any] | None = None
     ) -> str:
-        """Return the device code, coloured for a terminal if the options allow it."""
+        """Return the device code, coloured for a terminal if the options allow it.
+
+        The colours are those of Pygments (``pip install pygments``); without it there are none.
+        """
         code = self.get_code(entrypoint, arg_to_dtype)
-        return highlight(code) if self.kernel.options.allow_terminal_colors else code
+        return _highlighted(code) if self.kernel.options.allow_terminal_colors else code
 
     # -- choice of code ------------------------------------------------------------------
 
@@ -315,7 +324,7 @@ class ExecutorBase:
         if options.write_code:
             coloured = options.allow_terminal_colors and sys.stdout.isatty()
             to_terminal = options.write_code is True and coloured
-            _write(options.write_code, highlight(source) if to_terminal else source)
+            _write(options.write_code, _highlighted(source) if to_terminal else source)
         if options.edit_code:
             return _edit(options.edit_code, source, self.entrypoint)
         return source
@@ -418,6 +427,11 @@ def refuse_group_size(launch: Launch, limit: int) -> None:
                 hint="split the loops that have the tags l.0, l.1, l.2 into smaller pieces",
             )
         )
+
+
+def _highlighted(code: str) -> str:
+    """Return *code* with terminal colours, unchanged where Pygments is not installed."""
+    return str(pygments.highlight(code, CudaLexer(), TerminalFormatter())) if pygments else code
 
 
 def _write(where: Any, text: str) -> None:
