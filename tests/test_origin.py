@@ -10,13 +10,13 @@ import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
-from kgen.errors import KernelError
+from kgen.errors import KernelError, TransformError
 from kgen.ir.codec import decode, encode
 from kgen.ir.expr import Reduction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.reductions import ScalarReductionOperation, parse_reduction_op
-from kgen.transforms.select import transform
+from kgen.transforms.select import Meaning, transform, transform_of
 from kgen.verification import Finding
 
 
@@ -126,6 +126,53 @@ def test_what_the_user_means_is_no_violation(change: str) -> None:
     changed = MEANT[change](lp.split_iname(knl, "i", 4))
     assert origin(changed).status.value == "proved"
     assert origin(lp.split_iname(changed, "k", 4)).status.value == "proved"
+
+
+@transform_of(Meaning.CHANGED)
+def renamed(kernel: LoopKernel, names: list[str], seen: list[LoopKernel]) -> LoopKernel:
+    """Rename instructions; note the kernel."""
+    seen.append(kernel)
+    old, new = names
+    return lp.rename_argument(kernel, old, new)
+
+
+def test_a_change_is_made_to_the_origin_when_somebody_asks() -> None:
+    seen: list[LoopKernel] = []
+    names = ["a", "matrix"]
+    knl = lp.split_iname(product(), "k", 4).default_entrypoint
+    changed = lp.split_iname(renamed(knl, names, seen), "i", 4)
+    names[:] = "b", "vector"  # no matter to what was called before
+    assert seen == [knl]
+    assert origin(changed).status.value == "proved"
+    assert changed.origin is not None
+    assert "matrix" in changed.origin.arg_dict
+
+
+def test_a_long_row_of_changes_has_an_origin() -> None:
+    knl = lp.split_iname(product(), "k", 4).default_entrypoint
+    for number in range(600):
+        knl = lp.rename_argument(knl, "a" if number == 0 else f"a{number - 1}", f"a{number}")
+    assert knl.origin is not None
+    assert "a599" in knl.origin.arg_dict
+
+
+@transform_of(Meaning.CHANGED)
+def doubled_fetch(kernel: LoopKernel) -> LoopKernel:
+    """Change an instruction that only a transformed kernel has."""
+    fetch = kernel.id_to_insn.get("fetch")
+    if not isinstance(fetch, lp.Assignment):
+        raise TransformError("there is no fetch")
+    twice = fetch.copy(expression=2 * fetch.expression)
+    return kernel.copy(instructions=[i for i in kernel.instructions if i is not fetch] + [twice])
+
+
+def test_a_kernel_whose_origin_cannot_change_alike_is_what_was_written() -> None:
+    knl = doubled_fetch(
+        lp.add_prefetch(product(), "b", "k", default_tag=None, prefetch_insn_id="fetch")
+    )
+    assert knl.default_entrypoint.origin is None
+    split = lp.split_iname(knl, "i", 4).default_entrypoint
+    assert split.origin == knl.default_entrypoint
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -32,6 +32,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.linearization import ScheduleItem
 from kgen.ir.mentions import mentions_of
 from kgen.ir.options import Options
+from kgen.ir.pending import Pending
 from kgen.ir.pretty import stringify_kernel
 from kgen.ir.sets.domain import (
     PARAM_DIM,
@@ -83,6 +84,8 @@ _FOUND_FROM = _MEMOS | {
     "axes": frozenset({"domains", "inames", "assumptions"}),
     "grid": frozenset({"domains", "inames", "assumptions"}),
 }
+#: What is found of a kernel and its origin.
+_FOUND_FROM_ALL = frozenset({"_digest", "memo"})
 
 
 def _is_same(new: Any, old: Any) -> bool:
@@ -139,6 +142,17 @@ class Table(constantdict[str, P]):
         return dict(self)
 
 
+class _Origin:
+    """The field that holds a kernel's origin, which may be pending until it is read."""
+
+    def __get__(self, kernel: LoopKernel | None, owner: type) -> LoopKernel | None:
+        held: Any = None if kernel is None else vars(kernel)["origin"]
+        return held.kernel if isinstance(held, Pending) else held
+
+    def __set__(self, kernel: LoopKernel, origin: LoopKernel | Pending[LoopKernel] | None) -> None:
+        vars(kernel)["origin"] = origin
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoopKernel(Taggable):
     """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
@@ -178,7 +192,7 @@ class LoopKernel(Taggable):
     #: what inames that are gone were in terms of those that came for them, oldest first
     applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = ()
     #: the kernel as the user wrote it; ``None`` for one that was not transformed since
-    origin: LoopKernel | None = None
+    origin: _Origin = _Origin()
 
     def __post_init__(self) -> None:
         for name in _MAPS:
@@ -195,11 +209,12 @@ class LoopKernel(Taggable):
 
     def copy(self, **changes: Any) -> LoopKernel:
         """Return this with some fields changed."""
-        changes.setdefault("linearization", None)
-        changed = dataclasses.replace(self, **changes)
-        touched = {
-            name for name in changes if not _is_same(getattr(changed, name), getattr(self, name))
-        }
+        old = vars(self)
+        changed = dataclasses.replace(
+            self, **{"linearization": None, "origin": old["origin"], **changes}
+        )
+        new = vars(changed)
+        touched = {name for name in changes if not _is_same(new[name], old[name])}
         for name, fields in _FOUND_FROM.items():
             if fields.isdisjoint(touched) and (name in self.__dict__ or name in _MEMOS):
                 changed.__dict__[name] = getattr(self, name)
@@ -208,6 +223,34 @@ class LoopKernel(Taggable):
             changed.__dict__["_domain_facts"] = tuple(
                 known.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
             )
+        return changed
+
+    @property
+    def written(self) -> LoopKernel | Pending[LoopKernel]:
+        """The kernel as the user wrote it, maybe pending: the origin, or this one without."""
+        held: LoopKernel | Pending[LoopKernel] | None = vars(self)["origin"]
+        if isinstance(held, Pending):
+            return held.or_else(self)
+        return self if held is None else held
+
+    def origin_after(
+        self, change: Callable[[LoopKernel], LoopKernel], *, may_fail: bool
+    ) -> Pending[LoopKernel] | None:
+        """Return what was written of what *change* makes of this: the same change to its origin.
+
+        A kernel without one, or whose origin cannot be changed so, is written by the change.
+        """
+        held = vars(self)["origin"]
+        return None if held is None else Pending(held, change, may_fail=may_fail)
+
+    def with_origin(self, origin: LoopKernel | Pending[LoopKernel] | None) -> LoopKernel:
+        """Return this kernel with another origin; all that is known of it stays."""
+        if vars(self)["origin"] is origin:
+            return self
+        changed = object.__new__(type(self))
+        vars(changed).update(vars(self), origin=origin)
+        for name in _FOUND_FROM_ALL & vars(self).keys():
+            del vars(changed)[name]
         return changed
 
     def digest(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from kgen.errors import KernelError, KgenError, TransformError, message, near_names
+from kgen.errors import KernelError, TransformError, message, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
 from kgen.ir.instruction import InstructionBase
@@ -113,8 +113,16 @@ def _transform(
         if changed is kernel:
             return kernel
         check_well_formed(changed)
-        origin = _origin_of(kernel, meaning, lambda one: function(one, *args, **kwargs))
-        return _with_origin(changed, origin)
+        if meaning is Meaning.KEPT:
+            return changed.with_origin(kernel.written)
+        if meaning is Meaning.NEW:
+            return changed.with_origin(None)
+        given, named = _kept(args), _kept(kwargs)
+        origin = kernel.origin_after(
+            lambda one: function(one, *given, **named).with_origin(None),
+            may_fail=meaning is Meaning.STATED,
+        )
+        return changed.with_origin(origin)
 
     @functools.wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -134,24 +142,13 @@ def _transform(
     return cast("Transform[P]", apply)
 
 
-def _origin_of(
-    kernel: LoopKernel, meaning: Meaning, change: Callable[..., LoopKernel]
-) -> LoopKernel | None:
-    """Return what the result of a *change* of *kernel* is to be compared with."""
-    if meaning is Meaning.KEPT:
-        return kernel if kernel.origin is None else kernel.origin
-    if meaning is Meaning.NEW or kernel.origin is None:
-        return None
-    try:
-        return _with_origin(change(kernel.origin), None)
-    except (KgenError, TypeError):
-        return kernel.origin if meaning is Meaning.STATED else None
-
-
-def _with_origin(kernel: LoopKernel, origin: LoopKernel | None) -> LoopKernel:
-    if kernel.origin is origin:
-        return kernel
-    return kernel.copy(origin=origin, linearization=kernel.linearization)
+def _kept(value: Any) -> Any:
+    """Copy the lists, dicts and sets that arguments are, which callers may change later."""
+    if type(value) in (list, tuple, set):
+        return type(value)(map(_kept, value))
+    if type(value) is dict:
+        return {key: _kept(item) for key, item in value.items()}
+    return value
 
 
 def has_several_kernels(program: LoopKernel | TranslationUnit) -> bool:

@@ -28,6 +28,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.pending import Pending
 from kgen.ir.sets.domain import BasicSet, constant_bounds, param_names, rename_dims
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.expressions.rules import expand_subst
@@ -145,10 +146,14 @@ def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
 def inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
     """Put kernels in the place of their calls in *kernel*; as they were written in its origin."""
     result = _inline_calls(kernel, callees)
-    if all(one.origin is None for one in (kernel, *callees.values())):
-        return result.copy(origin=None)
-    written = {name: callee.origin or callee for name, callee in callees.items()}
-    return result.copy(origin=_inline_calls(kernel.origin or kernel, written).copy(origin=None))
+    if all(one.written is one for one in (kernel, *callees.values())):
+        return result.with_origin(None)
+
+    def inlined(origin: LoopKernel) -> LoopKernel:
+        written = {name: callee.origin or callee for name, callee in callees.items()}
+        return _inline_calls(origin, written).with_origin(None)
+
+    return result.with_origin(Pending(kernel.written, inlined))
 
 
 def _inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
