@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from kgen.ir.expr import (
     WalkMapper,
     is_constant,
     names_in,
+    tags_of,
     to_text,
     variable_names,
 )
@@ -93,7 +94,10 @@ def collect_accesses(
 
 
 def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
-    """Return the accesses to one array, in program order; terms without it cost nothing."""
+    """Return the accesses to one array, in program order; terms without it cost nothing.
+
+    The uses of a rule, where it is the name of one: with its operands as subscripts.
+    """
     collector = _CollectorOfOne(kernel, array)
     return tuple(access for insn in kernel.instructions for access in collector.accesses_of(insn))
 
@@ -133,14 +137,14 @@ class PlaceMapper(WalkMapper):
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
-        self.arrays = kernel.array_vars
+        self.arrays: Set[str] = kernel.array_vars.keys()
 
     def visit_predicates(self, insn: InstructionBase) -> Place:
         """Visit the conditions of an instruction; return the place where it runs."""
         place = Place(self._ordered(insn.within_inames))
         data = []
         for condition in insn.sorted_predicates:
-            if any(name in self.arrays for name in variable_names(condition)):
+            if not names_in(condition).isdisjoint(self.arrays):
                 data.append(condition)
             else:
                 place = _given(place, condition)
@@ -200,7 +204,7 @@ class _Collector(PlaceMapper):
         if not insn.mentioned.isdisjoint(self.kernel.substitutions):
             return self._collected(insn)
         inner = insn.reduction_inames() | insn.sub_array_ref_inames()
-        key = self._ordered(insn.within_inames | inner), insn.mentioned & self.arrays.keys()
+        key = self._ordered(insn.within_inames | inner), insn.mentioned & self.arrays
         old = insn.memo.get(_Collector)
         if old is None or old[0] != key:
             old = insn.memo[_Collector] = key, self._collected(insn)
@@ -223,7 +227,7 @@ class _Collector(PlaceMapper):
 
     def _add(self, variable: p.Variable, index: tuple[Expr, ...] | None, place: Place) -> None:
         if variable.name in self.arrays:
-            tags: frozenset[Tag] = getattr(variable, "tags", frozenset())
+            tags = tags_of(variable)
             access = Access(self.insn_id, variable.name, index, self.is_write, place, tags)
             self.found.append(access)
 
@@ -267,17 +271,30 @@ class _Collector(PlaceMapper):
 
 
 class _CollectorOfOne(_Collector):
-    """Collect the accesses to one array."""
+    """Collect the accesses to one array, or the uses of one rule."""
 
     def __init__(self, kernel: LoopKernel, array: str) -> None:
         super().__init__(kernel)
         self.array = array
-        self.names = {array, *kernel.substitutions}
+        self.rules = kernel.substitutions
+        self.names = {array, *self.rules}
+        self.arrays |= {array}
+        if self.expander is not None:
+            self.expander.inside = (array,)
 
     def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
         if insn.mentioned.isdisjoint(self.names):
             return ()
         return tuple(access for access in self._collected(insn) if access.array == self.array)
+
+    def map_call(self, expr: p.Call, place: Place) -> None:
+        function = expr.function
+        if not (isinstance(function, p.Variable) and function.name == self.array in self.rules):
+            super().map_call(expr, place)
+            return
+        self._add(function, expr.parameters, place)
+        for operand in expr.parameters:
+            self.rec(operand, place)
 
     def map_sum(self, expr: p.Sum, place: Place) -> None:
         if not self.names.isdisjoint(names_in(expr)):

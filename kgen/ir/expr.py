@@ -47,6 +47,7 @@ __all__ = [
     "same_objects",
     "subscript",
     "substitute",
+    "tags_of",
     "to_text",
     "variable_names",
     "walk",
@@ -504,6 +505,11 @@ def variable_names(*exprs: Expr) -> tuple[str, ...]:
 def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     """Replace the variables named in *replacements*."""
     return SubstitutionMapper(replacements)(expr) if replacements else expr
+
+
+def tags_of(variable: p.Variable) -> frozenset[Tag]:
+    """Return the tags of a variable that may be a :class:`TaggedVariable`."""
+    return variable.tags if isinstance(variable, TaggedVariable) else frozenset()
 
 
 def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:

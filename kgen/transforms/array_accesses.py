@@ -11,6 +11,7 @@ from constantdict import constantdict
 
 from kgen.analysis.access import collect_accesses_to
 from kgen.errors import TransformError, message
+from kgen.ir.assignee import with_subscripts
 from kgen.ir.data import ArrayBase, SubstitutionRule
 from kgen.ir.expr import (
     Expr,
@@ -28,6 +29,7 @@ from kgen.ir.sets.domain import param_names
 __all__ = [
     "ArrayAccessMapper",
     "Index",
+    "InsnT",
     "Rewrite",
     "refuse_bounds",
     "refuse_elements_by_number",
@@ -85,6 +87,15 @@ class ArrayAccessMapper(NameMapper):
             if named:
                 raise self._refusal(min(named), "its C code names it", "write it as an assignment")
         return insn.with_transformed_expressions(self, **changes)
+
+    def change_reads(self, insn: InsnT, **changes: Any) -> InsnT:
+        """Return an instruction with what it reads rewritten, the places that it writes not."""
+        self.where = f"instruction '{insn.id}'"
+        places = {id(lhs) for lhs in insn.assignees}
+        return insn.with_transformed_expressions(
+            lambda expr: with_subscripts(expr, self) if id(expr) in places else self(expr),
+            **changes,
+        )
 
     def change_rule(self, rule: SubstitutionRule) -> SubstitutionRule:
         """Return a rule with its accesses rewritten; its arguments are no arrays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
@@ -247,11 +247,11 @@ def taken_names(kernel: LoopKernel) -> frozenset[str]:
     return kernel.all_variable_names().union(arguments)
 
 
-def require_new_name(kernel: LoopKernel, name: str) -> str:
-    """Return *name*, or refuse: no identifier, or taken already."""
+def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ()) -> str:
+    """Return *name*, or refuse: no identifier, or taken already, also by *taken*."""
     if not name.isidentifier():
         raise TransformError(message(f"'{name}' is not a name", kernel=kernel.name))
-    if name in taken_names(kernel):
+    if name in taken_names(kernel) or name in taken:
         raise TransformError(
             message(
                 f"the name '{name}' is taken",

@@ -8,13 +8,12 @@ from typing import Any
 import pymbolic.primitives as p
 from pymbolic.mapper.unifier import UnidirectionalUnifier
 from pytools import UniqueNameGenerator
-from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
-from kgen.ir.assignee import index_of, with_subscripts
+from kgen.ir.assignee import index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import ArrayArg, SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, TaggedVariable, subscript, to_text
+from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
@@ -31,7 +30,7 @@ from kgen.transforms.select import (
 )
 from kgen.transforms.statements import remove_instructions
 
-__all__ = ["assignment_to_subst", "extract_subst", "use_rule"]
+__all__ = ["assignment_to_subst", "extract_subst"]
 
 
 # -- of assignments ------------------------------------------------------------------------------
@@ -88,7 +87,7 @@ def assignment_to_subst(
             rules[str(writer.id)] = rule
         _check_use(kernel, writer, insn, rule)
         depends_on = insn.depends_on | (writer.depends_on - {insn_id})
-        changed[insn_id] = use_rule(kernel, insn, lhs_name, rule).copy(depends_on=depends_on)
+        changed[insn_id] = _use_rule(kernel, insn, lhs_name, rule).copy(depends_on=depends_on)
     result = kernel.copy(
         instructions=tuple(changed.get(str(i.id), i) for i in kernel.instructions),
         substitutions={**kernel.substitutions, **{rule.name: rule for rule in rules.values()}},
@@ -186,32 +185,20 @@ def _check_use(
                 )
 
 
-def use_rule(
-    kernel: LoopKernel,
-    insn: InstructionBase,
-    name: str,
-    rule: SubstitutionRule,
-    tags: frozenset[Tag] = frozenset(),
+def _use_rule(
+    kernel: LoopKernel, insn: InstructionBase, name: str, rule: SubstitutionRule
 ) -> InstructionBase:
-    """Read the array *name* through a rule of its subscripts, where it has all of *tags*.
+    """Read the array *name* through a rule of its subscripts, and of loop variables.
 
     Elements that are read by their number in storage are still read from the array.
     """
 
     def use(variable: p.Variable, index: Index) -> Expr:
-        found = variable.tags if isinstance(variable, TaggedVariable) else frozenset()
-        if not tags <= found:
-            return subscript(variable, index)
         operands = (*index, *map(p.Variable, rule.arguments[len(index) :]))
         function = renamed(variable, rule.name)
         return p.Call(function, operands) if operands else function
 
-    mapper = ArrayAccessMapper(kernel, {name: use}, keep_linear=True)
-    mapper.where = f"instruction '{insn.id}'"
-    places = {id(lhs) for lhs in insn.assignees}
-    return insn.with_transformed_expressions(
-        lambda expr: with_subscripts(expr, mapper) if id(expr) in places else mapper(expr)
-    )
+    return ArrayAccessMapper(kernel, {name: use}, keep_linear=True).change_reads(insn)
 
 
 def _drop(kernel: LoopKernel, name: str, *, keep: bool) -> LoopKernel:

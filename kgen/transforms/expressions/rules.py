@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from fnmatch import fnmatchcase
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ import pymbolic.primitives as p
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute, to_text
+from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute, tags_of, to_text
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import ConcreteMatchable, StackMatch, parse_stack_match
@@ -112,7 +113,10 @@ class _Expander(IdentityMapper):
         self.variants: dict[str, SubstitutionRule] = {}
         self._n_changes = 0
         self._variant_names: dict[tuple[str, str], str] = {}
-        self._new_name = kernel.get_var_name_generator()
+
+    @cached_property
+    def _new_name(self) -> Callable[[str], str]:
+        return self.kernel.get_var_name_generator()
 
     def expand_in(self, insn: InstructionBase) -> InstructionBase:
         """Expand the rules that *insn* uses."""
@@ -140,8 +144,7 @@ class _Expander(IdentityMapper):
 
     def _use(self, use: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: _Stack) -> Expr:
         rule = self.kernel.substitutions[name.name]
-        tags = name.tags if isinstance(name, TaggedVariable) else frozenset()
-        inner = (*stack, ConcreteMatchable(rule.name, tags))
+        inner = (*stack, ConcreteMatchable(rule.name, tags_of(name)))
         if not self._is_meant(inner):
             new = self._variant(rule, inner)
             self._n_changes += new != rule.name
@@ -168,7 +171,7 @@ class _Expander(IdentityMapper):
             return rule.name
         key = (rule.name, to_text(body))
         if key not in self._variant_names:
-            new = self._variant_names[key] = str(self._new_name(rule.name))
+            new = self._variant_names[key] = self._new_name(rule.name)
             self.variants[new] = dataclasses.replace(rule, name=new, expression=body)
         return self._variant_names[key]
 

@@ -22,8 +22,8 @@ from kgen.ir.sets.domain import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import NumpyType
-from kgen.transforms.loops.filled import loops_filling, subscripts_of
 from kgen.transforms.select import require_iname, taken_names
+from kgen.transforms.storage.filling import loops_filling, subscripts_of
 
 __all__ = ["Place", "ReductionLoops"]
 

@@ -36,7 +36,6 @@ from kgen.transforms.array_accesses import (
     renamed,
 )
 from kgen.transforms.expressions.rules import expand_subst
-from kgen.transforms.loops.filled import loops_around, refuse_bound_inside
 from kgen.transforms.loops.tag import give_tags
 from kgen.transforms.select import (
     NothingSelectedError,
@@ -47,6 +46,7 @@ from kgen.transforms.select import (
     taken_names,
     transform,
 )
+from kgen.transforms.storage.filling import loops_around, refuse_bound_inside
 
 __all__ = ["buffer_array"]
 

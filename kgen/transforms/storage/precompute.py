@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
-from kgen.analysis.footprints import Footprints
-from kgen.analysis.loop_bounds import bound_setters
-from kgen.analysis.swept import Axis, box_of, swept_footprint, valid_elements
+from kgen.analysis.access import collect_accesses_to
 from kgen.errors import TransformError, message
-from kgen.ir.affine import simplify
-from kgen.ir.data import Iname
-from kgen.ir.expr import Expr, TaggedVariable, subscript, substitute, to_text
-from kgen.ir.instruction import Assignment
+from kgen.ir.expr import Expr, tags_of, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
+from kgen.ir.language.match import ConcreteMatchable, parse_stack_match
 from kgen.ir.tags import TagLike
 from kgen.transforms.expressions.rules import expand_callers, expand_expression
-from kgen.transforms.loops.tag import give_tags
-from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
-from kgen.transforms.storage.stored_names import Names, check_covered, new_domains, tag_of
-from kgen.transforms.storage.stored_order import Order, mentioned_inames, outer_inames
-from kgen.transforms.storage.stored_uses import (
-    given_access,
-    leave_uncovered,
-    mark_uses,
-    stored_reader,
-)
-from kgen.transforms.storage.storing import Storage, Uses, check_left_out, free_names, ordered_axes
-from kgen.transforms.uses import rules_of
+from kgen.transforms.select import NoSuchNameError, NothingSelectedError, split_names, transform
+from kgen.transforms.storage.sites import Values
+from kgen.transforms.storage.storing import Storage, store
 
-__all__ = ["precompute", "store_rule"]
+__all__ = ["precompute"]
 
 
 @transform
@@ -94,7 +82,7 @@ def precompute(
     f_0[x] = sin(a[x + 2])  {id=f}
     b[i, j] = f_0[i]  {id=insn}
     """
-    uses = _read_uses(kernel, subst_use, within)
+    values = _read_values(kernel, subst_use, within)
     storage = Storage(
         sweep=split_names(sweep_inames or ()),
         axes=None if storage_axes is None else _read_axes(storage_axes),
@@ -108,15 +96,15 @@ def precompute(
         address_space=temporary_address_space,
         insn_id=compute_insn_id,
     )
-    return store_rule(kernel, uses, storage)
+    return store(values, storage)
 
 
 def _read_axes(given: str | Iterable[str | int]) -> tuple[str | int, ...]:
     return split_names(given) if isinstance(given, str) else tuple(given)
 
 
-def _read_uses(kernel: LoopKernel, subst_use: Any, within: Any) -> Uses:
-    """Read a rule's name, or uses of one rule, as text or nodes."""
+def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
+    """Read a rule's name, or uses of one rule, as text or nodes; find the uses that are meant."""
     several = isinstance(subst_use, list | tuple | set | frozenset)
     read = [parse(u) if isinstance(u, str) else u for u in (subst_use if several else [subst_use])]
     names: dict[str, frozenset[Tag]] = {}
@@ -127,8 +115,7 @@ def _read_uses(kernel: LoopKernel, subst_use: Any, within: Any) -> Uses:
             raise TransformError(
                 message(f"'{to_text(use)}' is not a use of a rule", kernel=kernel.name)
             )
-        tags = function.tags if isinstance(function, TaggedVariable) else frozenset()
-        names[function.name] = names.get(function.name, frozenset()) | tags
+        names[function.name] = names.get(function.name, frozenset()) | tags_of(function)
         if isinstance(use, p.Call):
             given.append(use.parameters)
     if len(names) != 1:
@@ -138,90 +125,28 @@ def _read_uses(kernel: LoopKernel, subst_use: Any, within: Any) -> Uses:
                 kernel=kernel.name,
             )
         )
-    ((rule, tags),) = names.items()
-    return Uses(rule=rule, tags=tags, within=within, given=tuple(given))
-
-
-# -- the change --------------------------------------------------------------------------------
-
-
-def store_rule(kernel: LoopKernel, uses: Uses, storage: Storage) -> LoopKernel:
-    """Compute the values of a rule ahead; see :func:`precompute`."""
-    rule = kernel.substitutions.get(uses.rule)
+    ((name, tags),) = names.items()
+    rule = kernel.substitutions.get(name)
     if rule is None:
-        raise NoSuchNameError(kernel.name, "rule", uses.rule, kernel.substitutions)
-    for name in (*storage.sweep, *(storage.outer or ())):
-        require_iname(kernel, name)
-    kernel = expand_callers(kernel, (rule.name,))
-    value = expand_expression(kernel, rule.expression)
-    free = free_names(value, rule)
-    axes = ordered_axes(kernel, rule, storage, free)
-    marked = mark_uses(kernel, rule, uses, axes)
-    needs = tuple(given_access(kernel, rule, axes, operands) for operands in uses.given)
-    if needs:
-        around = storage.outer or mentioned_inames(kernel, rule, needs, free, storage.sweep)
-        marked = leave_uncovered(kernel, rule, uses, axes, marked, needs, around)
-    accesses = Footprints.of(marked.kernel).accesses_to(marked.name)
-    needs = needs or accesses
-    order = Order(kernel, rule, value, accesses, storage.sweep)
-    mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)
-    outer = outer_inames(kernel, storage, mentioned, order, accesses)
-
-    rule_stays = marked.rule_stays and not uses.is_passing
-    names = Names(kernel, rule, storage, rule_stays=rule_stays)
-    dims = [
-        Axis(name, uses.valid_along(a, name)) for name, a in zip(names.of(axes), axes, strict=True)
-    ]
-    what = f"the uses of '{rule.name}'"
-    footprint = swept_footprint(marked.kernel, needs, outer, dims)
-    box = box_of(
-        marked.kernel,
-        footprint,
-        outer,
-        whole_box=storage.whole_box,
-        existing=valid_elements(kernel, footprint, dims),
-        has_more=uses.has_more,
-        what=what,
+        raise NoSuchNameError(kernel.name, "rule", name, kernel.substitutions)
+    kernel = expand_callers(kernel, (name,))
+    test = parse_stack_match(within)
+    found = collect_accesses_to(kernel, name)
+    sites = tuple(
+        replace(use, index=tuple(expand_expression(kernel, part) for part in use.index or ()))
+        for use in found
+        if tags <= use.tags
+        and test(kernel, kernel.id_to_insn[use.insn_id], (ConcreteMatchable(name, use.tags),))
     )
-    if uses.given:
-        used = swept_footprint(marked.kernel, accesses, outer, [Axis(dim.name) for dim in dims])
-        check_covered(kernel, used, footprint, what)
-    check_left_out(kernel, rule, storage, axes, box)
-
-    kept = [k for k, extent in enumerate(box.extents) if extent > 1]
-    loops = {dims[k].name: axes[k] for k in kept}
-    values = {
-        axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent > 1 else low
-        for axis, dim, low, extent in zip(axes, dims, box.lower, box.extents, strict=True)
-    }
-    compute = Assignment(
-        subscript(p.Variable(names.temporary), tuple(map(p.Variable, loops))),
-        substitute(rule.expression if free.isdisjoint(storage.sweep) else value, values),
-        id=names.insn_id,
-        within_inames=outer.union(loops),
-        within_inames_is_final=True,
-        predicates=frozenset(box.conditions),
-        depends_on=order.before | bound_setters(kernel, outer),
-        depends_on_is_final=True,
+    if not sites:
+        raise NothingSelectedError(
+            message(
+                f"no use of rule '{name}' is meant",
+                kernel=kernel.name,
+                hint="look at within=..., and at tags such as 'name$tag'",
+            )
+        )
+    stays = len(sites) < len(found)
+    return Values(
+        kernel=kernel, rule=rule, name=name, sites=sites, rule_stays=stays, given=tuple(given)
     )
-    reader = stored_reader(marked, names.temporary, [(k, box.lower[k]) for k in kept])
-    users = {user.id for user in marked.users}
-    instructions = [
-        reader.change(insn, depends_on=insn.depends_on | {names.insn_id})
-        if insn.id in users
-        else insn
-        for insn in marked.kernel.instructions
-    ]
-    at = next(k for k, insn in enumerate(instructions) if insn.id in users)
-    instructions.insert(at, compute)
-    temporary = names.declared(tuple(box.extents[k] for k in kept))
-    rules = rules_of(kernel.substitutions, instructions)
-    added = [name for name in loops if name not in kernel.inames]
-    result = kernel.copy(
-        instructions=instructions,
-        temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
-        substitutions={name: r for name, r in kernel.substitutions.items() if name in rules},
-        domains=(*kernel.domains, *new_domains(kernel, box, tuple(loops), outer)),
-        inames={**kernel.inames, **{name: Iname(name) for name in added}},
-    )
-    return give_tags(result, {name: (tag_of(storage, rule, loops[name]),) for name in added})

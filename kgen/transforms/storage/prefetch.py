@@ -9,15 +9,15 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.analysis.footprints import Footprints
+from kgen.analysis.access import Access, collect_accesses_to
 from kgen.errors import TransformError, message
 from kgen.ir.data import ArrayBase, SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, subscript, to_text
+from kgen.ir.expr import Expr, subscript, tags_of, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.tags import TagLike
 from kgen.ir.types import auto
-from kgen.transforms.expressions.make_rules import use_rule
+from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_callers
 from kgen.transforms.loops.rewrite import in_present_inames
 from kgen.transforms.select import (
@@ -29,8 +29,8 @@ from kgen.transforms.select import (
     taken_names,
     transform,
 )
-from kgen.transforms.storage.precompute import store_rule
-from kgen.transforms.storage.storing import Storage, Uses
+from kgen.transforms.storage.sites import Values
+from kgen.transforms.storage.storing import Storage, store
 
 __all__ = ["add_prefetch"]
 
@@ -101,17 +101,19 @@ def add_prefetch(
         for subscripts in given
     )
     kernel = expand_callers(kernel, (name,))
-    rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given)
-    kernel = _with_rule(kernel, rule, name, tags, within)
+    accesses = collect_accesses_to(kernel, name)
+    rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given, accesses)
     valid = _valid(array, rule)
-    uses = Uses(
-        rule=rule.name,
+    values = Values(
+        kernel=kernel,
+        rule=rule,
+        name=name,
+        sites=_sites(kernel, accesses, name, tags, within),
         given=given,
         valid=valid,
         has_more=len(valid) == len(rule.arguments) and name not in kernel.writers,
-        is_passing=True,
     )
-    names = UniqueNameGenerator(set(taken_names(kernel)))
+    names = UniqueNameGenerator({*taken_names(kernel), rule.name, *rule.arguments})
     outer = fetch_outer_inames
     storage = Storage(
         sweep=split_names(sweep_inames or ()),
@@ -123,15 +125,13 @@ def add_prefetch(
         address_space=temporary_address_space,
         insn_id=prefetch_insn_id,
     )
-    return _without_rule(store_rule(kernel, uses, storage), rule, name)
+    return store(values, storage)
 
 
-def _read_variable(
-    kernel: LoopKernel, given: Any
-) -> tuple[str, frozenset[Tag], tuple[tuple[Expr, ...], ...]]:
+def _read_variable(kernel: LoopKernel, given: Any) -> tuple[str, frozenset[Tag], tuple[Index, ...]]:
     """Read ``a``, ``a$tag`` or ``a[:, j]``: name, tags, and the footprint if there is one."""
     expr = parse(given) if isinstance(given, str) else given
-    footprints: tuple[tuple[Expr, ...], ...] = ()
+    footprints: tuple[Index, ...] = ()
     if isinstance(expr, p.Subscript):
         footprints = _read_subscripts(expr.index_tuple)
         expr = expr.aggregate
@@ -139,10 +139,10 @@ def _read_variable(
         raise TransformError(
             message(f"'{to_text(expr)}' is neither an array nor a part of one", kernel=kernel.name)
         )
-    return expr.name, expr.tags if isinstance(expr, TaggedVariable) else frozenset(), footprints
+    return expr.name, tags_of(expr), footprints
 
 
-def _read_subscripts(given: Any) -> tuple[tuple[Expr, ...], ...]:
+def _read_subscripts(given: Any) -> tuple[Index, ...]:
     """Read one or several tuples of subscripts; ``None`` stands for a whole axis."""
     if isinstance(given, str):
         given = parse(f"a[{given}]").index_tuple
@@ -158,10 +158,15 @@ def _rule(
     array: ArrayBase,
     name: str | None,
     arguments: tuple[str, ...],
-    given: tuple[tuple[Expr, ...], ...],
+    given: tuple[Index, ...],
+    accesses: Iterable[Access],
 ) -> SubstitutionRule:
     """Make ``a_fetch_rule(a_dim_0, ...) := a[a_dim_0, ...]``."""
-    counts = {len(index) for index in (*given, *_subscripts(kernel, array.name))}
+    counts = {
+        len(index)
+        for index in (*given, *(access.index for access in accesses))
+        if index is not None
+    }
     if isinstance(array.shape, tuple):
         counts.add(len(array.shape))
     if len(counts) > 1:
@@ -184,23 +189,20 @@ def _rule(
     return SubstitutionRule(name or names(f"{array.name}_fetch_rule"), arguments, value)
 
 
-def _subscripts(kernel: LoopKernel, name: str) -> tuple[tuple[Expr, ...], ...]:
-    accesses = Footprints.of(kernel).accesses_to(name)
-    return tuple(access.index for access in accesses if access.index is not None)
-
-
-def _with_rule(
-    kernel: LoopKernel, rule: SubstitutionRule, name: str, tags: frozenset[Tag], within: Any
-) -> LoopKernel:
-    """Read an array through a rule, in the instructions that match."""
+def _sites(
+    kernel: LoopKernel, accesses: Iterable[Access], name: str, tags: frozenset[Tag], within: Any
+) -> tuple[Access, ...]:
+    """Return the reads that are meant."""
     test = matcher(kernel, within)
-    rules = {**kernel.substitutions, rule.name: rule}
-    read = set(kernel.readers.get(name, ()))
-    instructions = tuple(
-        use_rule(kernel, insn, name, rule, tags) if insn.id in read and test(insn) else insn
-        for insn in kernel.instructions
+    sites = tuple(
+        access
+        for access in accesses
+        if not access.is_write
+        and access.index is not None
+        and tags <= access.tags
+        and test(kernel.id_to_insn[access.insn_id])
     )
-    if not any(rule.name in insn.mentioned for insn in instructions):
+    if not sites:
         raise NothingSelectedError(
             message(
                 f"no read of '{name}' is meant",
@@ -208,43 +210,7 @@ def _with_rule(
                 hint="look at within=..., and at tags such as 'name$tag'",
             )
         )
-    return kernel.copy(instructions=instructions, substitutions=rules)
-
-
-def _without_rule(kernel: LoopKernel, rule: SubstitutionRule, name: str) -> LoopKernel:
-    """Let the reads that are not fetched read the array again."""
-    if rule.name not in kernel.substitutions:
-        return kernel
-    reader = _ArrayReader(rule.name, name)
-    return kernel.copy(
-        instructions=tuple(
-            insn.with_transformed_expressions(reader.rec) for insn in kernel.instructions
-        ),
-        substitutions={n: r for n, r in kernel.substitutions.items() if n != rule.name},
-    )
-
-
-class _ArrayReader(IdentityMapper):
-    """Replaces the uses of a rule by the elements of an array that they stand for."""
-
-    def __init__(self, rule: str, array: str) -> None:
-        super().__init__()
-        self.rule = rule
-        self.array = array
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        if expr.name != self.rule:
-            return expr
-        tags = expr.tags if isinstance(expr, TaggedVariable) else frozenset()
-        return TaggedVariable(self.array, tags) if tags else p.Variable(self.array)
-
-    map_tagged_variable = map_variable
-
-    def map_call(self, expr: p.Call, *args: Any) -> Expr:
-        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
-        function = self.rec(expr.function, *args)
-        is_element = function != expr.function
-        return subscript(function, operands) if is_element else p.Call(function, operands)
+    return sites
 
 
 def _valid(array: ArrayBase, rule: SubstitutionRule) -> dict[str, tuple[Expr, ...]]:

@@ -1,4 +1,4 @@
-"""What of a rule is stored, and along which axes."""
+"""Storing values ahead: the temporary, the loops, and the instruction that fills it in them."""
 
 from __future__ import annotations
 
@@ -8,56 +8,35 @@ from typing import Any
 
 import pymbolic.primitives as p
 from constantdict import constantdict
+from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.analysis.swept import Box
+from kgen.analysis.domains import difference
+from kgen.analysis.loop_bounds import bound_setters
+from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
 from kgen.errors import TransformError, message
-from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import (
-    Expr,
-    Reduction,
-    substitute,
-    variable_names,
-    walk,
-)
+from kgen.ir.affine import simplify
+from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names, walk
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import TagLike
+from kgen.ir.sets.domain import BasicSet, Set, dim_names
+from kgen.ir.tags import TagLike, parse_tag
+from kgen.ir.types import auto, to_kgen_type
+from kgen.transforms.array_accesses import Index
+from kgen.transforms.expressions.rules import expand_expression
+from kgen.transforms.loops.tag import give_tags
+from kgen.transforms.select import require_iname, require_new_name, taken_names
+from kgen.transforms.storage.filling import FillOrder, mentioned_inames
+from kgen.transforms.storage.sites import SiteRewriter, Values
+from kgen.transforms.uses import rules_of
 
-__all__ = [
-    "Storage",
-    "Uses",
-    "check_left_out",
-    "free_names",
-    "ordered_axes",
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uses:
-    """Which uses of a rule are meant; *given* ones say what to store in place of those.
-
-    ``None`` in a given use is all that is *valid*: conditions by argument. *has_more* says
-    that the rule has a value wherever it is valid, which may be stored even if it is not used;
-    *is_passing* that the rule will be gone where it is still used.
-    """
-
-    rule: str
-    tags: frozenset[Tag] = frozenset()
-    within: Any = None
-    given: tuple[tuple[Expr, ...], ...] = ()
-    valid: Mapping[str, tuple[Expr, ...]] = constantdict()
-    has_more: bool = False
-    is_passing: bool = False
-
-    def valid_along(self, argument: str, name: str) -> tuple[Expr, ...]:
-        """Return the conditions on an argument, which is called *name* there."""
-        renamed = {argument: p.Variable(name)}
-        return tuple(substitute(c, renamed) for c in self.valid.get(argument, ()))
+__all__ = ["Storage", "store"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Where the values of a rule go, and how they are computed; see :func:`precompute`."""
+    """Where values go, and how they are computed; see :func:`precompute`."""
 
     sweep: tuple[str, ...]
     axes: tuple[str | int, ...] | None = None
@@ -71,14 +50,106 @@ class Storage:
     address_space: Any = None
     insn_id: str | None = None
 
+    def tag_of(self, rule: SubstitutionRule, axis: str) -> Tag | None:
+        """Return the tag of the loop along an axis."""
+        keys: list[str | int] = [axis]
+        if axis in rule.arguments:
+            keys.append(rule.arguments.index(axis))
+        return parse_tag(next((self.tags[k] for k in keys if k in self.tags), self.default_tag))
 
-def free_names(value: Expr, rule: SubstitutionRule) -> frozenset[str]:
+
+def store(values: Values, storage: Storage) -> LoopKernel:
+    """Compute values ahead, and read them at their sites; see :func:`precompute`."""
+    kernel, rule = values.kernel, values.rule
+    for name in (*storage.sweep, *(storage.outer or ())):
+        require_iname(kernel, name)
+    value = expand_expression(kernel, rule.expression)
+    free = _free_names(value, rule)
+    axes = _ordered_axes(kernel, rule, storage, free)
+    given = values.given_accesses(axes)
+    if given:
+        around = storage.outer or mentioned_inames(kernel, rule, given, free, storage.sweep)
+        values = values.covered(axes, given, around)
+    accesses = values.accesses(axes)
+    needs = given or accesses
+    order = FillOrder(kernel, rule, value, accesses, storage.sweep)
+    mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)
+    what = f"what '{storage.temporary or 'a rule'}' holds"
+    outer = order.outer_inames(mentioned, storage.outer, what)
+
+    names = _Names(values, storage)
+    dims = [values.axis(axis, name) for axis, name in zip(axes, names.of(axes), strict=True)]
+    what = f"the uses of '{rule.name}'"
+    footprint = swept_footprint(kernel, needs, outer, dims)
+    box = box_of(
+        kernel,
+        footprint,
+        outer,
+        whole_box=storage.whole_box,
+        existing=valid_elements(kernel, footprint, dims),
+        has_more=values.has_more,
+        what=what,
+    )
+    if given:
+        used = swept_footprint(kernel, accesses, outer, [Axis(dim.name) for dim in dims])
+        _check_covered(kernel, used, footprint, what)
+    _check_left_out(kernel, rule, storage, axes, box)
+
+    kept = [k for k, extent in enumerate(box.extents) if extent > 1]
+    loops = {dims[k].name: axes[k] for k in kept}
+    element = {
+        axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent > 1 else low
+        for axis, dim, low, extent in zip(axes, dims, box.lower, box.extents, strict=True)
+    }
+    compute = Assignment(
+        subscript(p.Variable(names.temporary), tuple(map(p.Variable, loops))),
+        substitute(rule.expression if free.isdisjoint(storage.sweep) else value, element),
+        id=names.insn_id,
+        within_inames=outer.union(loops),
+        within_inames_is_final=True,
+        predicates=frozenset(box.conditions),
+        depends_on=order.before | bound_setters(kernel, outer),
+        depends_on_is_final=True,
+    )
+
+    def read(variable: p.Variable, operands: Index) -> Expr:
+        at = values.position(axes, operands)
+        index = tuple(simplify(at[k] - box.lower[k]) for k in kept)
+        return subscript(p.Variable(names.temporary), index)
+
+    rewriter = SiteRewriter(values, read)
+    users = {site.insn_id for site in values.sites}
+    instructions: list[InstructionBase] = [
+        rewriter.change_reads(insn, depends_on=insn.depends_on | {names.insn_id})
+        if insn.id in users
+        else insn
+        for insn in kernel.instructions
+    ]
+    first = next(k for k, insn in enumerate(instructions) if insn.id in users)
+    instructions.insert(first, compute)
+    temporary = names.declared(tuple(box.extents[k] for k in kept))
+    rules = rules_of(kernel.substitutions, instructions)
+    added = [name for name in loops if name not in kernel.inames]
+    result = kernel.copy(
+        instructions=instructions,
+        temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
+        substitutions={name: r for name, r in kernel.substitutions.items() if name in rules},
+        domains=(*kernel.domains, *_new_domains(kernel, box, tuple(loops), outer)),
+        inames={**kernel.inames, **{name: Iname(name) for name in added}},
+    )
+    return give_tags(result, {name: (storage.tag_of(rule, loops[name]),) for name in added})
+
+
+# -- axes and names ------------------------------------------------------------------------------
+
+
+def _free_names(value: Expr, rule: SubstitutionRule) -> frozenset[str]:
     """Return what the expanded expression of a rule mentions besides its arguments."""
     bound = {name for node in walk(value) if isinstance(node, Reduction) for name in node.inames}
     return frozenset(variable_names(value)).difference(rule.arguments, bound)
 
 
-def ordered_axes(
+def _ordered_axes(
     kernel: LoopKernel, rule: SubstitutionRule, storage: Storage, free: frozenset[str]
 ) -> tuple[str, ...]:
     """Return the axes of the storage in order: swept inames in the rule, and its arguments.
@@ -106,7 +177,111 @@ def ordered_axes(
     return (*chosen, *(axis for axis in known if axis not in chosen))
 
 
-def check_left_out(
+class _Names:
+    """The names of what is added: loops, temporary, instruction."""
+
+    def __init__(self, values: Values, storage: Storage) -> None:
+        self.kernel = kernel = values.kernel
+        self.rule = rule = values.rule
+        self.storage = storage
+        others = kernel
+        if not values.rule_stays:
+            rules = {n: r for n, r in kernel.substitutions.items() if n != rule.name}
+            others = kernel.copy(substitutions=rules)
+        self._names = UniqueNameGenerator({*taken_names(others), rule.name, *storage.inames})
+        self.temporary = storage.temporary or self._names(f"{rule.name}_0")
+        if self.temporary not in kernel.temporary_variables:
+            require_new_name(kernel, self.temporary, (rule.name, *rule.arguments))
+        ids = kernel.get_instruction_id_generator()
+        self.insn_id = str(storage.insn_id or ids(rule.name))
+        if self.insn_id in kernel.id_to_insn:
+            raise TransformError(
+                message(f"the instruction id '{self.insn_id}' is taken", kernel=kernel.name)
+            )
+
+    def of(self, axes: Sequence[str]) -> list[str]:
+        """Return the names of the loops along *axes*: those given, then new ones."""
+        given = self.storage.inames[: len(axes)]
+        for name in given:
+            if name not in self.kernel.inames:
+                require_new_name(self.kernel, name)
+        made = [
+            self._names(axis if axis in self.rule.arguments else f"{self.rule.name}_{axis}")
+            for axis in axes[len(given) :]
+        ]
+        return [*given, *made]
+
+    def declared(self, extents: tuple[int, ...]) -> TemporaryVariable:
+        """Return the temporary of a size; an existing one must have it already, or none."""
+        storage = self.storage
+        space = auto if storage.address_space is None else storage.address_space
+        found = self.kernel.temporary_variables.get(self.temporary)
+        if found is None:
+            dtype = to_kgen_type(storage.dtype)
+            return TemporaryVariable(
+                self.temporary, dtype=dtype, shape=extents, address_space=space
+            )
+        checks = (
+            ("shape", found.shape, extents),
+            ("type", found.dtype or auto, to_kgen_type(storage.dtype) or auto),
+            ("address space", found.address_space, space),
+        )
+        for what, has, wanted in checks:
+            if auto not in (has, wanted) and has != wanted:
+                raise TransformError(
+                    message(
+                        f"temporary '{self.temporary}' has the {what} {has}, not {wanted}",
+                        kernel=self.kernel.name,
+                        hint="choose another temporary_name",
+                    )
+                )
+        changes: dict[str, Any] = {"dtype": found.dtype or to_kgen_type(storage.dtype)}
+        if found.address_space is auto:
+            changes["address_space"] = space
+        changed = found.copy(**changes)
+        return changed.with_shape(extents) if changed.shape is auto else changed
+
+
+def _new_domains(
+    kernel: LoopKernel, box: Box, loops: tuple[str, ...], outer: frozenset[str]
+) -> tuple[BasicSet, ...]:
+    """Return the domain of the new loops, if any; existing loops must have it already."""
+    domain = box.domain
+    old = [name for name in loops if name in kernel.inames]
+    if domain is None or not old:
+        return () if domain is None else (domain,)
+    if len(old) < len(loops):
+        raise TransformError(
+            message(
+                f"iname '{old[0]}' exists, and others of {', '.join(loops)} do not",
+                kernel=kernel.name,
+                hint="name all loops along the axes, or only new ones",
+            )
+        )
+    order = tuple(sorted(outer, key=kernel.iname_order.__getitem__))
+    point = difference(
+        kernel.domain_of((*order, *loops)),
+        box.with_outer(kernel.domain_of(order), order),
+        {},
+        kernel.assumptions,
+    )
+    if point is not None:
+        shown = ", ".join(f"{name} = {value}" for name, value in point.items())
+        raise TransformError(
+            message(
+                f"the existing loops over {', '.join(loops)} do not compute what is needed",
+                kernel=kernel.name,
+                because=f"only one of both contains {shown}",
+                hint="give new names in precompute_inames",
+            )
+        )
+    return ()
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def _check_left_out(
     kernel: LoopKernel,
     rule: SubstitutionRule,
     storage: Storage,
@@ -125,3 +300,18 @@ def check_left_out(
                     because=f"the uses of '{rule.name}' take {extent} values along it",
                 )
             )
+
+
+def _check_covered(kernel: LoopKernel, used: Set, stored: Set, what: str) -> None:
+    """Refuse a given footprint that does not hold all that the uses need."""
+    found = first_outside(kernel, used, stored)
+    if found is not None:
+        element = ", ".join(str(found[name]) for name in dim_names(used))
+        raise TransformError(
+            message(
+                f"{what} need more than the footprint that is given",
+                kernel=kernel.name,
+                because=f"element [{element}] is not in it, for {found}",
+                hint="leave those uses out with within=..., or tag the others",
+            )
+        )

@@ -258,3 +258,11 @@ def test_the_least_element_may_be_a_fraction_of_a_size() -> None:
     a = np.arange(32.0)
     _, (out,) = knl(a=a)
     np.testing.assert_array_equal(out, 2 * a[7::-1])
+
+
+def test_a_use_in_a_use_is_stored_for_the_values_that_it_takes() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", ["f(x) := 2*x + 1", "out[i] = f(f(i)) {if=f(i) < 6}"])
+    stored = lp.precompute(knl, "f", "i", fetch_bounding_box=True)
+    assert instructions(stored)[1] == "i: out[i] = f_0[f_0[i]]"
+    assert kernel_of(stored).temporary_variables["f_0"].shape == (8,)
+    assert_same_results(knl, stored, {"out": np.zeros(4)})

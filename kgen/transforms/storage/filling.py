@@ -1,0 +1,247 @@
+"""When temporaries are filled ahead: inside of which loops, and after what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from kgen.analysis.access import Access
+from kgen.analysis.loop_bounds import bound_set_inside
+from kgen.errors import TransformError, message
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import Expr, Reduction, variable_names, walk
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import ConcurrentTag, GroupInameTag
+from kgen.transforms.expressions.rules import expand_expression
+
+__all__ = [
+    "FillOrder",
+    "loops_around",
+    "loops_filling",
+    "mentioned_inames",
+    "refuse_bound_inside",
+    "subscripts_of",
+]
+
+
+def loops_filling(
+    kernel: LoopKernel, reader: InstructionBase, inames: frozenset[str], names: frozenset[str]
+) -> frozenset[str]:
+    """Return the *inames* of a reduction in *reader* in whose loops a temporary is filled.
+
+    All writers of a temporary in *names* are inside of such a loop, and their subscripts do not
+    name it: each iteration stores what the reduction reads in it, as a prefetch does.
+    """
+    filling: set[str] = set()
+    for array in sorted(names & kernel.temporary_variables.keys() & kernel.writers.keys()):
+        writers = [kernel.id_to_insn[name] for name in kernel.writers[array]]
+        if reader.depends_on.isdisjoint(str(writer.id) for writer in writers):
+            continue
+        around = frozenset.intersection(*(writer.within_inames for writer in writers))
+        named = {name for writer in writers for name in subscripts_of(writer, array)}
+        filling |= around & inames - named
+    return frozenset(filling)
+
+
+def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
+    """Return the loops around a use, without those of reductions that run on their own.
+
+    The loop of a reduction is one of them where a temporary that it reads is filled in it.
+    """
+    user = kernel.id_to_insn[use.insn_id]
+    filled: frozenset[str] = frozenset()
+    for expr in map(partial(expand_expression, kernel), user.read_exprs()):
+        for node in walk(expr):
+            if isinstance(node, Reduction):
+                names = frozenset(variable_names(*node.exprs))
+                filled |= loops_filling(kernel, user, frozenset(node.inames), names)
+    return user.within_inames | filled.intersection(use.place.inames)
+
+
+def refuse_bound_inside(
+    kernel: LoopKernel, what: str, outer: frozenset[str], swept: Iterable[str]
+) -> None:
+    """Refuse to fill *what* in loops whose bounds are set inside of others, for each iteration.
+
+    Raises :class:`TransformError`.
+    """
+    # the work-items of a group are in the same iteration of loops over groups
+    inside = frozenset(n for n in kernel.inames if not kernel.has_tag(n, GroupInameTag)) - outer
+    found = bound_set_inside(kernel, outer, inside)
+    if found is None:
+        return
+    loop, name, writer = found
+    (iname, *_) = sorted(writer.within_inames & inside)
+    raise TransformError(
+        message(
+            f"{what} cannot be filled in each iteration of '{loop}', outside of '{iname}'",
+            kernel=kernel.name,
+            where=f"instruction '{writer}'",
+            because=f"it sets '{name}', which bounds '{loop}', for each iteration of '{iname}'",
+            hint=f"sweep '{loop}' as well"
+            if iname in swept
+            else f"put '{iname}' among the loops around what fills it",
+        )
+    )
+
+
+def subscripts_of(writer: InstructionBase, array: str) -> frozenset[str]:
+    """Return the variables in the subscripts with which *writer* writes *array*."""
+    places = zip(writer.assignee_var_names(), writer.assignee_subscript_deps(), strict=True)
+    return frozenset(name for written, names in places if written == array for name in names)
+
+
+def mentioned_inames(
+    kernel: LoopKernel,
+    rule: SubstitutionRule,
+    needs: Sequence[Access],
+    free: frozenset[str],
+    sweep: Sequence[str],
+) -> frozenset[str]:
+    """Return the loops that are not swept and on which the values depend, or refuse."""
+    parts = (part for need in needs for part in need.index or () if part is not None)
+    mentioned = kernel.inames.keys() & free.union(variable_names(*parts))
+    for name in sweep:
+        if name not in mentioned:
+            raise TransformError(
+                message(
+                    f"iname '{name}' cannot be swept",
+                    kernel=kernel.name,
+                    because=f"neither '{rule}' nor its uses depend on it",
+                )
+            )
+    return frozenset(mentioned.difference(sweep))
+
+
+class FillOrder:
+    """Where the instruction that stores values stands: inside of which loops, and after what.
+
+    ``around`` has, for each loop in which what is stored is written, a writer and the array;
+    ``before`` has the instructions to wait for.
+
+    Raises :class:`TransformError` where the values change while the swept loops run, or
+    between two uses.
+    """
+
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        rule: SubstitutionRule,
+        value: Expr,
+        sites: Sequence[Access],
+        sweep: Sequence[str],
+    ) -> None:
+        self.kernel = kernel
+        self.rule = rule
+        self.sites = sites
+        self.sweep = sweep
+        self.around: dict[str, tuple[str, str]] = {}
+        self.before: frozenset[str] = frozenset()
+        written = sorted(kernel.writers.keys() & set(variable_names(value)))
+        if not written:
+            return
+        loops = {(site.insn_id, site.place.inames): loops_around(kernel, site) for site in sites}
+        self._earlier = {
+            user: ancestors(kernel, kernel.id_to_insn[user])
+            for user in sorted({u for u, _ in loops})
+        }
+        for array in written:
+            for writer in map(kernel.id_to_insn.__getitem__, kernel.writers[array]):
+                for (user, _), around in loops.items():
+                    self._add_writer(array, writer, user, writer.within_inames & around)
+
+    def _add_writer(
+        self, array: str, writer: InstructionBase, user: str, shared: frozenset[str]
+    ) -> None:
+        """Wait for a writer of an array, in the loops that it shares with a user, or refuse it."""
+        for name in shared.difference(self.sweep):
+            self.around.setdefault(name, (str(writer.id), array))
+        own = subscripts_of(writer, array)
+        for name in sorted(shared.intersection(self.sweep)):
+            if name not in own or not self.kernel.has_tag(name, ConcurrentTag):
+                raise self._refusal(
+                    f"the values of '{self.rule.name}' change while '{name}' is swept",
+                    f"'{writer.id}' writes '{array}' in the loop over '{name}', in which "
+                    f"'{user}' uses the rule",
+                    f"do not sweep '{name}'",
+                )
+        if writer.id not in self._earlier[user]:
+            return
+        before_writer = ancestors(self.kernel, writer)
+        for other in self._earlier:
+            if (
+                other in before_writer and writer.id not in self._earlier[other]
+            ):  # else it is a cycle
+                raise self._refusal(
+                    f"the values of '{self.rule.name}' change between its uses",
+                    f"'{writer.id}' writes '{array}' after '{other}' has used the rule, "
+                    "and before another use",
+                    "store the values for the uses before and after it apart: within=...",
+                )
+        insns = map(self.kernel.id_to_insn.__getitem__, self._earlier[user])
+        barriers = {
+            str(insn.id)
+            for insn in insns
+            if isinstance(insn, BarrierInstruction) and writer.id in ancestors(self.kernel, insn)
+        }
+        self.before |= {str(writer.id)} | barriers
+
+    def outer_inames(
+        self, needed: frozenset[str], given: Sequence[str] | None, what: str
+    ) -> frozenset[str]:
+        """Return the loops around the instruction that fills *what*, or refuse *given* ones.
+
+        These are the loops on which the values depend, and those in which they are written.
+
+        Inside of the loop of a reduction it is also inside of the loops around that.
+        """
+        kernel = self.kernel
+        outer = needed | self.around.keys()
+        if given is not None:
+            self._check_given_outer(frozenset(given), outer)
+            outer = frozenset(given)
+        else:
+            for site in self.sites:
+                around = kernel.id_to_insn[site.insn_id].within_inames
+                if not outer <= around:
+                    loops = {name for name in around if not kernel.has_tag(name, ConcurrentTag)}
+                    outer |= loops.difference(self.sweep)
+            outer |= self._setting_bounds(outer).difference(self.sweep)
+        for name in sorted(outer.intersection(self.sweep)):
+            raise self._refusal(f"iname '{name}' is swept and around the sweep")
+        refuse_bound_inside(kernel, what, outer, self.sweep)
+        for site in self.sites:
+            for name in sorted(outer.difference(site.place.inames)):
+                raise self._refusal(
+                    f"'{site.insn_id}' is outside of iname '{name}', inside of which "
+                    "the values are computed",
+                    hint="leave that use out with within=...",
+                )
+        return outer
+
+    def _setting_bounds(self, outer: frozenset[str]) -> frozenset[str]:
+        """Return the loops around all sites in which bounds of loops in *outer* are set."""
+        around = frozenset.intersection(*(frozenset(site.place.inames) for site in self.sites))
+        found = bound_set_inside(self.kernel, outer, around - outer)
+        return frozenset() if found is None else found.writer.within_inames & around
+
+    def _check_given_outer(self, given: frozenset[str], needed: frozenset[str]) -> None:
+        """Refuse outer inames that leave out a loop on which the values depend."""
+        for name in sorted(needed - given):
+            because = f"they depend on '{name}', which is not swept"
+            hint = f"sweep '{name}', or put it among the outer inames"
+            if name in self.around:
+                writer, array = self.around[name]
+                because = (
+                    f"'{writer}' writes '{array}', which they read, in each iteration of '{name}'"
+                )
+                hint = f"put '{name}' among the outer inames"
+            what = f"the values cannot be computed outside of iname '{name}'"
+            raise self._refusal(what, because, hint)
+
+    def _refusal(
+        self, what: str, because: str | None = None, hint: str | None = None
+    ) -> TransformError:
+        return TransformError(message(what, kernel=self.kernel.name, because=because, hint=hint))

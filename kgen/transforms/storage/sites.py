@@ -1,0 +1,132 @@
+"""Access sites: where instructions use values that are to be stored, and reading these there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pymbolic.primitives as p
+from constantdict import constantdict
+
+from kgen.analysis.access import Access, Place
+from kgen.analysis.swept import Axis, first_outside, swept_footprint
+from kgen.errors import TransformError, message
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import Expr, subscript, substitute, tags_of, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.transforms.array_accesses import ArrayAccessMapper, Index, InsnT, Rewrite
+from kgen.transforms.expressions.rules import expand_expression
+
+__all__ = ["SiteRewriter", "Values"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """Values of a kernel to store, of a rule or an array, and the sites that are to read them.
+
+    ``rule`` has them by position: a rule of the kernel, or ``a_fetch_rule(i) := a[i]``, which
+    only says what is fetched. ``name`` is what instructions mention, the rule or the array; the
+    subscripts of ``sites`` go by the arguments of the rule, and use no rules themselves.
+    ``rule_stays`` where the kernel uses the rule at other places as well.
+
+    Uses that are *given* say what to store in place of the sites; ``None`` in one is all that is
+    *valid*: conditions by argument. *has_more* says that there is a value wherever it is valid,
+    which may be stored even if nothing uses it.
+    """
+
+    kernel: LoopKernel
+    rule: SubstitutionRule
+    name: str
+    sites: tuple[Access, ...]
+    rule_stays: bool = False
+    given: tuple[Index, ...] = ()
+    valid: Mapping[str, tuple[Expr, ...]] = constantdict()
+    has_more: bool = False
+
+    def axis(self, argument: str, name: str) -> Axis:
+        """Return the axis along an argument, with the conditions on it, which is called *name*."""
+        renamed = {argument: p.Variable(name)}
+        return Axis(name, tuple(substitute(c, renamed) for c in self.valid.get(argument, ())))
+
+    def position(self, axes: Sequence[str], operands: Index) -> Index:
+        """Return where a use is along the axes of the storage: arguments, or swept inames."""
+        arguments = self.rule.arguments
+        if len(operands) != len(arguments):
+            what = f"rule '{self.rule}' takes {len(arguments)} arguments, not {len(operands)}"
+            raise TransformError(message(what, kernel=self.kernel.name))
+        at = dict(zip(arguments, operands, strict=True))
+        return tuple(at[axis] if axis in at else p.Variable(axis) for axis in axes)
+
+    def accesses(self, axes: Sequence[str]) -> tuple[Access, ...]:
+        """Return the sites, with subscripts along the axes of the storage."""
+        return tuple(replace(s, index=self.position(axes, s.index or ())) for s in self.sites)
+
+    def given_accesses(self, axes: Sequence[str]) -> tuple[Access, ...]:
+        """Return what the given uses stand for, in all loops that they name."""
+        found = []
+        order = self.kernel.iname_order
+        for operands in self.given:
+            index = self.position(axes, operands)
+            names = order.keys() & variable_names(*(i for i in index if i is not None))
+            place = Place(tuple(sorted(names, key=order.__getitem__)))
+            found.append(Access("", self.name, index, False, place))
+        return tuple(found)
+
+    def covered(
+        self, axes: Sequence[str], given: Sequence[Access], outer: Collection[str]
+    ) -> Values:
+        """Leave out the sites that *given* does not cover in each iteration of loops in *outer*.
+
+        Where it covers none, all stay, for whoever asks for more than one of them.
+        """
+        dims = [self.axis(axis, f"{axis}'") for axis in axes]
+        stored = swept_footprint(self.kernel, given, outer, dims)
+        plain = [Axis(dim.name) for dim in dims]
+
+        def is_covered(access: Access) -> bool:
+            if not set(outer) <= set(access.place.inames):
+                return False
+            try:
+                used = swept_footprint(self.kernel, [access], outer, plain)
+            except TransformError:  # a subscript that is not affine
+                return False
+            return first_outside(self.kernel, used, stored) is None
+
+        pairs = zip(self.sites, self.accesses(axes), strict=True)
+        left = {(site.insn_id, site.index) for site, access in pairs if not is_covered(access)}
+        sites = tuple(site for site in self.sites if (site.insn_id, site.index) not in left)
+        return replace(self, sites=sites, rule_stays=True) if left and sites else self
+
+
+class SiteRewriter(ArrayAccessMapper):
+    """Rewrites the uses of a rule, or the reads of an array, at the sites of values only."""
+
+    def __init__(self, values: Values, rewrite: Rewrite) -> None:
+        super().__init__(values.kernel, {values.name: rewrite}, keep_linear=True)
+        self.sites = {(site.insn_id, site.tags, site.index) for site in values.sites}
+        self.rules = self.names & self.kernel.substitutions.keys()
+        self.insn_id = ""
+
+    def change_reads(self, insn: InsnT, **changes: Any) -> InsnT:
+        """Return an instruction with its sites rewritten, and other *changes*."""
+        self.insn_id = str(insn.id)
+        return super().change_reads(insn, **changes)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        function = expr.function
+        if isinstance(function, p.Variable) and function.name in self.rules:
+            return self._rewritten(expr, function, self.map_tuple(expr.parameters, *args))
+        return super().map_call(expr, *args)
+
+    def _rewritten(self, expr: Expr, variable: p.Variable, index: Index) -> Expr:
+        is_call = isinstance(expr, p.Call)
+        old = expr.parameters if is_call else expr.index_tuple if index else ()
+        site = (
+            self.insn_id,
+            tags_of(variable),
+            tuple(expand_expression(self.kernel, part) for part in old),
+        )
+        if site in self.sites:
+            return self.rewrites[variable.name](variable, index)
+        return p.Call(variable, index) if is_call else subscript(variable, index)
