@@ -36,6 +36,10 @@ ROWS = [
 NAMES = [row.name for row in ROWS]
 
 
+OWN_PAGE = (DOCS / "writing_transformations.md").read_text()
+OWN_NAMES = re.findall(r"^- `(\w+)`: .+\.$", OWN_PAGE, re.MULTILINE)
+
+
 def documented(name: str) -> Any:
     """Return what has the docstring of a public name: itself, or the type of a constant."""
     value = getattr(lp, name)
@@ -70,14 +74,28 @@ def test_the_page_has_all_public_names_and_no_others() -> None:
     assert sorted(NAMES) == sorted(lp.__all__)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_name(row: Row) -> None:
-    """Each has a docstring of its own with an example that runs, a test, and a chapter."""
-    thing = documented(row.name)
+def check_has_example(thing: Any) -> None:
+    """Check for a docstring of its own with an example, which test_docstrings runs."""
     assert thing.__doc__
     if not isinstance(thing, ModuleType):
         place = f"{thing.__module__}.{thing.__qualname__}"
         assert place in examples_of(thing.__module__), f"{place} has no example"
+
+
+def test_the_page_about_transformations_has_all_names_for_them() -> None:
+    assert sorted(OWN_NAMES) == sorted(lp.transform_api.__all__)
+
+
+@pytest.mark.parametrize("name", OWN_NAMES)
+def test_name_for_transformations(name: str) -> None:
+    check_has_example(getattr(lp.transform_api, name))
+    assert name in words_in_tests(), "no test uses it"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_name(row: Row) -> None:
+    """Each has a docstring of its own with an example that runs, a test, and a chapter."""
+    check_has_example(documented(row.name))
     assert row.name in words_in_tests(), "no test uses it"
     assert row.name in words_in(row.chapter), f"{row.chapter} does not mention it"
 

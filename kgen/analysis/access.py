@@ -47,6 +47,9 @@ class Access:
     """One mention of an array in an instruction.
 
     ``index`` is ``None`` where elements are not named by axis: ``a[[k]]``, or in C code.
+
+    >>> print(Access("insn", "a", (p.Variable("i"), 0), is_write=False, place=Place(("i",))))
+    a[i, 0]
     """
 
     insn_id: str
@@ -97,6 +100,11 @@ def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
     """Return the accesses to one array, in program order; terms without it cost nothing.
 
     The uses of a rule, where it is the name of one: with its operands as subscripts.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i] + a[i+1]").default_entrypoint
+    >>> [str(access) for access in collect_accesses_to(knl, "a")]
+    ['a[i]', 'a[i + 1]']
     """
     collector = _CollectorOfOne(kernel, array)
     return tuple(access for insn in kernel.instructions for access in collector.accesses_of(insn))

@@ -142,6 +142,12 @@ class Footprints:
     isl is asked once per distinct question: a thousand instructions with the same subscripts
     in the same loops cost one. ``Footprints.of(kernel)`` is shared by kernels that differ in
     declarations only.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[2*i]").default_entrypoint
+    >>> footprints = Footprints.of(knl)
+    >>> footprints.relation(*footprints.accesses_to("a"))
+    Map("[n] -> { [i] -> [2i] : 0 <= i < n }")
     """
 
     def __init__(self, kernel: LoopKernel, integers: frozenset[str]) -> None:

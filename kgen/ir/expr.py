@@ -513,7 +513,11 @@ def tags_of(variable: p.Variable) -> frozenset[Tag]:
 
 
 def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:
-    """Return an element of *array*; *array* itself where there are no subscripts."""
+    """Return an element of *array*; *array* itself where there are no subscripts.
+
+    >>> print(subscript(p.Variable("a"), (p.Variable("i"), 0)), subscript(p.Variable("b"), ()))
+    a[i, 0] b
+    """
     if not index:
         return array
     return p.Subscript(array, index if len(index) > 1 else index[0])

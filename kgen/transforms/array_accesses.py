@@ -162,7 +162,14 @@ class ArrayAccessMapper(NameMapper):
 def rewrite_accesses(
     kernel: LoopKernel, mapper: ArrayAccessMapper, declarations: Mapping[str, Any] = constantdict()
 ) -> LoopKernel:
-    """Rewrite accesses in all instructions and rules, and put changed *declarations* in."""
+    """Rewrite accesses in all instructions and rules, and put changed *declarations* in.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<4 }", "b[i] = a[i]").default_entrypoint
+    >>> moved = ArrayAccessMapper(knl, {"a": lambda var, index: subscript(var, (index[0] + 1,))})
+    >>> print(*rewrite_accesses(knl, moved).instructions)
+    b[i] = a[i + 1]  {id=insn}
+    """
     refuse_bounds(kernel, mapper.names)
     temporaries = kernel.temporary_variables
     return kernel.copy(

@@ -46,11 +46,26 @@ InstructionTest = Callable[[InstructionBase], bool]
 
 
 class NothingSelectedError(TransformError):
-    """A kernel in which there is nothing of what the caller means."""
+    """A kernel in which there is nothing of what the caller means.
+
+    In a program of several kernels, those stay as they are.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
+    >>> lp.split_iname(unit, "i", 16, within="writes:b")
+    Traceback (most recent call last):
+        ...
+    kgen.transforms.select.NothingSelectedError: in kernel 'kgen_kernel': 'within' selects no...
+    """
 
 
 class NoSuchNameError(NothingSelectedError):
-    """An iname, instruction, array... that the kernel does not have."""
+    """An iname, instruction, array... that the kernel does not have.
+
+    >>> print(NoSuchNameError("mxm", "iname", "k_iner", ["k_inner", "k_outer"]))
+    in kernel 'mxm': there is no iname 'k_iner'
+      hint: did you mean 'k_inner', 'k_outer'?
+    """
 
     def __init__(self, kernel: str, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
@@ -64,6 +79,9 @@ class Meaning(Enum):
     """What a transformation does to the meaning of a kernel, as the user wrote it.
 
     ``verify`` compares a kernel with its ``origin``: the kernel as it was written.
+
+    >>> Meaning("changed")
+    <Meaning.CHANGED: 'changed'>
     """
 
     #: the kernel computes the same: the origin stays
@@ -78,7 +96,14 @@ class Meaning(Enum):
 
 
 class Transform(Protocol[P]):
-    """A function on kernels that works on whole programs as well."""
+    """A function on kernels that works on whole programs as well.
+
+    >>> import kgen as lp
+    >>> both: Transform[[str]] = transform(lambda kernel, name: kernel.copy(name=name))
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1")
+    >>> both(unit.default_entrypoint, "fill").name
+    'fill'
+    """
 
     __name__: str
 
@@ -91,6 +116,16 @@ def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Tra
     The result works on a :class:`TranslationUnit` too: on every kernel in it, or, where it
     names something, on those kernels that have it; :class:`NothingSelectedError` when none has.
     The changed kernel is checked with :func:`check_well_formed`.
+
+    >>> import kgen as lp
+    >>> @transform
+    ... def run_last(kernel: LoopKernel, insn_id: str) -> LoopKernel:
+    ...     last = require_instruction(kernel, insn_id)
+    ...     rest = [insn for insn in kernel.instructions if insn is not last]
+    ...     return kernel.copy(instructions=(*rest, last))
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", ["a[i] = 1 {id=one}", "b[i] = 2"])
+    >>> [insn.id for insn in run_last(unit, "one").default_entrypoint.instructions]
+    ['insn', 'one']
     """
     return _transform(function, Meaning.KEPT)
 
@@ -98,7 +133,19 @@ def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Tra
 def transform_of(
     meaning: Meaning,
 ) -> Callable[[Callable[Concatenate[LoopKernel, P], LoopKernel]], Transform[P]]:
-    """Make a function on kernels a transformation; it may change what they compute."""
+    """Make a function on kernels a transformation; it may change what they compute.
+
+    >>> import kgen as lp
+    >>> @transform_of(Meaning.CHANGED)
+    ... def without(kernel: LoopKernel, insn_id: str) -> LoopKernel:
+    ...     gone = require_instruction(kernel, insn_id)
+    ...     rest = [insn for insn in kernel.instructions if insn is not gone]
+    ...     return kernel.copy(instructions=rest)
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", ["a[i] = 1 {id=one}", "b[i] = 2 {id=two}"])
+    >>> tiled = lp.split_iname(unit, "i", 16)
+    >>> print(*without(tiled, "one").default_entrypoint.origin.instructions)
+    b[i] = 2  {id=two}
+    """
     return lambda function: _transform(function, meaning)
 
 
@@ -112,6 +159,9 @@ def _transform(
         changed = function(kernel, *args, **kwargs)
         if changed is kernel:
             return kernel
+        if not isinstance(changed, LoopKernel):
+            what = f"{function.__name__} returned {type(changed).__name__}, not a kernel"
+            raise TransformError(message(what, kernel=kernel.name, hint="return kernel.copy(...)"))
         check_well_formed(changed)
         if meaning is Meaning.KEPT:
             return changed.with_origin(kernel.written)
@@ -203,7 +253,13 @@ def split_names(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def matcher(kernel: LoopKernel, within: Any) -> InstructionTest:
-    """Return the test for *within*: a match expression, a test of (kernel, insn), or ``None``."""
+    """Return the test for *within*: a match expression, a test of (kernel, insn), or ``None``.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", ["a[i] = 1", "b[i] = 2"]).default_entrypoint
+    >>> list(map(matcher(knl, "writes:b"), knl.instructions))
+    [False, True]
+    """
     if within is None:
         return _any
     test = parse_match(within)
@@ -215,22 +271,48 @@ def _any(insn: InstructionBase) -> bool:
 
 
 def require_iname(kernel: LoopKernel, name: str) -> Iname:
-    """Return the iname called *name*, or refuse with the near names."""
+    """Return the iname called *name*, or refuse with the near names.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
+    >>> require_iname(knl, "i").name
+    'i'
+    """
     return _require(kernel, "iname", name, kernel.inames)
 
 
 def require_instruction(kernel: LoopKernel, insn_id: str) -> InstructionBase:
-    """Return the instruction called *insn_id*, or refuse with the near names."""
+    """Return the instruction called *insn_id*, or refuse with the near names.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1 {id=set}").default_entrypoint
+    >>> print(require_instruction(knl, "set"))
+    a[i] = 1  {id=set}
+    """
     return _require(kernel, "instruction", insn_id, kernel.id_to_insn)
 
 
 def require_array(kernel: LoopKernel, name: str) -> ArrayBase:
-    """Return the argument or temporary array called *name*, or refuse with the near names."""
+    """Return the argument or temporary array called *name*, or refuse with the near names.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]").default_entrypoint
+    >>> require_array(knl, "t").shape
+    ()
+    """
     return _require(kernel, "array", name, kernel.array_vars)
 
 
 def require_argument(kernel: LoopKernel, name: str) -> ArrayArg | ValueArg:
-    """Return the argument called *name*, or refuse with the near names."""
+    """Return the argument called *name*, or refuse with the near names.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]").default_entrypoint
+    >>> require_argument(knl, "t")
+    Traceback (most recent call last):
+        ...
+    kgen.transforms.select.NoSuchNameError: in kernel 'kgen_kernel': there is no argument 't'...
+    """
     return _require(kernel, "argument", name, kernel.arg_dict)
 
 
@@ -248,7 +330,15 @@ def taken_names(kernel: LoopKernel) -> frozenset[str]:
 
 
 def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ()) -> str:
-    """Return *name*, or refuse: no identifier, or taken already, also by *taken*."""
+    """Return *name*, or refuse: no identifier, or taken already, also by *taken*.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
+    >>> require_new_name(knl, "n")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.TransformError: in kernel 'kgen_kernel': the name 'n' is taken...
+    """
     if not name.isidentifier():
         raise TransformError(message(f"'{name}' is not a name", kernel=kernel.name))
     if name in taken_names(kernel) or name in taken:
@@ -269,6 +359,13 @@ def check_well_formed(kernel: LoopKernel) -> None:
     """Refuse a kernel whose parts name things that it does not have.
 
     Domains and inames agree, ids are unique, loops around instructions and dependencies exist.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
+    >>> check_well_formed(knl.copy(domains=()))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KernelError: in kernel 'kgen_kernel': 'i' is an iname or has a domain, but not both
     """
     inames = frozenset(kernel.inames)
     if inames != kernel.home_domain.keys():

@@ -148,7 +148,7 @@ def _replaced(
         )
     change = Replacement(inverse.values, inverse.new)
     new_domains = partial(replace_in_domains, kernel, change, valid=inverse.valid)
-    result = replace_inames(kernel, change, new_domains, matcher(kernel, None))
+    result = replace_inames(kernel, change, matcher(kernel, None), new_domains=new_domains)
     return _in_order(kernel, result, inverse)
 
 

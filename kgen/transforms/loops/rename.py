@@ -229,7 +229,8 @@ def _rename_into(
             )
         )
     change = Replacement({old: p.Variable(new)}, (new,))
-    result = replace_inames(kernel, change, partial(_merged_domains, kernel, old, new), matches)
+    new_domains = partial(_merged_domains, kernel, old, new)
+    result = replace_inames(kernel, change, matches, new_domains=new_domains)
     if check:
         _check_same_loops(kernel, result, old, new)
     return give_tags(result, {new: sorted(tags, key=str)})
@@ -245,7 +246,7 @@ def _rename(
     values = {old: p.Variable(new) for old, new in copies.items()}
     change = Replacement(values, tuple(copies.values()))
     new_domains = partial(_copied_domains, kernel, copies)
-    result = replace_inames(kernel, change, new_domains, matches, tags or {})
+    result = replace_inames(kernel, change, matches, new_domains=new_domains, new_tags=tags or {})
     slabs = {
         copies[old]: slab for old, slab in kernel.iname_slab_increments.items() if old in copies
     }

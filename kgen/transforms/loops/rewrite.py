@@ -58,7 +58,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Replacement:
-    """``values``: what the old inames are in terms of ``new`` ones."""
+    """``values``: what the old inames are in terms of ``new`` ones.
+
+    >>> change = Replacement({"i": 4 * p.Variable("k") + p.Variable("l")}, ("k", "l"))
+    >>> change.old
+    ('i',)
+    """
 
     values: Mapping[str, Expr]
     new: tuple[str, ...]
@@ -161,17 +166,37 @@ def replaced_names(
 def replace_inames(
     kernel: LoopKernel,
     change: Replacement,
-    new_domains: Callable[[Selection], tuple[BasicSet, ...]],
     matches: InstructionTest,
+    *,
+    new_domains: Callable[[Selection], tuple[BasicSet, ...]] | None = None,
     new_tags: Mapping[str, frozenset[Tag]] = constantdict(),
 ) -> LoopKernel:
-    """Replace the old inames of *change* in the instructions that match.
+    """Replace inames by expressions of others: in instructions, rules, domains, priorities.
 
-    The old inames stay, with a domain of their own, while other instructions use them;
-    *new_domains* gives all domains (:func:`replace_in_domains`). Raises
-    :class:`TransformError` when some but not all of them are around an instruction.
+    Only instructions that match get the new inames; the old ones stay, with a domain of their
+    own, while other instructions use them. The caller sees to it that each iteration of the old
+    loops is one of the new ones, and that what depends on each other keeps its order.
+
+    :arg matches: a test of instructions, as :func:`matcher` makes it of a text
+    :arg new_domains: all domains, where they are not those that :func:`replace_in_domains` makes
+
+    ::
+
+        for i, 0 <= i < n         Replacement({"i": n - 1 - k}, ("k",))      for k, 0 <= k < n
+          a[i] = 0                              =>                             a[n - k - 1] = 0
+
+    Raises :class:`TransformError` where some but not all of the old inames are around an
+    instruction, and where a loop's bounds would need the old and the new ones.
+
+    >>> import kgen as lp
+    >>> from kgen.symbolic import parse
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 0").default_entrypoint
+    >>> change = Replacement({"i": parse("n - 1 - k")}, ("k",))
+    >>> print(replace_inames(knl, change, lambda insn: True).instructions[0])
+    a[n - 1 - k] = 0  {id=insn}
     """
     select = select_users(kernel, change.old, matches)
+    domains = new_domains(select) if new_domains else replace_in_domains(kernel, change, select)
     _refuse_torn_bounds(kernel, change, select, new_tags)
     substitutions, renamed = _replace_in_rules(kernel, change, select)
     mapper = InameMapper(kernel.name, change, renamed)
@@ -186,7 +211,7 @@ def replace_inames(
             inames[name] = Iname(name, new_tags.get(name, frozenset()))
     slabs = kernel.iname_slab_increments
     return kernel.copy(
-        domains=new_domains(select),
+        domains=domains,
         instructions=instructions,
         substitutions=substitutions,
         inames=inames,

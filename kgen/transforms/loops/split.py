@@ -219,7 +219,7 @@ def _split_evenly(
         own = (rest, box) if dim_names(rest) else (box,)
         return (*kernel.domains[:home], *own, *kernel.domains[home + 1 :])
 
-    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
     return _finish(result, names, tags, slabs)
 
 
@@ -265,7 +265,7 @@ def _split(
     value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
     change = Replacement({old: value}, names)
     new_domains = partial(replace_in_domains, kernel, change, positive=positive)
-    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
     return _finish(result, names, tags, slabs)
 
 
@@ -388,6 +388,5 @@ def join_inames(
         stride *= max(bounds.extent, 1)
     values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
     change = Replacement({name: values[name] for name in names}, (new,))
-    new_domains = partial(replace_in_domains, kernel, change)
-    result = replace_inames(kernel, change, new_domains, matcher(kernel, within))
+    result = replace_inames(kernel, change, matcher(kernel, within))
     return give_tags(result, {new: [parse_tag(tag)]})
