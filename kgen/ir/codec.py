@@ -8,14 +8,13 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 from typing import Any, Final
 
 import numpy as np
 from constantdict import constantdict
 
 from kgen.errors import KgenError
-from kgen.ir.fields import stored_fields
+from kgen.ir.fields import Kind, kind_of, stored_fields
 from kgen.ir.reductions import (
     KnownOperation,
     ReductionOperation,
@@ -64,22 +63,42 @@ def decode(text: str) -> Any:
 def _pack(value: Any) -> Any:
     if value is None or type(value) in (bool, str):
         return value
-    for kind, pack in _PACKERS:
-        if isinstance(value, kind):
-            return pack(value)
-    pack_exactly = _PACKERS_OF_EXACTLY.get(type(value))
-    if pack_exactly is not None:
-        return pack_exactly(value)
-    if isinstance(value, tuple | constantdict) and _base_of(type(value)) is not None:
-        return _pack_like_built_in(value)
-    if isinstance(value, tuple(_PACKERS_OF_EXACTLY)):
+    kind: Any = type(value)
+    return _PACKERS.get(kind_of(kind), _pack_exactly)(value)
+
+
+def _pack_exactly(value: Any) -> Any:
+    """Write a number, text or container; a subclass may have more to it than its items."""
+    pack = _PACKERS_OF_EXACTLY.get(type(value))
+    if pack is not None:
+        return pack(value)
+    base = _base_of(type(value))
+    if base is None:
         raise CodecError(f"a {type(value).__name__} may be more than its items")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    return {_KIND: "like", "class": _name_of(type(value)), "content": _pack(base(value))}
+
+
+def _pack_object(value: Any) -> Any:
+    if isinstance(value, ReductionOperation):
+        return _pack_reduction(value)
+    if dataclasses.is_dataclass(value):
         packed = {name: _pack(getattr(value, name)) for name in stored_fields(type(value))}
         return {_KIND: "object", "class": _name_of(type(value)), "fields": packed}
     if callable(value):
         return {_KIND: "name", "value": _name_of(value)}
     raise CodecError(f"a {type(value).__name__} has no JSON form")
+
+
+def _pack_numpy(value: Any) -> Any:
+    if isinstance(value, np.dtype):
+        return _pack_dtype(value)
+    packed = {
+        "type": _pack_dtype(value.dtype),
+        "value": _bytes(np.ascontiguousarray(value).tobytes()),
+    }
+    if isinstance(value, np.generic):
+        return {_KIND: "number", **packed}
+    return {_KIND: "array", **packed, "shape": list(value.shape)}
 
 
 def _pack_dtype(value: np.dtype[Any]) -> Any:
@@ -99,16 +118,6 @@ def _pack_dtype(value: np.dtype[Any]) -> Any:
             "formats": [_pack_dtype(f) for f in layout["formats"]],
         }
     return {_KIND: "dtype", "value": value.str}
-
-
-def _pack_number(value: np.generic) -> Any:
-    return {_KIND: "number", "type": _pack_dtype(value.dtype), "value": _bytes(value.tobytes())}
-
-
-def _pack_array(value: np.ndarray[Any, Any]) -> Any:
-    content = _bytes(np.ascontiguousarray(value).tobytes())
-    shape = list(value.shape)
-    return {_KIND: "array", "type": _pack_dtype(value.dtype), "shape": shape, "value": content}
 
 
 def _pairs(value: Mapping[Any, Any]) -> list[Any]:
@@ -148,23 +157,14 @@ def _base_of(of: type) -> type | None:
     return base if issubclass(of, base) and is_plain else None
 
 
-def _pack_like_built_in(value: Any) -> Any:
-    base = _base_of(type(value))
-    assert base is not None
-    return {_KIND: "like", "class": _name_of(type(value)), "content": _pack(base(value))}
-
-
-#: By type, the first that fits: numpy's float64 is a float, an enumeration may be an int.
-_PACKERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
-    (Enum, lambda v: {_KIND: "enum", "class": _name_of(type(v)), "name": v.name}),
-    (np.generic, _pack_number),
-    (np.dtype, _pack_dtype),
-    (np.ndarray, _pack_array),
-    (type, lambda v: {_KIND: "name", "value": _name_of(v)}),
-    (ReductionOperation, _pack_reduction),
-    (BasicSet, _pack_isl),
-    (Set, _pack_isl),
-)
+_PACKERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
+    Kind.ENUM: lambda v: {_KIND: "enum", "class": _name_of(type(v)), "name": v.name},
+    Kind.NUMPY: _pack_numpy,
+    Kind.ISL: _pack_isl,
+    Kind.CLASS: lambda v: {_KIND: "name", "value": _name_of(v)},
+    Kind.FIELDS: _pack_object,
+    Kind.OTHER: _pack_object,
+}
 
 
 #: Subclasses of these may have more to them: named tuples, ordered or counting dictionaries.

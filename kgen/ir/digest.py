@@ -7,15 +7,14 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from enum import Enum
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from kgen.ir.fields import compared_fields
+from kgen.ir.fields import Kind, compared_fields, kind_of
 from kgen.ir.reductions import ReductionOperation
-from kgen.ir.sets.domain import BasicSet, Set, irredundant_text
+from kgen.ir.sets.domain import irredundant_text
 
 
 def digest(value: Any, *, without: tuple[str, ...] = ()) -> str:
@@ -39,39 +38,19 @@ def canonical(value: Any) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _writer_of(kind: Any) -> Callable[[Any], str]:
+def _writer_of(of: Any) -> Callable[[Any], str]:
     """Return what writes the values of a type; to find out takes longer than most texts."""
-    writers: tuple[tuple[tuple[type, ...], Callable[[Any], str]], ...] = (
-        ((Enum,), lambda value: f"{_type_name(value)}.{value.name}"),
-        ((np.dtype, np.ndarray, np.generic), _canonical_numpy),
-        ((type(None), bool, int, float, complex, str, bytes), repr),
-        ((tuple, list), lambda value: "(" + ",".join(map(canonical, value)) + ")"),
-        ((frozenset, set), lambda value: "{" + ",".join(sorted(map(canonical, value))) + "}"),
-        ((Mapping,), _canonical_map),
-        ((BasicSet, Set), lambda value: f"{_type_name(value)}({irredundant_text(value)})"),
-        ((type,), lambda value: f"{value.__module__}.{value.__qualname__}"),
-    )
-    for kinds, writer in writers:
-        if issubclass(kind, kinds):
-            return writer
-    if dataclasses.is_dataclass(kind):
-        has_own = callable(getattr(kind, "digest", None))
-        return _canonical_by_digest if has_own else _canonical_fields
-    is_callable = any("__call__" in vars(base) for base in kind.__mro__)
-    return _canonical_callable if is_callable else _canonical_text
+    kind = kind_of(of)
+    if kind is Kind.FIELDS and callable(getattr(of, "digest", None)):
+        return lambda value: f"{_type_name(value)}#{value.digest()}"
+    if kind is Kind.OTHER and not any("__call__" in vars(base) for base in of.__mro__):
+        return lambda value: f"{_type_name(value)}({value})"
+    return _WRITERS[kind]
 
 
 def _canonical_map(value: Mapping[Any, Any]) -> str:
     items = sorted((canonical(k), canonical(v)) for k, v in value.items())
     return "{" + ",".join(f"{k}:{v}" for k, v in items) + "}"
-
-
-def _canonical_by_digest(value: Any) -> str:
-    return f"{_type_name(value)}#{value.digest()}"
-
-
-def _canonical_text(value: Any) -> str:
-    return f"{_type_name(value)}({value})"
 
 
 def _canonical_fields(value: Any, without: tuple[str, ...] = ()) -> str:
@@ -133,3 +112,17 @@ def _shallow(value: Any) -> str:
 def _code_parts(code: CodeType) -> tuple[Any, ...]:
     constants = (_code_parts(c) if isinstance(c, CodeType) else c for c in code.co_consts)
     return code.co_code, code.co_names, code.co_varnames, tuple(constants)
+
+
+_WRITERS: Final[Mapping[Kind, Callable[[Any], str]]] = {
+    Kind.ENUM: lambda value: f"{_type_name(value)}.{value.name}",
+    Kind.NUMPY: _canonical_numpy,
+    Kind.LITERAL: repr,
+    Kind.SEQUENCE: lambda value: "(" + ",".join(map(canonical, value)) + ")",
+    Kind.UNORDERED: lambda value: "{" + ",".join(sorted(map(canonical, value))) + "}",
+    Kind.MAPPING: _canonical_map,
+    Kind.ISL: lambda value: f"{_type_name(value)}({irredundant_text(value)})",
+    Kind.CLASS: lambda value: f"{value.__module__}.{value.__qualname__}",
+    Kind.FIELDS: _canonical_fields,
+    Kind.OTHER: _canonical_callable,
+}

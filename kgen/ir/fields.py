@@ -1,14 +1,47 @@
-"""The fields of frozen values: which of them are content, and which are stored."""
+"""The kinds of values, for all that write them, and the fields of frozen ones."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from enum import Enum
 from functools import lru_cache
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, Final
 
-__all__ = ["OF_THIS_PROCESS", "compared_fields", "stored_fields"]
+import numpy as np
+
+from kgen.ir.sets.domain import BasicSet, Set
+
+__all__ = ["OF_THIS_PROCESS", "Kind", "compared_fields", "kind_of", "stored_fields"]
+
+
+class Kind(Enum):
+    """What values are, by their types: digests, JSON and programs as Python go by this.
+
+    The first that fits: numpy's float64 is a float, and an enumeration may be an int.
+    """
+
+    ENUM = (Enum,)
+    NUMPY = (np.generic, np.dtype, np.ndarray)
+    LITERAL = (NoneType, bool, int, float, complex, str, bytes)
+    SEQUENCE = (tuple, list)
+    UNORDERED = (frozenset, set)
+    MAPPING = (Mapping,)
+    ISL = (BasicSet, Set)
+    CLASS = (type,)
+    FIELDS = "a dataclass"
+    OTHER = "functions, for example"
+
+
+@lru_cache(maxsize=1024)
+def kind_of(of: Any) -> Kind:
+    """Return of which kind the values of a type are."""
+    for kind in Kind:
+        if isinstance(kind.value, tuple) and issubclass(of, kind.value):
+            return kind
+    return Kind.FIELDS if dataclasses.is_dataclass(of) else Kind.OTHER
+
 
 #: Metadata of a field that holds a handle of this process, such as a device. What behaviour
 #: needs of it stands in another field.

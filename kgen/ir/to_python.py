@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from kgen.ir.checked import checked
 from kgen.ir.codec import encode
 from kgen.ir.digest import canonical
 from kgen.ir.expr import to_text
-from kgen.ir.fields import compared_fields
+from kgen.ir.fields import Kind, compared_fields, kind_of
 from kgen.ir.language.expressions import parse
 from kgen.ir.reductions import ReductionOperation, find_reduction_op
 from kgen.ir.sets.domain import BasicSet, Set, is_read_back
@@ -26,9 +25,6 @@ from kgen.ir.vector_values import layout_of, numbers_of
 __all__ = ["t_unit_to_python"]
 
 _WIDTH = 100
-_PLAIN = (bool, int, float, complex, str, bytes)
-#: Kinds that may be numbers, or texts, besides.
-_NOT_PLAIN = (np.generic, Enum)
 
 
 @checked
@@ -69,23 +65,30 @@ class _Writer:
 
     def text(self, value: Any, indent: int) -> str:
         """Return *value* as code, its inner lines indented by *indent* blanks more."""
-        if value is None or (isinstance(value, _PLAIN) and not isinstance(value, _NOT_PLAIN)):
-            return _of_number(value)
-        match value:
-            case np.generic() | np.dtype() | np.ndarray():
+        kind: Any = type(value)
+        match kind_of(kind):
+            case Kind.LITERAL:
+                return _of_number(value)
+            case Kind.NUMPY:
                 return self._of_numpy(value, indent)
-            case BasicSet() | Set():
+            case Kind.ISL:
                 return self._of_set(value)
-            case Mapping():
+            case Kind.MAPPING:
                 pairs = value.items()
                 items = [f"{self.text(k, 0)}: {self.text(v, indent + 4)}" for k, v in pairs]
                 return _bracket("{", items, "}", indent)
-            case tuple() | list() | frozenset() | set():
+            case Kind.SEQUENCE | Kind.UNORDERED:
                 return self._of_items(value, indent)
-            case p.ExpressionNode() if _reads_back(to_text(value), value):
+            case Kind.ENUM if value is auto:
+                return self._import("kgen.ir.types", "auto")
+            case Kind.ENUM:
+                return f"{self._name(type(value))}.{value.name}"
+            case Kind.FIELDS if not _is_text(value):
+                return self._of_fields(value, indent)
+            case Kind.FIELDS:
                 parse = self._import("kgen.ir.language.expressions", "parse")
                 return f"{parse}({to_text(value)!r})"
-        return self._of_object(value, indent)
+        return self._of_object(value)
 
     def _of_set(self, value: BasicSet | Set) -> str:
         """Write a set as its text; as its constraints where isl reads another set of that."""
@@ -94,13 +97,7 @@ class _Writer:
         self.imports.add("import islpy as isl")
         return f"isl.{type(value).__name__}({str(value)!r})"
 
-    def _of_object(self, value: Any, indent: int) -> str:
-        if value is auto:
-            return self._import("kgen.ir.types", "auto")
-        if isinstance(value, Enum):
-            return f"{self._name(type(value))}.{value.name}"
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._of_fields(value, indent)
+    def _of_object(self, value: Any) -> str:
         if isinstance(value, ReductionOperation):
             return self._of_reduction(value)
         if callable(value):
@@ -204,9 +201,11 @@ def _are_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _reads_back(text: str, expr: p.ExpressionNode) -> bool:
-    """Tell whether the parser makes just *expr* of *text*."""
+def _is_text(value: Any) -> bool:
+    """Tell whether *value* is an expression that the parser makes of its text."""
+    if not isinstance(value, p.ExpressionNode):
+        return False
     try:
-        return canonical(parse(text)) == canonical(expr)
+        return canonical(parse(to_text(value))) == canonical(value)
     except KgenError:
         return False
