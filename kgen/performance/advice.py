@@ -12,14 +12,14 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import param_names
 from kgen.ir.tags import LocalInameTag
 from kgen.performance.feedback import AccessFeedback, LaunchFeedback
-from kgen.statistics.sectors import bank_passes
+from kgen.statistics.sectors import BANK_PASS, bank_passes
 from kgen.statistics.stepping import stride_along
 from kgen.targets.base import Target
+from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["advise"]
 
 #: Work-items that run one instruction together; bytes of one pass over the banks.
-_WARP, _BANK_PASS = 32, 128
 
 
 def advise(kernel: LoopKernel, launches: Sequence[LaunchFeedback]) -> tuple[str, ...]:
@@ -53,12 +53,12 @@ def _fill_warps(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
     """Find work-groups that are no whole warps, or too few."""
     size = prod(launch.locals)
     gangs = [loop for loop in launch.loops if loop.level == "gang"]
-    if gangs and size % _WARP:
+    if gangs and size % WARP_SIZE:
         yield (
-            f"groups of {size} work-items leave {-size % _WARP} lanes of a warp of {_WARP} idle: "
-            "choose a multiple of that"
+            f"groups of {size} work-items leave {-size % WARP_SIZE} lanes of a warp of "
+            f"{WARP_SIZE} idle: choose a multiple of that"
         )
-    elif gangs and size == _WARP:
+    elif gangs and size == WARP_SIZE:
         yield (
             f"groups of {size} work-items are one warp each, and a multiprocessor holds few "
             "groups: a loop with the level 'worker' (l.1), of 4 or so, fills them"
@@ -156,8 +156,8 @@ def _avoid_bank_conflicts(kernel: LoopKernel, launch: LaunchFeedback) -> Iterato
             continue
         access = _same(kernel, found)
         itemsize = kernel.array_vars[found.array].dtype.itemsize
-        passes = bank_passes(kernel, access, {}, _WARP)
-        least = max(1, min(prod(launch.locals), _WARP) * itemsize // _BANK_PASS)
+        passes = bank_passes(kernel, access, {}, WARP_SIZE)
+        least = max(1, min(prod(launch.locals), WARP_SIZE) * itemsize // BANK_PASS)
         if passes is not None and passes > least:
             yield (
                 f"{found.direction} of {found.text} in shared memory takes {passes} passes over "

@@ -13,7 +13,6 @@ from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
     AxisTag,
-    GroupInameTag,
     IlpBaseTag,
     LocalInameTag,
     UnrolledIlpTag,
@@ -47,7 +46,6 @@ from kgen.statistics.memory import memory_of
 from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
 from kgen.targets.base import CFamilyTarget
-from kgen.targets.cuda import CudaTarget
 from kgen.targets.limits import bytes_of, local_arrays
 from kgen.transforms.programs.inline import without_calls
 
@@ -213,7 +211,7 @@ class _Collector:
         return LoopFeedback(
             iname=iname,
             level=level,
-            hardware=_hardware(self.target, tag),
+            hardware=self.target.axis_name(tag),
             trips=trip_count(self.kernel, iname),
         )
 
@@ -281,11 +279,3 @@ class _Collector:
             temporary = self.kernel.temporary_variables[name]
             if temporary.address_space == AddressSpace.PRIVATE:
                 yield StorageFeedback(name=name, memory="private", nbytes=bytes_of(temporary))
-
-
-def _hardware(target: CFamilyTarget, tag: AxisTag) -> str:
-    """Return what the target calls the index along an axis."""
-    is_group = isinstance(tag, GroupInameTag)
-    if isinstance(target, CudaTarget):
-        return f"{'blockIdx' if is_group else 'threadIdx'}.{'xyz'[tag.axis]}"
-    return f"get_{'group' if is_group else 'local'}_id({tag.axis})"

@@ -30,6 +30,7 @@ from kgen.statistics.ops import count_ops
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, resolve_subgroup_size
 from kgen.statistics.sectors import (
+    BANK_PASS,
     SECTOR,
     count_bank_passes,
     count_footprint_sectors,
@@ -43,7 +44,6 @@ __all__ = ["Roofline", "roofline"]
 #: Operations on floating-point numbers that count as one each, ``madd`` as two.
 _FLOPS = {"add": 1, "mul": 1, "div": 1, "pow": 1, "maxmin": 1, "madd": 2}
 _COMPLEX_FLOPS = {"add": 2, "mul": 6, "div": 11, "pow": 11, "maxmin": 2, "madd": 8}
-_BANK_PASS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,8 +325,8 @@ class _Numbers:
                 result["footprint sectors"] = SECTOR * self.number(touched)
             result["sectors"] = SECTOR * sum(self.number(t.units) for t in sectors)
             if passes:
-                result["local"] = _BANK_PASS * sum(self.number(t.units) for t in passes)
-                result["local without conflicts"] = _BANK_PASS * sum(
+                result["local"] = BANK_PASS * sum(self.number(t.units) for t in passes)
+                result["local without conflicts"] = BANK_PASS * sum(
                     self.number(t.requests) for t in passes
                 )
         return result

@@ -14,14 +14,12 @@ from kgen.lowering import generate_module
 from kgen.runtime.cache import content_key, process_caches
 from kgen.runtime.resources import Resources, read_assembler
 from kgen.runtime.toolchain import NVCC_FLAGS, compiler_version, find_nvcc, run_compiler
-from kgen.targets.cuda import CudaTarget
-from kgen.targets.opencl import PyOpenCLTarget
+from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["Occupancy", "find_occupancy", "find_resources", "occupancy_of"]
 
 #: In whose code kernels are compiled when nobody says otherwise.
 _CAPABILITY = (9, 0)
-_WARP = 32
 _REGISTERS, _REGISTERS_AT_ONCE = 65536, 256
 
 #: Warps, groups and KiB of shared memory of a multiprocessor, by compute capability: table
@@ -82,8 +80,8 @@ def occupancy_of(
     known = max(key for key in _MULTIPROCESSORS if key <= max(capability, min(_MULTIPROCESSORS)))
     max_warps, max_groups, shared_kib = _MULTIPROCESSORS[known]
     of_system, at_once = (1024, 128) if known >= (8, 0) else (0, 256)
-    warps = ceil(group_size / _WARP)
-    of_warp = ceil(registers * _WARP / _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+    warps = ceil(group_size / WARP_SIZE)
+    of_warp = ceil(registers * WARP_SIZE / _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
     shared = ceil((shared_bytes + of_system) / at_once) * at_once
     groups = {
         "warps": max_warps // warps,
@@ -113,15 +111,15 @@ def find_resources(kernel: LoopKernel, queue: Any = None) -> tuple[Resources, ..
 
     Nothing for other targets, without a queue, and without a compiler.
     """
-    if isinstance(kernel.target, PyOpenCLTarget) and queue is not None:
+    target = kernel.target
+    if target.runs_in_queue and queue is not None:
         module = generate_module(kernel)
         flags = (*module.build_options, *kernel.options.build_options)
-        runtime = kernel.target.load_runtime()
-        found: tuple[Resources, ...] = runtime.resources_of(
+        found: tuple[Resources, ...] = target.load_runtime().resources_of(
             process_caches.disk, queue, module, flags, kernel.name
         )
         return found
-    if not isinstance(kernel.target, CudaTarget):
+    if not target.is_compiled_by_nvcc:
         return ()
     try:
         compiler = find_nvcc()

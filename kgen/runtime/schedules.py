@@ -12,7 +12,6 @@ from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.devices import DEVICE_TYPES, RunningOn
 from kgen.targets.c import ExecutableCTarget
-from kgen.targets.opencl import PyOpenCLTarget
 
 __all__ = ["DeviceSchedules", "per_device"]
 
@@ -73,7 +72,7 @@ class DeviceSchedules:
     def _target(self, args: tuple[Any, ...]) -> TargetBase:
         """Return the target of a call: without a queue, OpenCL's kernels run on the host."""
         target = self.program.target
-        return ExecutableCTarget() if isinstance(target, PyOpenCLTarget) and not args else target
+        return ExecutableCTarget() if target.runs_in_queue and not args else target
 
     def _scheduled(self, entry: int, target: TargetBase) -> TranslationUnit:
         found = self._made.get((entry, target))

@@ -22,7 +22,7 @@ from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval
-from kgen.targets.cuda import CudaTarget
+from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size", "with_unused_axes"]
 
@@ -35,9 +35,6 @@ Count: TypeAlias = isl.PwQPolynomial | Interval
 #: What callers may say of the size of sub-groups.
 SubgroupSize: TypeAlias = int | str | None
 
-#: Of NVIDIA's devices, and what is guessed of others.
-_WARP = 32
-
 
 def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     """Return the size of a sub-group: as given, or as the target has it.
@@ -46,11 +43,11 @@ def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     """
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return given
-    if given in (None, "guess") and isinstance(kernel.target, CudaTarget):
-        return _WARP
+    if given in (None, "guess") and kernel.target.warp_size is not None:
+        return kernel.target.warp_size
     has_items = any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames)
     if given == "guess" or not has_items:
-        return _WARP  # without work-items each sub-group has one of them
+        return WARP_SIZE  # without work-items each sub-group has one of them
     raise KernelError(
         message(
             f"the sub-group size {given!r} is no number, and the target has none",

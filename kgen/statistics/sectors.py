@@ -29,6 +29,7 @@ from kgen.statistics.memory import memory_of, steps_of
 from kgen.statistics.runs import Runs, with_unused_axes
 
 __all__ = [
+    "BANK_PASS",
     "SECTOR",
     "Traffic",
     "count_bank_passes",
@@ -40,6 +41,8 @@ __all__ = [
 #: The bytes that global memory is moved in.
 SECTOR = 32
 _BANKS, _BANK_BYTES = 32, 4
+#: The bytes of local memory that one pass over the banks takes.
+BANK_PASS = _BANKS * _BANK_BYTES
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set

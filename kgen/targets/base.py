@@ -12,6 +12,7 @@ import numpy as np
 from kgen.errors import CodegenError, message
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.data import TemporaryVariable
+from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType
 from kgen.ir.vector_values import numbers_of
@@ -141,6 +142,10 @@ class CFamilyTarget(Target):
     def first_value(self, temporary: TemporaryVariable) -> str | None:
         """Return the value with which a temporary is declared that has none of its own, if any."""
         return None
+
+    def axis_name(self, tag: AxisTag) -> str:
+        """Return what the language's manual calls the index along a hardware axis."""
+        return f"get_{'group' if isinstance(tag, GroupInameTag) else 'local'}_id({tag.axis})"
 
     def type_name(self, dtype: KgenType) -> str:
         """Return the language's name of an element type, or refuse.

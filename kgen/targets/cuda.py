@@ -12,12 +12,13 @@ import cgen.cuda
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
+from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.header import cuda_header
-from kgen.targets.limits import DeviceLimits
+from kgen.targets.limits import WARP_SIZE, DeviceLimits
 from kgen.targets.module import Module
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, Vectors
@@ -81,7 +82,8 @@ class CudaTarget(CFamilyTarget):
 
     language: ClassVar[str] = "CUDA C++"
     has_hardware_axes: ClassVar[bool] = True
-    exchange_width: ClassVar[int] = 32
+    warp_size: ClassVar[int | None] = WARP_SIZE
+    is_compiled_by_nvcc: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",
@@ -140,6 +142,10 @@ class CudaTarget(CFamilyTarget):
     def limits(self) -> DeviceLimits:
         """Return what every device since compute capability 2 has room for."""
         return _LIMITS
+
+    def axis_name(self, tag: AxisTag) -> str:
+        """Return what the language's manual calls the index along a hardware axis."""
+        return f"{'block' if isinstance(tag, GroupInameTag) else 'thread'}Idx.{'xyz'[tag.axis]}"
 
     def table_qualifier_for(self, size: int) -> str:
         """Return the words before the declaration of a table: constant memory is small."""

@@ -13,7 +13,10 @@ from kgen.ir.expr import is_constant
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
 
-__all__ = ["DeviceLimits", "find_excesses", "refuse_excesses"]
+__all__ = ["WARP_SIZE", "DeviceLimits", "find_excesses", "refuse_excesses"]
+
+#: How many work-items NVIDIA's devices run in step; what is guessed of others.
+WARP_SIZE = 32
 
 
 @dataclass(frozen=True, kw_only=True)

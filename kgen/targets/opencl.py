@@ -198,6 +198,7 @@ class PyOpenCLTarget(OpenCLTarget):
     device_limits: DeviceLimits | None = field(default=None, kw_only=True, repr=False)
 
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"
+    runs_in_queue: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -419,3 +419,16 @@ def test_parameters_need_values() -> None:
     counts = lp.get_op_map(one_loop("out[i] = 2*a[i] + 1", a=np.float32), subgroup_size=32)
     with pytest.raises(KernelError, match="the counts depend on 'n', which has no value"):
         counts.eval_and_sum({"m": 8})
+
+
+class WavefrontTarget(lp.OpenCLTarget):
+    """OpenCL for devices that run 64 work-items in step."""
+
+    warp_size = 64
+
+
+def test_a_target_says_how_large_its_sub_groups_are() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 256 }", "out[i] = 2*a[i]", target=WavefrontTarget())
+    knl = lp.add_dtypes(lp.split_iname(knl, "i", 128, inner_tag="l.0"), {"a": np.float32})
+    found, of_64, of_32 = (str(lp.get_op_map(knl, subgroup_size=n)) for n in (None, 64, 32))
+    assert found == of_64 != of_32

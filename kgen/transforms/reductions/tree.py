@@ -18,8 +18,6 @@ from kgen.transforms.reductions.site import Site, counted_from_zero
 
 __all__ = ["Lanes", "Rows", "join_lanes", "rows_of"]
 
-_ALL_LANES = 2**32 - 1
-
 
 @dataclass(frozen=True)
 class Lanes:
@@ -155,7 +153,7 @@ class _Joiner:
     def exchange(self, width: int, waits: list[str]) -> list[str]:
         """Combine the lanes of each warp, then one value of each warp through local memory."""
         others = [self.builder.temporary(f"other_{self.suffix}", dtype) for dtype in self.dtypes]
-        mask = _ALL_LANES if width == self._warp else 2**width - 1
+        mask = 2**width - 1
         distance = width // 2
         while distance:
             values = [
@@ -180,10 +178,6 @@ class _Joiner:
         warp = self.builder.loops.new_range("warp", 1, count)
         inside = self.around.inside([warp])
         return self._join(inside, self._at(arrays, p.Variable(warp)), waits)
-
-    @property
-    def _warp(self) -> int:
-        return self.builder.kernel.target.exchange_width
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -262,8 +256,8 @@ def exchange_width(
     others: rows of whole warps, or a group that is one row.
     """
     kernel = builder.kernel
-    warp = kernel.target.exchange_width
-    if warp == 1 or not reduction.operation.is_commutative:
+    warp = kernel.target.warp_size
+    if warp is None or not reduction.operation.is_commutative:
         return 1
     if any(dtype.numpy_dtype.kind not in "biuf" or dtype.itemsize < 1 for dtype in dtypes):
         return 1
