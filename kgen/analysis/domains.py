@@ -10,22 +10,17 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError
-from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     as_basic_set,
-    constant_bounds,
-    dim_max,
-    dim_min,
     dim_names,
     from_named,
     isl_int,
     keep_dims,
     param_names,
     sample_point,
-    static_value,
     to_named,
 )
 from kgen.ir.sets.quasi_affine import aff_to_expr, pw_aff_from_expr, set_from_condition
@@ -33,10 +28,8 @@ from kgen.ir.sets.text import reason_of
 
 __all__ = [
     "AffineRow",
-    "InameBounds",
     "Inverse",
-    "bounds_of",
-    "box_of",
+    "set_where",
     "copy_dims",
     "difference",
     "domain_of_copies",
@@ -162,7 +155,7 @@ def equation_set(
     return result
 
 
-def box_of(names: Sequence[str], conditions: Sequence[Expr]) -> Set:
+def set_where(names: Sequence[str], conditions: Sequence[Expr]) -> Set:
     """Return the values of *names* for which all affine *conditions* hold."""
     params = [name for name in variable_names(*conditions) if name not in names]
     space = isl.Space.create_from_names(
@@ -378,39 +371,6 @@ def difference(
     if a.is_equal(b):
         return None
     return sample_point(a.subtract(b).union(b.subtract(a)))
-
-
-@dataclass(frozen=True)
-class InameBounds:
-    """The least value and the number of values of an iname, as expressions of parameters."""
-
-    lower: Expr
-    extent: Expr
-
-    @property
-    def is_constant(self) -> bool:
-        """Tell whether both are numbers."""
-        return isinstance(self.lower, int) and isinstance(self.extent, int)
-
-
-def bounds_of(domain: Set, iname: str, assumptions: Set, inames: Collection[str]) -> InameBounds:
-    """Return bounds of *iname* that hold everywhere; *inames* may not occur in them.
-
-    Numbers where there are any. Raises :class:`StaticValueFindingError` where no single
-    expression bounds it for all parameters.
-    """
-    low, high = constant_bounds(domain, iname)
-    if low is not None and high is not None:
-        return InameBounds(low, high - low + 1)
-    for name in param_names(domain):
-        if name in inames:
-            at = _at(domain, _PARAM, name)
-            domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
-    what = f"the bounds of iname '{iname}'"
-    least = static_value(dim_min(domain, iname), assumptions, largest=False, what=what)
-    most = static_value(dim_max(domain, iname), assumptions, largest=True, what=what)
-    first, last = aff_to_expr(least), aff_to_expr(most)
-    return InameBounds(first, simplify(p.Sum((last, p.Product((-1, first)), 1))))
 
 
 # -- dimensions ---------------------------------------------------------------------------

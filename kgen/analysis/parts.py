@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import bounds_of
 from kgen.errors import StaticValueFindingError
 from kgen.ir.affine import simplify
 from kgen.ir.arg_descriptors import ArgDescriptor, ArrayArgDescriptor, ValueArgDescriptor
@@ -67,12 +66,9 @@ def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr |
 
 def _extent(kernel: LoopKernel, iname: str) -> Expr | None:
     try:
-        bounds = bounds_of(
-            kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
-        )
+        return simplify(kernel.get_iname_bounds(iname).extent)
     except StaticValueFindingError:  # each call passes another number of elements
         return None
-    return simplify(bounds.extent)
 
 
 def strides_of(array: ArrayBase) -> tuple[Expr, ...] | None:

@@ -15,7 +15,6 @@ from kgen.ir.sets.domain import (
     BasicSet,
     Set,
     as_basic_set,
-    constant_bounds,
     dim_names,
     from_named,
     isl_int,
@@ -30,7 +29,6 @@ __all__ = [
     "domain_inside",
     "growth_of",
     "has_one_step",
-    "lane_bounds",
     "lane_domain",
     "reaches_ahead",
 ]
@@ -118,13 +116,6 @@ def growth_of(
         parts = flat.make_disjoint().get_basic_sets()
     pieces = [_with_few_params(part.remove_redundancies(), inames) for part in parts]
     return Growth(tuple(sorted(pieces, key=str)), None)
-
-
-def lane_bounds(kernel: LoopKernel, lane: str) -> tuple[int, int] | None:
-    """Return the first and the last value of *lane*, if these are numbers."""
-    domain = kernel.domain_of((lane,)).intersect_params(kernel.assumptions)
-    low, high = constant_bounds(domain, lane)
-    return None if low is None or high is None else (low, high)
 
 
 def lane_domain(lane: str, first: int, last: int) -> BasicSet:

@@ -21,7 +21,6 @@ from kgen.ir.sets.domain import (
     dim_min,
     dim_names,
     from_named,
-    largest_extent,
     param_names,
     project_out_named,
     sample_point,
@@ -30,6 +29,7 @@ from kgen.ir.sets.domain import (
     to_named,
 )
 from kgen.ir.sets.effort import answer
+from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr, conditions_of, set_from_condition
 
 __all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint", "valid_elements"]
@@ -194,7 +194,7 @@ def _bounds(
     lower = dim_min(footprint, name)
     found: list[tuple[int, Expr]] = []
     for least in static_bounds(lower, context, largest=False):
-        extent = largest_extent(footprint, name, least, context)
+        extent = LoopRange(footprint, name, context).largest_extent(least)
         if extent is not None:
             found.append((extent, aff_to_expr(least)))
     if found:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import pymbolic.primitives as p
 
-from kgen.analysis.signs import Interval, Signs
+from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, map_children
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.interval import Interval
 
 __all__ = ["fold_divisions"]
 
@@ -61,8 +62,8 @@ class _Folder:
 
     def _for(self, loop: For, scope: Mapping[str, Interval]) -> For:
         first, stop = self._value(loop.first), self._value(loop.stop)
-        low, high = self.signs.interval(first).low, self.signs.interval(stop).high
-        inside = {**scope, loop.iname: Interval(low, None if high is None else high - 1)}
+        values = self.signs.interval(first).until(self.signs.interval(stop))
+        inside = {**scope, loop.iname: values}
         return dataclasses.replace(loop, first=first, stop=stop, body=self.node(loop.body, inside))
 
     def _if(self, node: If, scope: Mapping[str, Interval]) -> Node:
@@ -87,7 +88,7 @@ class _Folder:
         return move_to_sides(left, str(condition.operator), right)
 
     def _value(self, value: Expr) -> Expr:
-        return simplify(value, None, self.signs.bounds) if _has_division(value) else value
+        return simplify(value, None, self.signs.interval) if _has_division(value) else value
 
 
 def _has_division(expr: Expr) -> bool:

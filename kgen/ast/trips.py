@@ -14,7 +14,7 @@ from dataclasses import replace
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.analysis.signs import Interval, Signs
+from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import (
@@ -35,6 +35,7 @@ from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
+from kgen.ir.sets.interval import Interval
 
 __all__ = ["count_trips"]
 
@@ -145,10 +146,10 @@ class _TripCounter:
 
     def _for(self, loop: For) -> Node:
         index = p.Variable(loop.iname)
-        low, high = self._interval(loop.first).low, self._interval(loop.stop).high
-        values = {loop.iname: Interval(low, None if high is None else high - 1)}
+        taken = self._interval(loop.first).until(self._interval(loop.stop))
+        values = {loop.iname: taken}
         below = [p.Comparison(index, "<", top) for top in _tops(loop.stop)]
-        count = self._count(loop, low, high)
+        count = self._count(loop, taken)
         if count is None:
             above = p.Comparison(index, ">=", loop.first)
             body = self._below(above, *below, values=values).node(loop.body)
@@ -213,13 +214,13 @@ class _TripCounter:
         body = inside.node(node)
         return If(conjunction(needed), body) if needed else body
 
-    def _count(self, loop: For, low: int | None, high: int | None) -> int | None:
+    def _count(self, loop: For, taken: Interval) -> int | None:
         """Return how often the loop goes round at most, if it is to be a constant."""
-        if loop.step == 1 or low is None or high is None:
+        if loop.step == 1 or taken.count is None:
             return None
         if not differs_in_group(loop.first) or has_barrier(loop.body):
             return None
-        count = -((low - high) // loop.step)
+        count = -(-taken.count // loop.step)
         return count if 0 < count <= min(MAX_TRIPS, self.room) else None
 
 

@@ -22,7 +22,7 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, constant_bounds
+from kgen.ir.sets.domain import Set
 from kgen.ir.tags import (
     InameImplementationTag,
     LoopedIlpTag,
@@ -143,21 +143,22 @@ class _Expander:
             self._check_count(loop, min(counts))
             steps = range(0, min(counts), loop.step)
             return [simplify(p.Sum((loop.first, k))) for k in steps], True
-        domain = self.kernel.get_inames_domain(frozenset((loop.iname,)))
-        low, high = constant_bounds(domain.intersect_params(self.kernel.assumptions), loop.iname)
-        if low is None or high is None:
+        bounds = self.kernel.get_iname_bounds(loop.iname)
+        values = bounds.interval
+        if values.low is None or values.high is None:
             (tag,) = self.kernel.iname_tags_of_type(loop.iname, InameImplementationTag)
             raise ScheduleError(
                 message(
                     f"iname '{loop.iname}' is to be unrolled, but its number of values is "
                     "not bounded by a constant",
                     kernel=self.kernel.name,
-                    because=f"it takes the values {domain}",
+                    because=f"it takes the values {bounds.domain}",
                     hint=f"split_iname(kernel, '{loop.iname}', 4, inner_tag='{tag}')",
                 )
             )
-        self._check_count(loop, high - low + 1)
-        return list(range(low, high + 1)), loop.step == 1
+        taken = range(values.low, values.high + 1)
+        self._check_count(loop, len(taken))
+        return list(taken), loop.step == 1
 
     def _check_count(self, loop: For, count: int) -> None:
         if count > MAX_COPIES:

@@ -19,6 +19,7 @@ from kgen.ir.expr import (
     substitute,
     to_text,
 )
+from kgen.ir.sets.interval import ANYTHING, Interval
 
 __all__ = [
     "BoundsOf",
@@ -30,8 +31,8 @@ __all__ = [
     "simplify",
 ]
 
-#: Gives the least and the largest value of an expression; ``None`` where that is not known.
-BoundsOf: TypeAlias = Callable[[Expr], tuple[int | None, int | None]]
+#: Gives the values that an expression may have.
+BoundsOf: TypeAlias = Callable[[Expr], Interval]
 
 
 class LinearForm:
@@ -252,16 +253,8 @@ _FLOORED: dict[type[Expr], type[Expr]] = {
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
-def _unknown(expr: Expr) -> tuple[None, None]:
-    return None, None
-
-
-def _only_quotient(bounds: tuple[int | None, int | None], den: int) -> int | None:
-    """Return the floor quotient of all numbers within *bounds*, if it is one."""
-    low, high = bounds
-    if low is None or high is None or low // den != high // den:
-        return None
-    return low // den
+def _unknown(expr: Expr) -> Interval:
+    return ANYTHING
 
 
 def _decided(condition: Expr) -> bool | None:
@@ -299,7 +292,7 @@ def _divided(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf) 
         result.constant = quotient
     if inside.terms:
         rest = inside.to_expr()
-        known = _only_quotient(bounds_of(rest), den)
+        known = (bounds_of(rest) // den).only
         if known is None:
             result.add(kind(rest, den), 1)
         elif is_div:
@@ -318,8 +311,7 @@ def _truncated(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf
         return _form_of(kind(top.to_expr(), den))
     if top.terms:
         whole = top.to_expr()
-        least, _ = bounds_of(whole)
-        if least is not None and least >= 0:
+        if bounds_of(whole).is_at_least(0):
             result = _divided(_FLOORED[kind], top, den, bounds_of)
             if not any(isinstance(atom, p.FloorDiv | p.Remainder) for _, atom in result.terms):
                 return result

@@ -21,10 +21,10 @@ from kgen.ir.sets.domain import (
     dim_max,
     dim_min,
     isl_int,
-    largest_extent,
     param_names,
     static_value,
 )
+from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 
@@ -116,7 +116,7 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
         domain = domain.move_dims(SET_DIM, end, isl.dim_type.param, at, 1)
     low = static_value(dim_min(domain, iname), kernel.assumptions, largest=False, what=what)
     if must_be_constant:
-        top = largest_extent(domain, iname, low, kernel.assumptions)
+        top = LoopRange(domain, iname, kernel.assumptions).largest_extent(low)
         if top is None:
             raise StaticValueFindingError(
                 message(

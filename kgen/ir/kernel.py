@@ -38,7 +38,6 @@ from kgen.ir.sets.domain import (
     PARAM_DIM,
     SET_DIM,
     BasicSet,
-    BoundsRecord,
     PwAff,
     Set,
     dim_names,
@@ -46,6 +45,7 @@ from kgen.ir.sets.domain import (
     param_names,
     restrict,
 )
+from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.tags import AutoFitLocalInameTag, Taggable
 from kgen.ir.target import TargetBase
@@ -554,7 +554,7 @@ class LoopKernel(Taggable):
         names = (inames,) if isinstance(inames, str) else inames
         return self.domain_of(tuple(sorted(names, key=self.iname_order.__getitem__)))
 
-    def get_iname_bounds(self, iname: str, constants_only: bool = False) -> BoundsRecord:
+    def get_iname_bounds(self, iname: str, constants_only: bool = False) -> LoopRange:
         """Return the bounds of a loop under the assumptions, in parameters and loops around it.
 
         With *constants_only* the bounds are numbers that hold for all parameters.
@@ -564,10 +564,11 @@ class LoopKernel(Taggable):
         >>> str(knl.get_iname_bounds("i").size)
         '[n] -> { [(-2 + n)] : n >= 3 }'
         """
-        domain = self.domain_of((iname,)).intersect_params(self.assumptions)
+        domain = self.domain_of((iname,))
         if constants_only:
+            domain = domain.intersect_params(self.assumptions)
             domain = domain.project_out(PARAM_DIM, 0, domain.dim(PARAM_DIM))
-        return BoundsRecord.of(domain, iname)
+        return LoopRange(domain, iname, self.assumptions, self.inames.keys())
 
     def get_constant_iname_length(self, iname: str) -> int:
         """Return how many values a loop has at most, for all parameters.

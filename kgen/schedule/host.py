@@ -24,6 +24,7 @@ from kgen.ir.sets.domain import (
     project_out_named,
     to_named,
 )
+from kgen.ir.sets.interval import Interval
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.tags import HostLoopTag
 from kgen.ir.types import INT32, INT64, NumpyType
@@ -241,8 +242,7 @@ class _DomainSplitter:
 def _value_type(kernel: LoopKernel, iname: str) -> NumpyType:
     """Return the type of a host loop's variable: integers of 32 bits are sizes in kernels."""
     values = Ranges.of(kernel).interval(p.Variable(iname))
-    is_small = values is not None and values[0] >= -PARAM_LIMIT and values[1] <= PARAM_LIMIT
-    return INT32 if is_small else INT64
+    return INT32 if values.is_inside(Interval(-PARAM_LIMIT, PARAM_LIMIT)) else INT64
 
 
 def _as_params(domain: BasicSet, inames: frozenset[str]) -> BasicSet:

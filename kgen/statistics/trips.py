@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import bounds_of
 from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import PwAff, Set, dim_max, dim_min, param_names
 from kgen.ir.sets.effort import limited
+from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr
 
 __all__ = ["TripCount", "trip_count"]
@@ -63,10 +63,10 @@ def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> 
             return TripCount(value=None, data=data)
         return TripCount(value=value, data=data)
     try:
-        bounds = bounds_of(domain, iname, kernel.assumptions, frozenset(kernel.inames))
+        most = LoopRange(domain, iname, kernel.assumptions, kernel.inames.keys()).extent
     except StaticValueFindingError:
         return TripCount(value=None, data=data)
-    return TripCount(value=bounds.extent, is_bound=True, data=data)
+    return TripCount(value=most, is_bound=True, data=data)
 
 
 def _single(value: PwAff, assumptions: Set) -> Expr | None:

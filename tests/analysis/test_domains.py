@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import islpy as isl
-import pytest
 
 from kgen.analysis.domains import (
     AffineRow,
-    bounds_of,
     copy_dims,
     difference,
     domain_of_copies,
@@ -19,8 +17,6 @@ from kgen.analysis.domains import (
     rename_params,
     replace_dims,
 )
-from kgen.errors import StaticValueFindingError
-from kgen.ir.expr import to_text
 from kgen.ir.language.expressions import parse
 from kgen.ir.sets.text import parse_assumptions, parse_domain
 
@@ -102,29 +98,3 @@ def test_differences_are_shown_at_a_point() -> None:
     swapped = isl.Set("[n] -> {[j, i]: 0 <= i < n and 0 <= j < i}")
     triangle = isl.Set.from_basic_set(TRIANGLE)
     assert difference(triangle, swapped, {}, parse_assumptions(None)) is None
-
-
-def test_bounds_are_numbers_where_they_can_be() -> None:
-    domain = isl.Set("[n, o] -> {[k]: 2 <= k < 6 and k < n - 4*o}")
-    bounds = bounds_of(domain, "k", parse_assumptions(None), {"o"})
-    assert (bounds.lower, bounds.extent, bounds.is_constant) == (2, 4, True)
-
-
-def test_bounds_do_not_mention_outer_loops() -> None:
-    domain = isl.Set("[n, o] -> {[k]: 0 <= k < o and 0 < o < n}")
-    bounds = bounds_of(domain, "k", parse_assumptions("n >= 2"), {"o"})
-    assert (bounds.lower, to_text(bounds.extent), bounds.is_constant) == (0, "n - 1", False)
-
-
-def test_ends_in_pieces_have_the_parameters_of_assumptions_too() -> None:
-    text = """[n] -> { [i]: i >= 0 and 3*floor((1 - i)/3) <= -i
-        and 3*floor((1 - i)/3) <= n - 2 - 3*i }"""
-    bounds = bounds_of(isl.Set(text), "i", parse_assumptions("m >= 0 and n > 0"), ())
-    assert bounds.lower == 0
-    assert to_text(bounds.extent) == "(n + 1) // 2"
-
-
-def test_bounds_without_one_expression_are_refused() -> None:
-    domain = isl.Set("[n, m] -> {[k]: 0 <= k < n or 0 <= k < m}")
-    with pytest.raises(StaticValueFindingError, match="the bounds of iname 'k'"):
-        bounds_of(domain, "k", parse_assumptions(None), ())

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from pymbolic import parse
 
-from kgen.analysis.signs import Interval, Signs
+from kgen.analysis.signs import Signs
 from kgen.ir.data import GlobalArg, Iname, ValueArg
 from kgen.ir.expr import LocalHardwareAxisIndex
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.interval import Interval
 from kgen.ir.sets.text import parse_assumptions, parse_domain
 from kgen.ir.tags import LocalInameTag
 from kgen.ir.target import TargetBase

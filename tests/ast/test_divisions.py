@@ -74,7 +74,7 @@ def test_simplified_divisions_have_the_same_values(seed: int) -> None:
     expr, bound = draw_index(rng, rng.randint(1, 4)), rng.randint(-3, 4)
     sign = rng.choice(("<", "<=", ">", ">=", "==", "!="))
     signs = Signs(axis_of(size).default_entrypoint)
-    simple = simplify(expr, None, signs.bounds)
+    simple = simplify(expr, None, signs.interval)
     guard = move_to_sides(expr, sign, bound)
     for i in range(size):
         for j in range(-6, 9):

@@ -14,11 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import islpy as isl
 
-from kgen.errors import (
-    KernelError,
-    StaticValueFindingError,
-    message,
-)
+from kgen.errors import KernelError, StaticValueFindingError, message
+from kgen.ir.sets.interval import Interval
 
 BasicSet: TypeAlias = isl.BasicSet
 Set: TypeAlias = isl.Set
@@ -381,23 +378,6 @@ def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
     )
 
 
-def largest_extent(domain: Set, name: str, low: Aff, assumptions: Set) -> int | None:
-    """Return how many values *name* takes at most, counted from *low*; 0 for an empty set.
-
-    ``None`` where there is no such number for all parameters. *low* is over the parameters.
-    """
-    named = to_named(domain.intersect_params(assumptions)).params()
-    space = named.get_space()
-    at = space.find_dim_by_name(PARAM_DIM, name)
-    index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), PARAM_DIM, at)
-    above = index.sub(low.align_params(space))
-    whole = above.get_denominator_val()  # of n/4 where n is a multiple of 4
-    last = named.max_val(above.scale_val(whole)).div(whole).floor()
-    if last.is_nan():
-        return 0
-    return int(last.to_python()) + 1 if last.is_int() else None
-
-
 def _only_dim(domain: Set, name: str) -> Set:
     at = domain.find_dim_by_name(_SET, name)
     ndim = domain.dim(_SET)
@@ -405,33 +385,15 @@ def _only_dim(domain: Set, name: str) -> Set:
     return domain.project_out(_SET, 0, at)
 
 
-def constant_bounds(domain: Set, name: str) -> tuple[int | None, int | None]:
-    """Return the numeric bounds of *name* over all parameters; ``None`` where unbounded."""
+def constant_bounds(domain: Set, name: str) -> Interval:
+    """Return the numeric bounds of *name* over all parameters."""
     one = _only_dim(domain, name)
     one = one.project_out(PARAM_DIM, 0, one.dim(PARAM_DIM))
     low, high = one.dim_min_val(0), one.dim_max_val(0)
-    return (
+    return Interval(
         low.to_python() if low.is_int() else None,
         high.to_python() if high.is_int() else None,
     )
-
-
-@dataclass(frozen=True)
-class BoundsRecord:
-    """The first and the last value of an iname, as functions of the parameters."""
-
-    lower_bound_pw_aff: PwAff
-    upper_bound_pw_aff: PwAff
-
-    @property
-    def size(self) -> PwAff:
-        """The number of values, with gaps between them."""
-        return (self.upper_bound_pw_aff - self.lower_bound_pw_aff + 1).coalesce()
-
-    @classmethod
-    def of(cls, domain: Set, name: str) -> BoundsRecord:
-        """Return the bounds of *name*; raises :class:`StaticValueFindingError` without any."""
-        return cls(dim_min(domain, name).coalesce(), dim_max(domain, name).coalesce())
 
 
 def sample_point(domain: Set) -> dict[str, int] | None:

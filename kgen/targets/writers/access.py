@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pymbolic.primitives as p
 
 from kgen.analysis.range import index_type
-from kgen.analysis.signs import Interval, Signs
+from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError, KgenIndexError, message
 from kgen.ir.affine import BoundsOf, simplify
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
@@ -25,6 +25,7 @@ from kgen.ir.expr import (
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
+from kgen.ir.sets.interval import Interval
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.writers.indices import IntegerWriter
 
@@ -123,7 +124,7 @@ class AccessWriter:
 
     def _bounds(self) -> BoundsOf | None:
         """Return what bounds subscripts of statements; what is kept holds in all of them."""
-        return self.signs.bounds if self.signs.scope is None else None
+        return self.signs.interval if self.signs.scope is None else None
 
     def _memory(
         self, name: str, access: p.Subscript | LinearSubscript, values: Mapping[str, Expr]

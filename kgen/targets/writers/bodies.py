@@ -9,7 +9,6 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
-from kgen.analysis.signs import Interval
 from kgen.ast.expr import conjuncts
 from kgen.ast.nodes import (
     Barrier,
@@ -25,6 +24,7 @@ from kgen.ast.nodes import (
 )
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import Expr
+from kgen.ir.sets.interval import Interval
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.writers.declarations import Placement, declare_at_top, needs_braces, place
@@ -141,8 +141,7 @@ class BodyEmitter:
         condition = f"{node.iname} < {self._value(node.stop, dtype, PREC_COMPARISON)}"
         type_name = self.writer.declared_type(node.iname, dtype)
         signs = self.writer.signs
-        stop = signs.interval(node.stop).high
-        values = Interval(signs.interval(node.first).low, None if stop is None else stop - 1)
+        values = signs.interval(node.first).until(signs.interval(node.stop))
         with self._in_scope(node.iname, values), self.writer.under(node.first, node.stop):
             body = self._body(node.body)
         loop = self.builder.emit_sequential_loop(

@@ -48,6 +48,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.sets.interval import Interval
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of
 from kgen.targets.base import ComplexStyle
@@ -334,15 +335,15 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return None
         if not self._was_replaced(expr):
             return None
-        index = simplify(expr, self.values, self.signs.bounds)
+        index = simplify(expr, self.values, self.signs.interval)
         found, has_large = self.integers.ranges.survey(index)
-        return index if found is not None and is_int32(found) and not has_large else None
+        return index if is_int32(found) and not has_large else None
 
     def _known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
         """Return what a division of an index by a number is without one, if that is known."""
         if not is_constant(expr.denominator) or self._index(expr.numerator) is None:
             return None
-        index = simplify(expr, self.values, self.signs.bounds)
+        index = simplify(expr, self.values, self.signs.interval)
         return None if has_division(index) else index
 
     def _was_replaced(self, expr: Expr) -> bool:
@@ -530,7 +531,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """
         match expr:
             case int():
-                return is_int32((expr, expr))
+                return is_int32(Interval(expr, expr))
             case p.Variable():
                 name = expr.name
                 is_long = name in self.integers.long_names

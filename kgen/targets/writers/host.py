@@ -120,8 +120,7 @@ class _DriverEmitter(BodyEmitter):
 
     def _count(self, count: Expr) -> str:
         """Write a number of work-groups: none where it would be negative."""
-        low = self.writer.signs.interval(count).low
-        is_known = low is not None and low >= 0
+        is_known = self.writer.signs.is_at_least(count, 0)
         return self.writer.integers.text(count if is_known else p.Max((0, count)))
 
 

@@ -177,7 +177,7 @@ class IntegerWriter:
         if isinstance(index, _VALUES):
             return False
         found, has_large = self.ranges.survey(index)
-        if not has_large and (fits or (found is not None and is_int32(found))):
+        if not has_large and (fits or is_int32(found)):
             return False
         return not fits or self.overflows(index) or self._has_large_product(index)
 
@@ -186,10 +186,10 @@ class IntegerWriter:
         terms = index.children if isinstance(index, p.Sum) else ()
         terms = tuple(term for term in terms if not is_constant(term))
         found = [self.ranges.interval(term) for term in terms]
-        if len(terms) < 2 or all(each is not None and each[0] >= 0 for each in found):
+        if len(terms) < 2 or all(each.is_at_least(0) for each in found):
             return False  # none is larger than the index
         return any(
-            isinstance(term, p.Product) and each is not None and not is_int32(each)
+            isinstance(term, p.Product) and each.count is not None and not is_int32(each)
             for term, each in zip(terms, found, strict=True)
         )
 
@@ -203,7 +203,7 @@ class IntegerWriter:
     def is_large(self, expr: Expr) -> bool:
         """Tell whether the known bounds of *expr* are beyond 32 bits."""
         found = self.sizes.interval(expr)
-        return found is not None and not is_int32(found)
+        return found.count is not None and not is_int32(found)
 
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)

@@ -22,7 +22,6 @@ from kgen.ir.expr import Expr, SubArrayRef, to_text
 from kgen.ir.functions import RegisteredFunction
 from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import settle
-from kgen.ir.sets.domain import constant_bounds
 from kgen.ir.types import FLOAT64, NumpyType, to_kgen_type
 from kgen.targets.preamble import Need, Rank, SeenFunction
 from kgen.targets.writers.indices import parenthesized
@@ -182,7 +181,7 @@ class _CodePrinter(CCodeMapper):
             return writer.rec(expr, PREC_CALL, writer.typer(expr))
         swept = [var.name for var in expr.swept_inames]
         for iname in swept:
-            if constant_bounds(self.kernel.domain_of((iname,)), iname)[0] != 0:
+            if self.kernel.get_iname_bounds(iname).interval.low != 0:
                 raise CodegenError(
                     message(
                         f"the loop '{iname}' of '{to_text(expr)}' does not start at 0",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.steps import in_steps
@@ -13,7 +11,6 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import (
     BasicSet,
     as_basic_set,
-    constant_bounds,
     dim_names,
     from_named,
     to_named,
@@ -44,19 +41,13 @@ def assign_auto_axes(kernel: LoopKernel) -> LoopKernel:
     return _Fit(kernel, waiting).fitted() if waiting else kernel
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    lower: int
-    extent: int
-
-
 class _Fit:
     """Decides for one loop after the other; all decisions together make one new kernel."""
 
     def __init__(self, kernel: LoopKernel, waiting: list[str]) -> None:
         self.kernel = kernel
         self.waiting = dict.fromkeys(waiting)
-        self.bounds = {name: _bounds(kernel, name) for name in waiting}
+        self.bounds = {name: kernel.get_iname_bounds(name).interval for name in waiting}
         #: the axes of the loops around each instruction, and their sizes
         self.taken: dict[str, set[int]] = {}
         self.sizes: dict[int, int] = {}
@@ -64,8 +55,7 @@ class _Fit:
         self.strided: dict[str, int] = {}
         for name in kernel.inames:
             for tag in kernel.iname_tags_of_type(name, LocalInameTag):
-                found = _bounds(kernel, name)
-                self._take(name, tag.axis, found.extent if found is not None else 0)
+                self._take(name, tag.axis, kernel.get_iname_bounds(name).interval.count or 0)
 
     def _take(self, name: str, axis: int, extent: int) -> None:
         if extent:
@@ -93,26 +83,26 @@ class _Fit:
 
     def _busy(self, name: str) -> float:
         """Return how many work-items are at work on average on the next axis."""
-        bounds, axis = self.bounds[name], self._free_axis(name)
+        count, axis = self.bounds[name].count, self._free_axis(name)
         size = None if axis is None else self.sizes.get(axis)
-        if bounds is None or size is None:
+        if count is None or size is None:
             return 0
-        return bounds.extent / -(-bounds.extent // size)
+        return count / -(-count // size)
 
     def _decide(self, name: str) -> None:
-        bounds, axis = self.bounds[name], self._free_axis(name)
+        count, axis = self.bounds[name].count, self._free_axis(name)
         all_wait = self._all_wait()
         del self.waiting[name]
-        if axis is None or bounds is None:
+        if axis is None or count is None:
             return
         size = self.sizes.get(axis)
-        if size is not None and bounds.extent > size:
+        if size is not None and count > size:
             self.strided[name] = axis
         elif size is not None or all_wait:
             self.axes[name] = axis
         else:
             return
-        self._take(name, axis, bounds.extent if size is None else 0)
+        self._take(name, axis, count if size is None else 0)
 
     def _free_axis(self, name: str) -> int | None:
         """Return the lowest local axis that no loop around the same instructions has."""
@@ -142,11 +132,11 @@ class _Fit:
                 tags.add(LocalInameTag(self.axes[name]))
             inames[name] = Iname(name, frozenset(tags))
             if name in self.strided:
-                assert bounds is not None
+                assert bounds.low is not None
                 axis, home = self.strided[name], kernel.home_domain[name]
                 start = starts[name] = names(f"{name}_start")
                 size = self.sizes[axis]
-                domains[home] = _shared(domains[home], name, start, bounds.lower, size)
+                domains[home] = _shared(domains[home], name, start, bounds.low, size)
                 inames[start] = Iname(start, frozenset((LocalInameTag(axis),)))
         instructions = kernel.instructions
         if starts:
@@ -166,10 +156,3 @@ def _shared(domain: BasicSet, name: str, start: str, lower: int, size: int) -> B
     """Share a loop among *size* work-items: ``for (name = lower + lid; ...; name += size)``."""
     steps = to_named(domain).intersect(to_named(in_steps(name, start, lower, size)))
     return as_basic_set(from_named(steps, (*dim_names(domain), start)))
-
-
-def _bounds(kernel: LoopKernel, iname: str) -> _Bounds | None:
-    """Return the least value of a loop and the number of values, where they are constants."""
-    domain = kernel.get_inames_domain((iname,)).intersect_params(kernel.assumptions)
-    low, high = constant_bounds(domain, iname)
-    return None if low is None or high is None else _Bounds(low, high - low + 1)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kgen.analysis.domains import bounds_of
-from kgen.errors import StaticValueFindingError, TransformError, message, near_names
+from kgen.errors import TransformError, message, near_names
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
@@ -206,9 +205,5 @@ def _fits(kernel: LoopKernel, name: str, length: int | None) -> bool:
 
 def _extent(kernel: LoopKernel, name: str) -> int | None:
     """Return the number of iterations of a loop, where it is a constant."""
-    domain = kernel.domain_of((name,))
-    try:
-        bounds = bounds_of(domain, name, kernel.assumptions, frozenset(kernel.inames))
-    except StaticValueFindingError:
-        return None
+    bounds = kernel.get_iname_bounds(name)
     return int(bounds.extent) if bounds.is_constant else None

@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.domains import AffineRow, InameBounds, bounds_of, box_of, drop_dims
+from kgen.analysis.domains import AffineRow, drop_dims, set_where
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_zero
@@ -23,6 +23,7 @@ from kgen.ir.sets.domain import (
     project_out_named,
     to_named,
 )
+from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_domains, replace_inames
 from kgen.transforms.loops.tag import give_tags
@@ -75,10 +76,9 @@ def split_iname(
     a[i_inner + i_outer*16] = 0  {id=insn}
     """
     length = _positive_integer(kernel, inner_length, "inner_length", split_iname)
-    bounds = InameBounds(0, length)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
     tags = (outer_tag, inner_tag)
-    return _split(kernel, split_iname, names, tags, bounds, slabs, within, limit_outer=None)
+    return _split(kernel, split_iname, names, tags, range(length), slabs, within, limit_outer=None)
 
 
 @transform
@@ -122,9 +122,7 @@ def chunk_iname(
     count = _positive_integer(kernel, num_chunks, "num_chunks", split_iname)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
     tags = (outer_tag, inner_tag)
-    bounds = bounds_of(
-        kernel.domain_of((split_iname,)), split_iname, kernel.assumptions, frozenset(kernel.inames)
-    )
+    bounds = kernel.get_iname_bounds(split_iname)
     is_even = isinstance(bounds.extent, int) and bounds.extent % count == 0
     if not is_even and _is_box(kernel, split_iname, bounds):
         return _split_evenly(kernel, split_iname, names, tags, bounds, count, slabs, within)
@@ -134,19 +132,18 @@ def chunk_iname(
         f"{count} chunks",
         f"split_iname(kernel, '{split_iname}', length) needs no constant bounds",
     )
-    length = -(-bounds.extent // count)
-    chunk = InameBounds(bounds.lower, max(length, 1))
+    chunk = range(bounds.lower, bounds.lower + max(-(-bounds.extent // count), 1))
     return _split(kernel, split_iname, names, tags, chunk, slabs, within, limit_outer=count)
 
 
-def _is_box(kernel: LoopKernel, iname: str, bounds: InameBounds) -> bool:
+def _is_box(kernel: LoopKernel, iname: str, bounds: LoopRange) -> bool:
     """Tell whether a loop takes all values between its bounds, whatever the other loops do."""
     if any(iname in param_names(domain) for domain in kernel.domains):
         return False
     var = p.Variable(iname)
     end = p.Sum((bounds.lower, bounds.extent))
     between = (p.Comparison(var, ">=", bounds.lower), p.Comparison(var, "<", end))
-    own = to_named(box_of((iname,), between))
+    own = to_named(set_where((iname,), between))
     whole = to_named(kernel.domains[kernel.home_domain[iname]])
     if whole.is_empty():  # which has no bounds to be between
         return False
@@ -164,7 +161,7 @@ def _split_evenly(
     old: str,
     names: tuple[str, str],
     tags: tuple[TagLike, TagLike],
-    bounds: InameBounds,
+    bounds: LoopRange,
     count: int,
     slabs: tuple[int, int],
     within: Any,
@@ -200,7 +197,7 @@ def _split_evenly(
     change = Replacement({old: value}, names)
     last = p.Sum((p.Product((count, inner)), outer))
     box = as_basic_set(
-        box_of(
+        set_where(
             names,
             (
                 p.Comparison(outer, ">=", 0),
@@ -250,7 +247,7 @@ def _split(
     old: str,
     names: tuple[str, str],
     tags: tuple[TagLike, TagLike],
-    chunk: InameBounds,
+    chunk: range,
     slabs: tuple[int, int],
     within: Any,
     *,
@@ -258,11 +255,11 @@ def _split(
 ) -> LoopKernel:
     """Make ``old = lower + inner + length*outer``; *limit_outer* bounds the outer loop."""
     outer, inner = names
-    lower, length = chunk.lower, chunk.extent
+    length = len(chunk)
     positive: list[AffineRow] = [{inner: 1}, {inner: -1, 1: length - 1}]
     if limit_outer is not None:
         positive += [{outer: 1}, {outer: -1, 1: limit_outer - 1}]
-    value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(lower)))
+    value = p.Sum((p.Variable(inner), _times(p.Variable(outer), length), *_nonzero(chunk.start)))
     change = Replacement({old: value}, names)
     new_domains = partial(replace_in_domains, kernel, change, positive=positive)
     result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
@@ -321,10 +318,8 @@ def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> 
     )
 
 
-def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str, other: str) -> InameBounds:
-    bounds = bounds_of(
-        kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
-    )
+def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str, other: str) -> LoopRange:
+    bounds = kernel.get_iname_bounds(iname)
     if bounds.is_constant:
         return bounds
     raise TransformError(

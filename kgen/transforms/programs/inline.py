@@ -29,7 +29,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pending import Pending
-from kgen.ir.sets.domain import BasicSet, constant_bounds, param_names, rename_dims
+from kgen.ir.sets.domain import BasicSet, param_names, rename_dims
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.loops.inames import remove_unused_inames
@@ -423,7 +423,7 @@ class _Inlining:
         if isinstance(place, SubArrayRef):
             swept = [var.name for var in place.swept_inames]
             for iname in swept:
-                if constant_bounds(self.kernel.domain_of((iname,)), iname)[0] != 0:
+                if self.kernel.get_iname_bounds(iname).interval.low != 0:
                     raise self._refusal(
                         f"the loop '{iname}' of '{to_text(place)}' does not start at 0"
                     )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.domains import bounds_of, domain_of_copies
+from kgen.analysis.domains import domain_of_copies
 from kgen.errors import TransformError, near_names
 from kgen.ir.assignee import assignee_name
 from kgen.ir.checked import checked
@@ -160,10 +160,7 @@ class _Packing:
         array = assignee_name(place)
         inames = [var.name for var in place.swept_inames]
         own = {name: str(self.names(name)) for name in inames}
-        shape: list[Expr] = []
-        for name in inames:
-            domain = kernel.domain_of((name,))
-            shape.append(bounds_of(domain, name, kernel.assumptions, kernel.inames).extent)
+        shape: list[Expr] = [kernel.get_iname_bounds(name).extent for name in inames]
         by_home: dict[int, dict[str, str]] = {}
         for old, new in own.items():
             by_home.setdefault(kernel.home_domain[old], {})[old] = new

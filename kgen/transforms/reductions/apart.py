@@ -6,9 +6,8 @@ import dataclasses
 
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import bounds_of
 from kgen.analysis.prefixes import domain_inside
-from kgen.errors import StaticValueFindingError, TransformError, message
+from kgen.errors import TransformError, message
 from kgen.ir.expr import Reduction, substitute, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -40,12 +39,8 @@ def find_apart(builder: AccumulatorBuilder, reduction: Reduction, site: Site) ->
     inames = sorted(missing, key=kernel.iname_order.__getitem__)
     first, shape = [], []
     for name in inames:
-        domain = kernel.domain_of((name,))
-        try:
-            bounds = bounds_of(domain, name, kernel.assumptions, kernel.inames.keys())
-        except StaticValueFindingError:
-            bounds = None
-        if bounds is None or not bounds.is_constant:
+        bounds = kernel.get_iname_bounds(name)
+        if not bounds.is_constant:
             raise TransformError(
                 message(
                     f"the reduction '{to_text(reduction)}' would need an accumulator for each "

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgen.analysis.domains import bounds_of
 from kgen.errors import StaticValueFindingError, TransformError, message
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr, Reduction, to_text, variable_names
@@ -309,10 +308,8 @@ def _interleaved(builder: AccumulatorBuilder, inames: tuple[str, ...], site: Sit
     kernel = builder.kernel
     first, shape = [], []
     for name in inames:
-        bounds = bounds_of(
-            kernel.domain_of((name,)), name, kernel.assumptions, kernel.inames.keys()
-        )
-        if not (isinstance(bounds.lower, int) and isinstance(bounds.extent, int)):
+        bounds = kernel.get_iname_bounds(name)
+        if not bounds.is_constant:
             raise _refusal(
                 kernel,
                 site,

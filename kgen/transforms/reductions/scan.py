@@ -11,7 +11,6 @@ from kgen.analysis.prefixes import (
     bounding_loops,
     growth_of,
     has_one_step,
-    lane_bounds,
     reaches_ahead,
 )
 from kgen.errors import ReductionIsNotTriangularError, TransformError, message
@@ -346,8 +345,8 @@ def _rows(reduction: Reduction, site: Site, kernel: LoopKernel) -> dict[str, tup
     for name in sorted(site.within, key=kernel.iname_order.__getitem__):
         if not kernel.has_tag(name, LocalInameTag):
             continue
-        bounds = lane_bounds(kernel, name)
-        if bounds is None:
+        values = kernel.get_iname_bounds(name).interval
+        if values.low is None or values.high is None:
             raise _refusal(
                 site,
                 kernel,
@@ -355,7 +354,7 @@ def _rows(reduction: Reduction, site: Site, kernel: LoopKernel) -> dict[str, tup
                 f"'{to_text(reduction)}' over work-items needs",
                 f"split_iname(kernel, '{name}', 128, inner_tag='l.0'), or fix_parameters(...)",
             )
-        sizes[name] = bounds
+        sizes[name] = values.low, values.high
     return sizes
 
 

@@ -127,9 +127,8 @@ def _divided(signs: Signs, index: Expr, count: int) -> tuple[Expr, Expr]:
     multiples = [(c // count, atom) for c, atom in form.terms if c % count == 0]
     rest = [p.Product((c, atom)) for c, atom in form.terms if c % count]
     below = simplify(p.Sum((*rest, form.constant)))
-    span = signs.interval(below)
-    if span.low is not None and span.high is not None and span.low // count == span.high // count:
-        quotient = span.low // count
+    quotient = (signs.interval(below) // count).only
+    if quotient is not None:
         group = p.Sum((*(p.Product(term) for term in multiples), quotient))
         return simplify(group), simplify(p.Sum((below, -count * quotient)))
     return p.FloorDiv(index, count), p.Remainder(index, count)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import InameBounds, bounds_of
 from kgen.analysis.loop_bounds import bound_reads
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
@@ -19,6 +18,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
 from kgen.ir.sets.domain import dim_names, param_names
+from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import IlpBaseTag, InameImplementationTag, VectorizeTag
 from kgen.transforms.array_accesses import (
     ArrayAccessMapper,
@@ -187,10 +187,8 @@ def _used_outside(
     )
 
 
-def _bounds(kernel: LoopKernel, iname: str) -> InameBounds:
-    bounds = bounds_of(
-        kernel.domain_of((iname,)), iname, kernel.assumptions, frozenset(kernel.inames)
-    )
+def _bounds(kernel: LoopKernel, iname: str) -> LoopRange:
+    bounds = kernel.get_iname_bounds(iname)
     if kernel.has_tag(iname, (IlpBaseTag, VectorizeTag)) and not bounds.is_constant:
         (tag,) = kernel.iname_tags_of_type(iname, InameImplementationTag)
         raise TransformError(
@@ -229,7 +227,7 @@ def _refuse_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) 
         )
 
 
-def _offset(iname: str, bounds: InameBounds) -> Expr:
+def _offset(iname: str, bounds: LoopRange) -> Expr:
     variable = p.Variable(iname)
     return variable if is_zero(bounds.lower) else variable - bounds.lower
 

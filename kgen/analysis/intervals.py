@@ -1,0 +1,190 @@
+"""Bounds of integer expressions, from those of their parts upward."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LinearSubscript,
+    LocalHardwareAxisIndex,
+    TaggedVariable,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    TypedLiteral,
+    variable_names,
+)
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
+from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
+from kgen.ir.sets.quasi_affine import set_from_condition
+from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
+
+__all__ = ["AXIS_TAGS", "IntervalFinder", "assumed_of"]
+
+#: The tags of loops whose variables are indices along hardware axes.
+AXIS_TAGS: dict[type[Expr], type[AxisTag]] = {
+    GroupHardwareAxisIndex: GroupInameTag,
+    LocalHardwareAxisIndex: LocalInameTag,
+}
+_TRUTH = Interval(0, 1)
+
+
+def assumed_of(kernel: LoopKernel) -> Set:
+    """Return the assumptions, and that no array has a negative extent: ``n + 2`` says ``n >= -2``.
+
+    The kernel keeps them.
+    """
+    if assumed_of not in kernel.memo:
+        kernel.memo[assumed_of] = _find_assumed(kernel)
+    found: Set = kernel.memo[assumed_of]
+    return found
+
+
+def _find_assumed(kernel: LoopKernel) -> Set:
+    known = kernel.assumptions
+    shapes = (arg.shape for arg in kernel.args if isinstance(arg, ArrayBase))
+    extents = (axis for shape in shapes if isinstance(shape, tuple) for axis in shape)
+    for extent in dict.fromkeys(axis for axis in extents if isinstance(axis, p.Variable | p.Sum)):
+        names = variable_names(extent)
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
+        try:
+            natural = set_from_condition(space, p.Comparison(extent, ">=", 0))
+        except ExpressionToAffineConversionError:
+            continue
+        known = known.intersect(natural.params())
+    return known
+
+
+class IntervalFinder:
+    """Bounds of the integer expressions of one kernel; subclasses say what bounds variables.
+
+    The bounds hold for each part on its own: ``n - n`` is as wide as two different variables.
+    """
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self._axes: dict[Expr, Interval] = {}
+
+    def interval(self, expr: Expr) -> Interval:
+        """Return bounds on *expr*, wherever it is evaluated."""
+        if isinstance(expr, int | np.integer):
+            return Interval(int(expr), int(expr))
+        method = _METHODS.get(type(expr))
+        if method is None:
+            return ANYTHING
+        found: Interval = getattr(self, method)(expr)
+        return found
+
+    def result(self, found: Interval) -> Interval:
+        """Return the bounds of a sum up to one of its terms, or of a product, as they are."""
+        return found
+
+    # -- leaves ---------------------------------------------------------------------------
+
+    def variable(self, expr: p.Variable) -> Interval:
+        """Return bounds of a variable."""
+        raise NotImplementedError
+
+    def element(self, expr: p.Subscript | LinearSubscript) -> Interval:
+        """Return bounds of the elements of an array."""
+        return ANYTHING
+
+    def axis(self, expr: GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> Interval:
+        """Return bounds of the index along a hardware axis, in any launch."""
+        found = self._axes.get(expr)
+        if found is None:
+            tag = AXIS_TAGS[type(expr)](expr.axis)
+            lengths = [axis.length for axis in self.kernel.axes.values() if axis.tag == tag]
+            longest = reduce(Interval.maximum, map(self.interval, lengths), Interval(1, 1))
+            found = self._axes[expr] = Interval(0).until(longest)
+        return found
+
+    # -- operations -----------------------------------------------------------------------
+
+    def _sum(self, expr: p.Sum) -> Interval:
+        first, *others = expr.children or (0,)
+        total = self.interval(first)
+        for child in others:
+            total = self.result(total + self.interval(child))
+        return total
+
+    def _product(self, expr: p.Product) -> Interval:
+        return self.result(reduce(Interval.__mul__, map(self.interval, expr.children)))
+
+    def _quotient(self, expr: p.FloorDiv | TruncQuotient) -> Interval:
+        top, den = self.interval(expr.numerator), expr.denominator
+        if isinstance(den, int) and den > 0:
+            return top // den if type(expr) is p.FloorDiv else top.truncated(den)
+        is_positive = self.interval(den).is_at_least(1)
+        return Interval(0, top.high) if top.is_at_least(0) and is_positive else ANYTHING
+
+    def _remainder(self, expr: p.Remainder | TruncRemainder) -> Interval:
+        top, den = self.interval(expr.numerator), self.interval(expr.denominator)
+        if not den.is_at_least(1):
+            return ANYTHING
+        rest = Interval(0).until(den)
+        is_natural = type(expr) is p.Remainder or top.is_at_least(0)
+        return rest if is_natural else rest.union(rest.scaled(-1))
+
+    def _minimum(self, expr: p.Min) -> Interval:
+        return reduce(Interval.minimum, map(self.interval, expr.children))
+
+    def _maximum(self, expr: p.Max) -> Interval:
+        return reduce(Interval.maximum, map(self.interval, expr.children))
+
+    def _if(self, expr: p.If) -> Interval:
+        return self.interval(expr.then).union(self.interval(expr.else_))
+
+    def _cast(self, expr: TypeCast) -> Interval:
+        found, of_type = self.interval(expr.child), range_of_type(expr.type.numpy_dtype)
+        if expr.type.numpy_dtype.kind not in "ub" and expr.type.itemsize >= 4:
+            return found  # what does not fit is undefined
+        return found if found.is_inside(of_type) else of_type
+
+    def _literal(self, expr: TypedLiteral) -> Interval:
+        return self.interval(expr.value)
+
+    def _call(self, expr: p.Call) -> Interval:
+        name = getattr(expr.function, "name", "")
+        if name == "abs":
+            return Interval(0)
+        if name in ("min", "max") and expr.parameters:
+            return self.interval((p.Min if name == "min" else p.Max)(expr.parameters))
+        return ANYTHING
+
+    def _truth(self, expr: Expr) -> Interval:
+        return _TRUTH
+
+
+#: The method for each type of expression; what is of another may be anything.
+_METHODS: dict[type[Any], str] = {
+    p.Variable: "variable",
+    TaggedVariable: "variable",
+    p.Subscript: "element",
+    LinearSubscript: "element",
+    GroupHardwareAxisIndex: "axis",
+    LocalHardwareAxisIndex: "axis",
+    p.Sum: "_sum",
+    p.Product: "_product",
+    p.FloorDiv: "_quotient",
+    TruncQuotient: "_quotient",
+    p.Remainder: "_remainder",
+    TruncRemainder: "_remainder",
+    p.Min: "_minimum",
+    p.Max: "_maximum",
+    p.If: "_if",
+    TypeCast: "_cast",
+    TypedLiteral: "_literal",
+    p.Call: "_call",
+    **dict.fromkeys((p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot), "_truth"),
+}

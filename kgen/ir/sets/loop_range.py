@@ -1,0 +1,123 @@
+"""The range of a loop variable: its first and last value, and their number, in all forms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.errors import StaticValueFindingError
+from kgen.ir.affine import simplify
+from kgen.ir.expr import Expr
+from kgen.ir.sets.domain import (
+    PARAM_DIM,
+    SET_DIM,
+    Aff,
+    PwAff,
+    Set,
+    constant_bounds,
+    dim_max,
+    dim_min,
+    param_names,
+    static_value,
+    to_named,
+)
+from kgen.ir.sets.interval import Interval
+from kgen.ir.sets.quasi_affine import aff_to_expr
+
+__all__ = ["LoopRange"]
+
+
+@dataclass(frozen=True)
+class LoopRange:
+    """The values of one dimension of a domain, from the first to the last.
+
+    ``outer`` are the names that expressions of parameters do not contain: loop variables.
+    What raises :class:`StaticValueFindingError` does so where there is no such bound.
+    """
+
+    domain: Set
+    name: str
+    assumptions: Set
+    outer: Collection[str] = ()
+
+    @cached_property
+    def _assumed(self) -> Set:
+        return self.domain.intersect_params(self.assumptions)
+
+    @cached_property
+    def lower_bound_pw_aff(self) -> PwAff:
+        """The first value, a function of the parameters and the loops around."""
+        return dim_min(self._assumed, self.name).coalesce()
+
+    @cached_property
+    def upper_bound_pw_aff(self) -> PwAff:
+        """The last value, a function of the parameters and the loops around."""
+        return dim_max(self._assumed, self.name).coalesce()
+
+    @property
+    def size(self) -> PwAff:
+        """The number of values, with gaps between them."""
+        return (self.upper_bound_pw_aff - self.lower_bound_pw_aff + 1).coalesce()
+
+    @property
+    def interval(self) -> Interval:
+        """The numbers that bound it for all parameters that the assumptions allow."""
+        return constant_bounds(self._assumed, self.name)
+
+    @cached_property
+    def _ends(self) -> tuple[Expr, Expr]:
+        """One expression each for the least value and the number of values."""
+        found = constant_bounds(self.domain, self.name)
+        if found.low is not None and found.count is not None:
+            return found.low, found.count
+        domain = self.domain
+        for name in param_names(domain):
+            if name in self.outer:
+                at = domain.find_dim_by_name(PARAM_DIM, name)
+                domain = domain.move_dims(SET_DIM, domain.dim(SET_DIM), PARAM_DIM, at, 1)
+        what = f"the bounds of iname '{self.name}'"
+        least = static_value(dim_min(domain, self.name), self.assumptions, largest=False, what=what)
+        most = static_value(dim_max(domain, self.name), self.assumptions, largest=True, what=what)
+        first, last = aff_to_expr(least), aff_to_expr(most)
+        return first, simplify(p.Sum((last, p.Product((-1, first)), 1)))
+
+    @property
+    def lower(self) -> Expr:
+        """The least value in all iterations of the loops around, an expression of parameters.
+
+        A number where the domain alone has one for both ends, and so is ``extent``.
+        """
+        return self._ends[0]
+
+    @property
+    def extent(self) -> Expr:
+        """The number of values from ``lower`` to the largest one, an expression of parameters."""
+        return self._ends[1]
+
+    @property
+    def is_constant(self) -> bool:
+        """Tell whether ``lower`` and ``extent`` are numbers."""
+        try:
+            return all(isinstance(end, int) for end in self._ends)
+        except StaticValueFindingError:
+            return False
+
+    def largest_extent(self, low: Aff) -> int | None:
+        """Return how many values there are at most, counted from *low*; 0 for an empty set.
+
+        ``None`` where there is no such number for all parameters. *low* is over the parameters.
+        """
+        named = to_named(self._assumed).params()
+        space = named.get_space()
+        at = space.find_dim_by_name(PARAM_DIM, self.name)
+        index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), PARAM_DIM, at)
+        above = index.sub(low.align_params(space))
+        whole = above.get_denominator_val()  # of n/4 where n is a multiple of 4
+        last = named.max_val(above.scale_val(whole)).div(whole).floor()
+        if last.is_nan():
+            return 0
+        return int(last.to_python()) + 1 if last.is_int() else None
