@@ -16,9 +16,8 @@ from kgen.ir.expr import Expr, is_constant, variable_names
 from kgen.ir.functions import Function, find_function
 from kgen.ir.instruction import MultiAssignmentBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.promotion import UNDECIDED, Operand, common, settle
-from kgen.ir.types import NumpyType, auto, to_kgen_type
+from kgen.ir.types import NumpyType, to_kgen_type
 from kgen.ir.unit import CallableKernel, TranslationUnit
 
 __all__ = [
@@ -127,14 +126,7 @@ def size_names(kernel: LoopKernel) -> tuple[str, ...]:
 
 
 def _layout_exprs(array: ArrayBase) -> Iterator[Expr]:
-    if isinstance(array.shape, tuple):
-        yield from (extent for extent in array.shape if extent is not auto)
-    if isinstance(array.dim_tags, tuple):
-        for tag in array.dim_tags:
-            if isinstance(tag, FixedStrideArrayDimTag) and tag.stride is not auto:
-                yield tag.stride
-    if array.offset is not auto and array.offset is not None:
-        yield array.offset
+    yield from array.layout_exprs()
     if isinstance(array, TemporaryVariable):
         yield from array.storage_shape or ()
         yield from array.base_indices or ()

@@ -15,7 +15,14 @@ from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import linear_form
-from kgen.ir.expr import Expr, IdentityMapper, is_zero, variable_names
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    IdentityMapper,
+    LocalHardwareAxisIndex,
+    is_zero,
+    variable_names,
+)
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -41,9 +48,10 @@ _PARAM = isl.dim_type.param
 _NUMBER = ".number"
 
 
-def axis_name(tag: AxisTag) -> str:
-    """Return the name of the index along a hardware axis: ``.gid0``, ``.lid1``."""
-    return f".{'gid' if isinstance(tag, GroupInameTag) else 'lid'}{tag.axis}"
+def axis_name(axis: AxisTag | GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> str:
+    """Return the isl name of the index along a hardware axis, that no user can give: ``.gid0``."""
+    is_group = isinstance(axis, GroupInameTag | GroupHardwareAxisIndex)
+    return f".{'gid' if is_group else 'lid'}{axis.axis}"
 
 
 def element_name(axis: int) -> str:

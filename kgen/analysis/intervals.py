@@ -39,22 +39,23 @@ AXIS_TAGS: dict[type[Expr], type[AxisTag]] = {
 _TRUTH = Interval(0, 1)
 
 
-def assumed_of(kernel: LoopKernel) -> Set:
+def assumed_of(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
     """Return the assumptions, and that no array has a negative extent: ``n + 2`` says ``n >= -2``.
 
-    The kernel keeps them.
+    Of all extents, those that are of *kinds* count. The kernel keeps what is found.
     """
-    if assumed_of not in kernel.memo:
-        kernel.memo[assumed_of] = _find_assumed(kernel)
-    found: Set = kernel.memo[assumed_of]
+    key = assumed_of, kinds
+    if key not in kernel.memo:
+        kernel.memo[key] = _find_assumed(kernel, kinds)
+    found: Set = kernel.memo[key]
     return found
 
 
-def _find_assumed(kernel: LoopKernel) -> Set:
+def _find_assumed(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
     known = kernel.assumptions
     shapes = (arg.shape for arg in kernel.args if isinstance(arg, ArrayBase))
-    extents = (axis for shape in shapes if isinstance(shape, tuple) for axis in shape)
-    for extent in dict.fromkeys(axis for axis in extents if isinstance(axis, p.Variable | p.Sum)):
+    axes = (axis for shape in shapes if isinstance(shape, tuple) for axis in shape)
+    for extent in dict.fromkeys(axis for axis in axes if type(axis) in kinds):
         names = variable_names(extent)
         space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
         try:

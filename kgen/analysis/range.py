@@ -204,7 +204,7 @@ def is_int32(found: Interval) -> bool:
 
 def _context(kernel: LoopKernel) -> Set:
     """Return what is known of the parameters: assumptions, types, and extents of arrays."""
-    assumed = assumed_of(kernel)
+    assumed = assumed_of(kernel, (p.Variable, p.Sum))
     values = [arg.name for arg in kernel.args if isinstance(arg, ValueArg)]
     names = dict.fromkeys((*values, *sorted(kernel.all_params()), *param_names(assumed)))
     context = isl.Set.universe(isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 0))

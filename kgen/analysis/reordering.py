@@ -14,6 +14,7 @@ from kgen.analysis.instances import Instances, bound, relate, with_params
 from kgen.analysis.points import example
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import substitute, variable_names
 from kgen.ir.instruction import InstructionBase
@@ -233,17 +234,8 @@ class Reordering:
     def _reads_own(self, read: Access) -> bool:
         """Tell whether what is read has been written before, by the same iteration."""
         of = self.kernel.id_to_insn
-        seen: set[str] = set()
-        stack = list(of[read.insn_id].depends_on)
-        while stack:
-            name = stack.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            stack.extend(of[name].depends_on)
-            if self._writes(of[name], read):
-                return True
-        return False
+        before = ancestors(self.kernel, of[read.insn_id])
+        return any(self._writes(of[name], read) for name in before)
 
     def _writes(self, insn: InstructionBase, read: Access) -> bool:
         """Tell whether *insn*, without a condition, writes what is read, where it is read."""

@@ -40,7 +40,7 @@ class Signs(IntervalFinder):
         #: What conditions around say of hardware axes.
         self.axes: Mapping[Expr, Interval] = {}
         self._variables: dict[str, Interval] = {}
-        self._assumed = assumed_of(kernel)
+        self._assumed = assumed_of(kernel, (p.Variable,))
 
     @contextlib.contextmanager
     def under(self, *conditions: Expr) -> Iterator[None]:

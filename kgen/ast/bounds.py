@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.analysis.instances import axis_name
 from kgen.ast.expr import conjunction, conjuncts, disjunction
 from kgen.ast.facts import Facts, params_where
 from kgen.ast.nodes import For, If, Let, Node, Run, children_of, has_barrier, map_children
@@ -18,7 +19,7 @@ from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, dim_names, param_names, project_out_named, to_named
-from kgen.schedule.to_isl import Nest, Statement, axis_context, axis_name
+from kgen.schedule.to_isl import Nest, Statement, axis_context
 from kgen.schedule.tree import Barrier
 
 __all__ = ["guard_bounds", "guard_bounds_by_data"]

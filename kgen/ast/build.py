@@ -12,7 +12,8 @@ from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node, children_of
 from kgen.ast.slabs import bulk_of, either
 from kgen.ast.trips import count_trips
 from kgen.ast.unroll import expand_unrolled
-from kgen.ir.data import ArrayBase, TemporaryVariable
+from kgen.ir.closure import closure
+from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.grid import Grid
 from kgen.ir.kernel import LoopKernel
@@ -126,29 +127,12 @@ def _storage(
         for name in insn.within_inames | insn.reduction_inames():
             domain = kernel.domains[kernel.home_domain[name]]
             used.update(param_names(domain))
-    frontier = sorted(used)
-    while frontier:
-        array = kernel.array_vars.get(frontier.pop())
-        if array is None:
-            continue
-        for name in _layout_names(array):
-            if name not in used:
-                used.add(name)
-                frontier.append(name)
-    temporaries = [t for name, t in sorted(kernel.temporary_variables.items()) if name in used]
-    arguments = [arg.name for arg in kernel.args if arg.name in used]
+    arrays = kernel.array_vars
+    known = closure(used, lambda name: arrays[name].layout_names() if name in arrays else ())
+    temporaries = [t for name, t in sorted(kernel.temporary_variables.items()) if name in known]
+    arguments = [arg.name for arg in kernel.args if arg.name in known]
     arguments += [t.name for t in temporaries if _is_global(t)]
     return tuple(arguments), tuple(t.name for t in temporaries if not _is_global(t))
-
-
-def _layout_names(array: ArrayBase) -> tuple[str, ...]:
-    names: list[str] = []
-    if isinstance(array.shape, tuple):
-        names.extend(variable_names(*array.shape))
-    if isinstance(array.dim_tags, tuple):
-        names.extend(variable_names(*(getattr(tag, "stride", 0) for tag in array.dim_tags)))
-    names.extend(variable_names(array.offset) if not isinstance(array.offset, int) else ())
-    return tuple(names)
 
 
 def _is_global(temporary: TemporaryVariable) -> bool:

@@ -9,11 +9,11 @@ import pymbolic.primitives as p
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
+from kgen.analysis.instances import axis_name
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import Expr, IdentityMapper, variable_names
 from kgen.ir.sets.domain import Set, param_names
 from kgen.ir.sets.quasi_affine import set_from_condition
-from kgen.schedule.to_isl import axis_name
 
 __all__ = ["Facts", "params_where"]
 

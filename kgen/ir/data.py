@@ -183,6 +183,18 @@ class ArrayBase(Declaration, Taggable):
             raise KernelError(f"the strides of array '{self.name}' are not known yet")
         return tuple(tag.stride for tag in self.dim_tags)
 
+    def layout_exprs(self) -> list[Expr]:
+        """Return the extents, the strides and the offset, as far as they are known."""
+        assert isinstance(self, ArrayBase)
+        shape = self.shape if isinstance(self.shape, tuple) else ()
+        tags = self.dim_tags if isinstance(self.dim_tags, tuple) else ()
+        exprs = (*shape, *(getattr(tag, "stride", auto) for tag in tags), self.offset)
+        return [expr for expr in exprs if expr is not auto and expr is not None]
+
+    def layout_names(self) -> tuple[str, ...]:
+        """Return the variables in extents, strides and the offset."""
+        return variable_names(*self.layout_exprs())
+
     def map_exprs(self: Self_, mapper: Any) -> Self_:
         """Apply *mapper* to shape, strides and offset."""
         assert isinstance(self, ArrayBase)

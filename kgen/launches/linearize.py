@@ -8,6 +8,7 @@ from typing import Any
 
 from kgen.errors import CodegenError, KernelError, ScheduleError, message
 from kgen.ir.checked import checked
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.linearization import (
@@ -203,7 +204,7 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     ('wait',)
     """
     barriers = [str(insn.id) for insn in kernel.instructions if _is_global_barrier(insn)]
-    before = {name: _prerequisites(kernel, (name,)) for name in barriers}
+    before = {name: ancestors(kernel, kernel.id_to_insn[name]) for name in barriers}
     ordered = sorted(barriers, key=lambda name: sum(b in before[name] for b in barriers))
     for one, other in pairwise(ordered):
         if one not in before[other]:
@@ -235,21 +236,9 @@ def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | N
     """
     if insn_id not in kernel.id_to_insn:
         raise KernelError(message(f"there is no instruction '{insn_id}'", kernel=kernel.name))
-    before = _prerequisites(kernel, (insn_id,))
+    before = ancestors(kernel, kernel.id_to_insn[insn_id])
     return next((b for b in reversed(get_global_barrier_order(kernel)) if b in before), None)
 
 
 def _is_global_barrier(insn: Any) -> bool:
     return isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
-
-
-def _prerequisites(kernel: LoopKernel, insn_ids: Iterable[str]) -> frozenset[str]:
-    """Return all that some instructions wait for, directly or not."""
-    seen: set[str] = set()
-    frontier = list(insn_ids)
-    while frontier:
-        for name in kernel.id_to_insn[frontier.pop()].depends_on:
-            if name not in seen:
-                seen.add(name)
-                frontier.append(name)
-    return frozenset(seen)

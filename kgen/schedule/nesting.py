@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from pytools.graph import CycleError, compute_topological_order
+
 from kgen.analysis.strides import unit_stride_scores
 from kgen.errors import ScheduleError, message
+from kgen.ir.closure import closure
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
@@ -86,31 +89,18 @@ class LoopNesting:
         if len(names) == 1:
             return names
         keys = self._tie_breaks(insns, names)
-        before = {name: self._after_within(name, names) for name in names}
-        waiting = dict.fromkeys(names, 0)
-        for followers in before.values():
-            for name in followers:
-                waiting[name] += 1
-        result: list[str] = []
-        ready = [name for name in names if not waiting[name]]
-        while ready:
-            first = min(ready, key=keys.__getitem__)
-            ready.remove(first)
-            result.append(first)
-            for name in before[first]:
-                waiting[name] -= 1
-                if not waiting[name]:
-                    ready.append(name)
-        if len(result) < len(names):
-            stuck = sorted(set(names) - set(result))
-            raise ScheduleError(
-                message(
-                    f"the loop priorities of {', '.join(map(repr, stuck))} contradict each other",
-                    kernel=self.kernel.name,
-                    hint="prioritize_loops was called with both orders; keep one",
-                )
+        inside = {name: self._after_within(name, names) for name in names}
+        try:
+            return compute_topological_order(inside, key=keys.__getitem__)
+        except CycleError:
+            stuck = sorted(n for n in names if n in closure(inside[n], inside.__getitem__))
+        raise ScheduleError(
+            message(
+                f"the loop priorities of {', '.join(map(repr, stuck))} contradict each other",
+                kernel=self.kernel.name,
+                hint="prioritize_loops was called with both orders; keep one",
             )
-        return result
+        )
 
     def _after_within(self, name: str, names: list[str]) -> list[str]:
         later = self._after.get(name, frozenset())
@@ -139,14 +129,7 @@ def _priority_closure(kernel: LoopKernel) -> Mapping[str, frozenset[str]]:
     for chain in kernel.loop_priority:
         for outer, inner in pairwise(chain):
             direct.setdefault(outer, set()).add(inner)
-    closure: dict[str, frozenset[str]] = {}
-    for name in direct:
-        seen: set[str] = set()
-        stack: list[str] = [name]
-        while stack:
-            for inner in sorted(direct.get(stack.pop(), ())):
-                if inner not in seen:
-                    seen.add(inner)
-                    stack.append(inner)
-        closure[name] = frozenset(seen)
-    return closure
+    return {
+        name: frozenset(closure(inside, lambda inner: direct.get(inner, ())))
+        for name, inside in direct.items()
+    }

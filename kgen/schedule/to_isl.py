@@ -13,6 +13,7 @@ from functools import cached_property
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.analysis.instances import axis_name
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import (
@@ -98,12 +99,6 @@ def _shape(node: Node) -> Hashable:
         case Bind():
             axes = tuple(axis_name(axes_in(value)) for _, value in node.axes)
             return "bind", axes, _shape(node.body)
-
-
-def axis_name(axis: Expr) -> str:
-    """Return the name of the isl parameter for a hardware axis index: one that no user can give."""
-    assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
-    return f".{'gid' if isinstance(axis, GroupHardwareAxisIndex) else 'lid'}{axis.axis}"
 
 
 def loop_name(number: int) -> str:

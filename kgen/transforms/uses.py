@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kgen.ir.closure import closure
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
@@ -38,14 +39,7 @@ def rules_of(
 
 def _with_inner(rules: Mapping[str, SubstitutionRule], direct: Iterable[str]) -> tuple[str, ...]:
     """Add the rules that rules use."""
-    found: dict[str, None] = {}
-    waiting = list(direct)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found[name] = None
-            waiting.extend(direct_rules(rules, (rules[name].expression,)))
-    return tuple(found)
+    return tuple(closure(direct, lambda name: direct_rules(rules, (rules[name].expression,))))
 
 
 def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:

@@ -22,7 +22,7 @@ from kgen.ir.data import (
     TemporaryVariable,
     ValueArg,
 )
-from kgen.ir.expr import LinearSubscript, variable_names, walk
+from kgen.ir.expr import LinearSubscript, walk
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.mentions import Mentions
 from kgen.ir.sets.domain import used_param_names
@@ -247,12 +247,7 @@ def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
 
 def _layout_names(arrays: Iterable[ArrayBase]) -> list[str]:
     """Return the variables in shapes, strides and offsets."""
-    found: list[Any] = []
-    for array in arrays:
-        shape = array.shape if isinstance(array.shape, tuple) else ()
-        tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
-        found += [*shape, *(getattr(tag, "stride", 0) for tag in tags), array.offset]
-    return list(variable_names(*(expr for expr in found if expr is not auto)))
+    return [name for array in arrays for name in array.layout_names()]
 
 
 def _undeclared(

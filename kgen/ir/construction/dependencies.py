@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytools import UniqueNameGenerator
 
 from kgen.errors import KernelError, message, near_names
+from kgen.ir.closure import closure
 from kgen.ir.instruction import InstructionBase, UniqueName
 from kgen.ir.mentions import mentions_of
 
@@ -26,14 +27,7 @@ def where(insn: InstructionBase) -> str:
 
 def ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     """Return all instructions that run before *insn*, directly or not."""
-    seen: set[str] = set()
-    stack = list(insn.depends_on)
-    while stack:
-        name = stack.pop()
-        if name not in seen:
-            seen.add(name)
-            stack.extend(kernel.id_to_insn[name].depends_on)
-    return frozenset(seen)
+    return frozenset(closure(insn.depends_on, lambda name: kernel.id_to_insn[name].depends_on))
 
 
 def make_ids(name: str, instructions: Sequence[InstructionBase]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from pytools import UniqueNameGenerator
+from pytools.graph import CycleError, compute_topological_order
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import difference
@@ -209,32 +209,21 @@ class _Nest:
 
     def _ordered(self) -> list[str]:
         """Return the nodes, each after those that it waits for."""
-        followers: dict[str, list[str]] = {}
-        waiting = {node: len(earlier) for node, earlier in self.before.items()}
+        followers: dict[str, list[str]] = {node: [] for node in self.before}
         for node, earlier in self.before.items():
             for name in earlier:
-                followers.setdefault(name, []).append(node)
-        nodes = list(self.before)
-        place = {node: number for number, node in enumerate(nodes)}
-        ready = [place[node] for node, count in waiting.items() if not count]
-        result: list[str] = []
-        while ready:
-            node = nodes[heapq.heappop(ready)]
-            result.append(node)
-            for name in followers.get(node, ()):
-                waiting[name] -= 1
-                if not waiting[name]:
-                    heapq.heappush(ready, place[name])
-        stuck = [node for node, count in waiting.items() if count]
-        if stuck:
+                followers[name].append(node)
+        place = {node: number for number, node in enumerate(followers)}
+        try:
+            return compute_topological_order(followers, key=place.__getitem__)
+        except CycleError as err:
             raise TransformError(
                 message(
-                    f"'{stuck[0]}' waits for what waits for it",
+                    f"'{err.node}' waits for what waits for it",
                     kernel=self.kernel.name,
                     because="the dependencies form a cycle among whole loops",
                 )
-            )
-        return result
+            ) from None
 
     def _shared_loops(self, one: str, other: str) -> frozenset[str] | None:
         """Return the loops around both; ``None`` where one is in a loop that the other is not."""

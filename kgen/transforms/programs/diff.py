@@ -12,6 +12,7 @@ from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
+from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ArrayBase, GlobalArg, Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, to_text, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
@@ -263,18 +264,15 @@ class _Differentiation:
 
         A derivative reads what its instruction reads, before that overwrites any of it.
         """
-        waits: set[str] = set()
-        stack, seen = [str(dep) for dep in old.depends_on], set[str]()
-        while stack:
-            dep = stack.pop()
-            if dep in seen:
-                continue
-            seen.add(dep)
-            became = [dep] if dep in kept else []
-            became += [str(derivatives[dep].id)] if dep in derivatives else []
-            waits.update(became)
-            if not became:
-                stack.extend(str(other) for other in self.kernel.id_to_insn[dep].depends_on)
+
+        def became(dep: str) -> list[str]:
+            own = [str(derivatives[dep].id)] if dep in derivatives else []
+            return [dep, *own] if dep in kept else own
+
+        def further(dep: str) -> Collection[str]:
+            return () if became(dep) else self.kernel.id_to_insn[dep].depends_on
+
+        waits = {new for dep in closure(old.depends_on, further) for new in became(dep)}
         own = derivatives.get(str(old.id))
         if own is not None and new is old:
             waits.add(str(own.id))

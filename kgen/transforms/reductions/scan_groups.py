@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import AffineRow, drop_dims, replace_dims
 from kgen.analysis.prefixes import domain_at, domain_inside, lane_domain
+from kgen.ir.closure import closure
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -70,18 +71,14 @@ def _are_apart(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) 
 
 def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[str]:
     """Return all that an instruction waits for; of a plain loop, all that is inside."""
-    found: set[str] = set()
-    stack = list(kernel.id_to_insn[insn_id].depends_on)
-    while stack:
-        name = stack.pop()
-        if name in found:
-            continue
-        found.add(name)
+
+    def before(name: str) -> Iterator[str]:
         insn = kernel.id_to_insn[name]
-        stack.extend(insn.depends_on)
+        yield from insn.depends_on
         plain = {n for n in insn.within_inames - loops if not kernel.has_tag(n, AxisTag)}
-        stack.extend(str(i.id) for i in kernel.instructions if i.within_inames & plain)
-    return found
+        yield from (str(i.id) for i in kernel.instructions if i.within_inames & plain)
+
+    return set(closure(kernel.id_to_insn[insn_id].depends_on, before))
 
 
 def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
@@ -135,18 +132,17 @@ def _waiting_for_outside(steps: Steps, site: Site) -> Site:
     """
     kernel = steps.builder.kernel
     loops = {*steps.scan.turns, *steps.scan.items}
-    found: set[str] = set()
-    seen: set[str] = set()
-    stack = list(site.depends_on)
-    while stack:
-        name = stack.pop()
+
+    def is_inside(name: str) -> bool:
         insn = kernel.id_to_insn.get(name)
-        if insn is None or loops.isdisjoint(insn.within_inames):
-            found.add(name)
-        elif name not in seen:
-            seen.add(name)
-            stack.extend(insn.depends_on)
-    return dataclasses.replace(site, depends_on=frozenset(found))
+        return insn is not None and not loops.isdisjoint(insn.within_inames)
+
+    def before(name: str) -> Iterable[str]:
+        return kernel.id_to_insn[name].depends_on if is_inside(name) else ()
+
+    found = closure(site.depends_on, before)
+    outside = frozenset(name for name in found if not is_inside(name))
+    return dataclasses.replace(site, depends_on=outside)
 
 
 def _lanes(steps: Steps) -> Lanes | None:

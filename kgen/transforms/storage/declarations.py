@@ -10,8 +10,9 @@ import pymbolic.primitives as p
 from kgen.analysis.domains import rename_params
 from kgen.errors import KernelError, TransformError, message
 from kgen.ir.checked import checked
+from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_address_space
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
 from kgen.ir.types import AddressSpace, to_kgen_type
@@ -220,26 +221,9 @@ def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
     used.update(*(variable_names(rules[name].expression) for name in called))
     arrays = kernel.array_vars
     used.update(kernel.temporary_variables)
-    stack = [arrays[name] for name in sorted(used) if name in arrays]
-    while stack:
-        for name in _names_in_layout(stack.pop()):
-            if name not in used:
-                used.add(name)
-                if name in arrays:
-                    stack.append(arrays[name])
-    args = tuple(arg for arg in kernel.args if arg.name in used)
+    known = closure(used, lambda name: arrays[name].layout_names() if name in arrays else ())
+    args = tuple(arg for arg in kernel.args if arg.name in known)
     return kernel if len(args) == len(kernel.args) else kernel.copy(args=args)
-
-
-def _names_in_layout(array: ArrayBase) -> list[str]:
-    exprs: list[Expr] = []
-
-    def note(expr: Expr) -> Expr:
-        exprs.append(expr)
-        return expr
-
-    array.map_exprs(note)
-    return list(variable_names(*exprs))
 
 
 # -- arrays ----------------------------------------------------------------------------------
