@@ -9,30 +9,27 @@ from functools import cached_property
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.dependences import (
+    Swapped,
+    by_priority,
+    commute,
+    describe_swapped,
+    in_lexicographic_order,
+    is_update,
+    loops_with_order,
+    shared_loops,
+)
 from kgen.analysis.domains import Inverse
 from kgen.analysis.instances import Instances, bound, relate, with_params
-from kgen.analysis.points import example
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.atomicity import AtomicInit
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, dim_names, rename_dims, to_named
-from kgen.ir.tags import ConcurrentTag
 
-__all__ = ["Nesting", "Reordering", "Swapped"]
-
-
-@dataclass(frozen=True)
-class Swapped:
-    """Two accesses to one element that change places; where, if that is certain."""
-
-    first: Access
-    then: Access
-    point: str
-    is_certain: bool
+__all__ = ["Nesting", "Reordering"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,9 @@ class Reordering:
         uncertain: Swapped | None = None
         for first, then, pairs, is_exact in self._conflicts:
             for pair in self._turned_around(pairs, first, then, new):
-                found = Swapped(first, then, self._describe(pair, first, then), is_exact)
+                found = Swapped(
+                    first, then, describe_swapped(self.kernel, pair, first, then), is_exact
+                )
                 if is_exact:
                     return found
                 uncertain = uncertain or found
@@ -108,7 +107,7 @@ class Reordering:
         """The pairs that are certain and that loops around the new ones do not put in order."""
         found: list[Set] = []
         for first, then, pairs, is_exact in self._conflicts:
-            for name in self._ordered(self._loops(first, then)):
+            for name in self._ordered(shared_loops(self.kernel, first, then)):
                 if name in self.values:
                     break
                 pairs = relate(pairs, f"{name}.a", f"{name}.b", "eq_set")
@@ -135,27 +134,17 @@ class Reordering:
             different = {self._kind(access): access for access in reversed(some)}
             for first in different.values():
                 for then in different.values():
-                    if (first.is_write or then.is_write) and not self._commute(first, then):
+                    if (first.is_write or then.is_write) and not commute(self.kernel, first, then):
                         found.extend(self._in_order(first, then))
         return tuple(found)
 
     def _kind(self, access: Access) -> object:
         """Return what accesses have in common that conflict with the same others."""
         loops = self.kernel.id_to_insn[access.insn_id].within_inames
-        return access.index, access.is_write, access.place, loops, self._is_atomic(access)
-
-    def _commute(self, first: Access, then: Access) -> bool:
-        """Tell whether both are updates in one step, of which the order does not matter."""
-        return self._is_atomic(first) and self._is_atomic(then)
-
-    def _is_atomic(self, access: Access) -> bool:
-        return any(
-            kind.var_name == access.array and not isinstance(kind, AtomicInit)
-            for kind in getattr(self.kernel.id_to_insn[access.insn_id], "atomicity", ())
-        )
+        return access.index, access.is_write, access.place, loops, is_update(self.kernel, access)
 
     def _in_order(self, first: Access, then: Access) -> Iterator[tuple[Access, Access, Set, bool]]:
-        loops = self._loops(first, then)
+        loops = shared_loops(self.kernel, first, then)
         one, is_exact = self.instances.touched(first, loops, ".a")
         other, too = self.instances.touched(then, loops, ".b")
         both = one.intersect(other)
@@ -169,7 +158,7 @@ class Reordering:
                 both = bound(both, old + suffix, substitute(value, renamed))
             new = {name: name + suffix for name in dim_names(self.valid)}
             both = both.intersect(to_named(rename_dims(self.valid, new)))
-        for earlier in _lexicographic(both, self._ordered(loops), ".a", ".b"):
+        for earlier in in_lexicographic_order(both, self._ordered(loops), ".a", ".b"):
             if not earlier.is_empty():
                 yield first, then, earlier, is_exact and too
 
@@ -177,48 +166,22 @@ class Reordering:
         self, pairs: Set, first: Access, then: Access, new: Sequence[str]
     ) -> Iterator[Set]:
         order: list[str] = []
-        for name in self._ordered(self._loops(first, then)):
+        for name in self._ordered(shared_loops(self.kernel, first, then)):
             order.extend(() if name in self.values else (name,))
             if name in self.values and not set(new) & set(order):
                 order.extend(new)
-        for later in _lexicographic(pairs, order, ".b", ".a"):
+        for later in in_lexicographic_order(pairs, order, ".b", ".a"):
             if not later.is_empty():
                 yield later
 
-    def _loops(self, first: Access, then: Access) -> tuple[str, ...]:
-        """Return the loops around both instructions, without those that reduce."""
-        of = self.kernel.id_to_insn
-        shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
-        return tuple(name for name in self.kernel.iname_order if name in shared)
-
     def _ordered(self, loops: Sequence[str]) -> list[str]:
         """Return the loops of which the iterations have an order, from the outside in."""
-        rest = [name for name in loops if not self.kernel.has_tag(name, ConcurrentTag)]
+        rest = loops_with_order(self.kernel, loops)
         places = iter([name for name in self.old if name in rest])
-        rest = [next(places) if name in self.old else name for name in rest]
-        chains = [[n for n in chain if n in rest] for chain in self.kernel.loop_priority]
-        result: list[str] = []
-        while rest:
-            name = next((n for n in rest if not any(n in chain[1:] for chain in chains)), rest[0])
-            rest.remove(name)
-            chains = [[n for n in chain if n != name] for chain in chains]
-            result.append(name)
-        return result
+        return by_priority(self.kernel, [next(places) if n in self.old else n for n in rest])
 
     def _is_new(self, name: str) -> bool:
         return name not in self.kernel.array_vars and name not in self.kernel.all_params()
-
-    def _describe(self, pair: Set, first: Access, then: Access) -> str:
-        point = example(pair)
-        sizes = [
-            f"{name} = {point[name]}" for name in sorted(self.kernel.all_params() & set(point))
-        ]
-        sides = [f"for {', '.join(sizes)}: " if sizes else ""]
-        for access, suffix in ((first, ".a"), (then, ".b")):
-            verb = "writes" if access.is_write else "reads"
-            at = [f"{n} = {point[n + suffix]}" for n in access.place.inames if n + suffix in point]
-            sides.append(f"'{access.insn_id}' {verb} '{access}' at {', '.join(at)}")
-        return f"{sides[0]}{sides[1]}; {sides[2]}, which came later, would come first"
 
     # -- values of one iteration ------------------------------------------------------------
 
@@ -255,10 +218,3 @@ def _turned(pairs: Set, name: str) -> Set | None:
     """Return the pairs of which a loop has the second side first, if there are any."""
     turned = relate(pairs, f"{name}.b", f"{name}.a", "lt_set")
     return None if turned.is_empty() else turned
-
-
-def _lexicographic(pairs: Set, order: Sequence[str], less: str, more: str) -> Iterator[Set]:
-    """Return the pairs of which the side *less* comes first, by the loop that decides it."""
-    for name in order:
-        yield relate(pairs, name + less, name + more, "lt_set")
-        pairs = relate(pairs, name + less, name + more, "eq_set")

@@ -54,7 +54,7 @@ TRANSFORMATIONS: dict[str, tuple[Transformation, str]] = {
         "within_inames predicates",
     ),
     "duplicate_inames": (
-        lambda knl: lp.duplicate_inames(knl, "j", "id:o or id:v or id:m", "q"),
+        lambda knl: lp.duplicate_inames(knl, "j", "not id:m", "q"),
         "within_inames predicates",
     ),
     "affine_map_inames": (

@@ -9,6 +9,9 @@ import pymbolic.primitives as p
 from pymbolic.mapper.unifier import UnidirectionalUnifier
 from pytools import UniqueNameGenerator
 
+from kgen.analysis.access import collect_accesses
+from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
+from kgen.analysis.instances import Instances, relate
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import index_of
 from kgen.ir.construction.dependencies import ancestors
@@ -175,7 +178,10 @@ def _check_use(
             # a loop around reader and other: what comes after is before the next iteration
             again = (other.within_inames & reader.within_inames) - writer.within_inames
             is_later = reader.id in ancestors(kernel, other) and not again
-            if insn_id not in before_writer and not is_later:
+            is_before = insn_id in before_writer and not _is_rewritten(
+                kernel, writer, other, reader, name
+            )
+            if not is_before and not is_later:
                 raise TransformError(
                     message(
                         f"'{name}' may have changed between '{writer.id}' and '{reader.id}'",
@@ -183,6 +189,37 @@ def _check_use(
                         because=f"'{insn_id}' writes it, and '{writer.id}' reads it",
                     )
                 )
+
+
+def _is_rewritten(
+    kernel: LoopKernel,
+    writer: Assignment,
+    other: InstructionBase,
+    reader: InstructionBase,
+    name: str,
+) -> bool:
+    """Tell whether *other*, which runs before *writer*, writes what that has read once more.
+
+    That is so in a later iteration of a loop around both, which *reader* is not inside of.
+    """
+    around = other.within_inames & writer.within_inames
+    order = by_priority(
+        kernel, loops_with_order(kernel, [n for n in kernel.iname_order if n in around])
+    )
+    if not set(order) - reader.within_inames:
+        return False
+    reads = (x for x in collect_accesses(kernel, (writer,)) if x.array == name)
+    writes = [x for x in collect_accesses(kernel, (other,)) if x.array == name and x.is_write]
+    instances = Instances(kernel, has_axes=False)
+    for read in reads:
+        for write in writes:
+            one, _ = instances.touched(read, tuple(order), ".a")
+            both = one.intersect(instances.touched(write, tuple(order), ".b")[0])
+            for iname in reader.within_inames.intersection(order):
+                both = relate(both, f"{iname}.a", f"{iname}.b", "eq_set")
+            if any(not x.is_empty() for x in in_lexicographic_order(both, order, ".a", ".b")):
+                return True
+    return False
 
 
 def _use_rule(

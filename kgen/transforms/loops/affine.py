@@ -7,8 +7,9 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
+from kgen.analysis.dependences import Swapped
 from kgen.analysis.domains import Inverse, equation_set, read_map, solve
-from kgen.analysis.reordering import Reordering, Swapped
+from kgen.analysis.reordering import Reordering
 from kgen.errors import (
     ExpressionToAffineConversionError,
     KgenWarning,

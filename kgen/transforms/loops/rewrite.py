@@ -14,9 +14,10 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access
+from kgen.analysis.distribution import find_swapped_by_distribution
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
 from kgen.analysis.loop_bounds import bound_reads, bounding_data
-from kgen.errors import TransformError, message
+from kgen.errors import KgenWarning, TransformError, message, warn
 from kgen.ir.data import Iname, SubstitutionRule
 from kgen.ir.expr import (
     Expr,
@@ -198,6 +199,7 @@ def replace_inames(
     select = select_users(kernel, change.old, matches)
     domains = new_domains(select) if new_domains else replace_in_domains(kernel, change, select)
     _refuse_torn_bounds(kernel, change, select, new_tags)
+    _refuse_torn_dependences(kernel, change, select)
     substitutions, renamed = _replace_in_rules(kernel, change, select)
     mapper = InameMapper(kernel.name, change, renamed)
     instructions = [
@@ -286,6 +288,32 @@ def _refuse_torn_bounds(
             for name in sorted(insn.within_inames & writer.within_inames & change.values.keys()):
                 if not _stays_on_axis(kernel, change, name, new_tags):
                     raise _torn_bound(kernel, name, read, writer)
+
+
+def _refuse_torn_dependences(kernel: LoopKernel, change: Replacement, select: Selection) -> None:
+    """Refuse other loops for instructions whose values others need, or which need those of others.
+
+    Where that depends on data, there is a warning.
+    """
+    if not select.kept:
+        return
+    found = find_swapped_by_distribution(kernel, select.kept, select.chosen)
+    if found is None:
+        return
+    hint = f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'"
+    if found.first.array in kernel.temporary_variables:
+        hint += f"; or let each iteration have a '{found.first.array}' of its own: "
+        hint += "privatize_temporaries_with_inames(kernel, ...)"
+    what = (
+        f"'{found.first.insn_id}' and '{found.then.insn_id}' "
+        f"{'cannot' if found.is_certain else 'may not be able to'} get different loops for "
+        f"'{min(select.kept)}'"
+    )
+    text = message(what, kernel=kernel.name, because=found.point, hint=hint)
+    if found.is_certain:
+        raise TransformError(text)
+    silencer = f"reordered_access({found.then.array})"
+    warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
 
 
 def _stays_on_axis(

@@ -155,3 +155,30 @@ def test_templates_that_fit_nothing() -> None:
         extract_subst(waves(), "f", "sin(x)", "x,y")
     with pytest.raises(lp.TransformError, match="the name 'a' is taken"):
         extract_subst(waves(), "a", "sin(x)", "x")
+
+
+@pytest.mark.parametrize("subscript", ["", "[0]", "[(i + 1) % 2]"])
+def test_a_rule_outside_of_the_loop_that_sets_what_it_reads_is_refused(subscript: str) -> None:
+    """Behind the loop, 't' has the value of its last iteration."""
+    knl = lp.make_kernel(
+        "{ [i,j]: 0<=i,j<8 }",
+        f"t{subscript} = a[i] {{id=t}}\nu[i] = 2*t{subscript} {{id=u, dep=t}}\n"
+        "out[j] = u[j] {dep=u}",
+        [
+            lp.TemporaryVariable("t", np.float64, shape=(2,) if subscript else ()),
+            lp.TemporaryVariable("u", np.float64, shape=8),
+            lp.GlobalArg("a, out", np.float64, shape=8),
+        ],
+    )
+    with pytest.raises(lp.TransformError, match="'t' may have changed between 'u' and 'insn'"):
+        lp.assignment_to_subst(knl, "u")
+
+
+def test_a_rule_outside_of_the_loop_that_sets_elements_of_each_iteration_is_right() -> None:
+    knl = lp.make_kernel(
+        "{ [i,j]: 0<=i,j<8 }",
+        "<> t[i] = a[i] {id=t}\n<> u[i] = 2*t[i] {id=u, dep=t}\nout[j] = u[j] {dep=u}",
+        [lp.GlobalArg("a, out", np.float64, shape=8)],
+        target=lp.CTarget(),
+    )
+    assert_same_results(knl, lp.assignment_to_subst(knl, "u"), {"a": np.arange(8.0)})

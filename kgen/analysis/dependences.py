@@ -1,0 +1,93 @@
+"""Pairs of accesses to one element, and the order that loops give to their instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kgen.analysis.access import Access
+from kgen.analysis.instances import relate
+from kgen.analysis.points import example
+from kgen.ir.atomicity import AtomicInit
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
+from kgen.ir.tags import ConcurrentTag
+
+__all__ = [
+    "Swapped",
+    "by_priority",
+    "commute",
+    "describe_swapped",
+    "in_lexicographic_order",
+    "is_update",
+    "loops_with_order",
+    "shared_loops",
+]
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """Two accesses to one element that change places; where, if that is certain."""
+
+    first: Access
+    then: Access
+    point: str
+    is_certain: bool
+
+
+def commute(kernel: LoopKernel, first: Access, then: Access) -> bool:
+    """Tell whether both are updates in one step, of which the order does not matter."""
+    return is_update(kernel, first) and is_update(kernel, then)
+
+
+def is_update(kernel: LoopKernel, access: Access) -> bool:
+    """Tell whether an access is part of an atomic update."""
+    return any(
+        kind.var_name == access.array and not isinstance(kind, AtomicInit)
+        for kind in getattr(kernel.id_to_insn[access.insn_id], "atomicity", ())
+    )
+
+
+def shared_loops(kernel: LoopKernel, first: Access, then: Access) -> tuple[str, ...]:
+    """Return the loops around both instructions, without those that reduce."""
+    of = kernel.id_to_insn
+    shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
+    return tuple(name for name in kernel.iname_order if name in shared)
+
+
+def loops_with_order(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
+    """Return the loops of which the iterations have an order: not the parallel ones."""
+    return [name for name in loops if not kernel.has_tag(name, ConcurrentTag)]
+
+
+def by_priority(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
+    """Return loops from the outside in: by their priorities, else in the order given."""
+    rest = list(loops)
+    chains = [[n for n in chain if n in rest] for chain in kernel.loop_priority]
+    result: list[str] = []
+    while rest:
+        name = next((n for n in rest if not any(n in chain[1:] for chain in chains)), rest[0])
+        rest.remove(name)
+        chains = [[n for n in chain if n != name] for chain in chains]
+        result.append(name)
+    return result
+
+
+def in_lexicographic_order(pairs: Set, order: Sequence[str], less: str, more: str) -> Iterator[Set]:
+    """Give the pairs of which the side *less* comes first, by the loop that decides it."""
+    for name in order:
+        yield relate(pairs, name + less, name + more, "lt_set")
+        pairs = relate(pairs, name + less, name + more, "eq_set")
+
+
+def describe_swapped(kernel: LoopKernel, pair: Set, first: Access, then: Access) -> str:
+    """Say which instances change places, the *first* with suffix ``.a``, the other with ``.b``."""
+    point = example(pair)
+    sizes = [f"{name} = {point[name]}" for name in sorted(kernel.all_params() & set(point))]
+    sides = [f"for {', '.join(sizes)}: " if sizes else ""]
+    for access, suffix in ((first, ".a"), (then, ".b")):
+        verb = "writes" if access.is_write else "reads"
+        at = [f"{n} = {point[n + suffix]}" for n in access.place.inames if n + suffix in point]
+        where = f" at {', '.join(at)}" if at else ""
+        sides.append(f"'{access.insn_id}' {verb} '{access}'{where}")
+    return f"{sides[0]}{sides[1]}; {sides[2]}, which came later, would come first"

@@ -1,0 +1,164 @@
+"""Instructions that get loops of their own: whether what others need still comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.dependences import (
+    Swapped,
+    by_priority,
+    commute,
+    describe_swapped,
+    in_lexicographic_order,
+    loops_with_order,
+    shared_loops,
+)
+from kgen.analysis.footprints import split_constant
+from kgen.analysis.instances import Instances, relate
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set
+
+__all__ = ["find_swapped_by_distribution"]
+
+
+def find_swapped_by_distribution(
+    kernel: LoopKernel, loops: Collection[str], chosen: Collection[str]
+) -> Swapped | None:
+    """Return two accesses that change places when *chosen* instructions get other *loops*.
+
+    All iterations of those then come before, or after, all iterations of the loops that are left::
+
+        for i                      for i_0
+          t = a[i]     {id=w}        t = a[i_0]
+          b[i] = 2*t   {dep=w}  =>   end i_0
+        end i                      for i
+                                     b[i] = 2*t
+
+    A pair that is certain, where there is one.
+    """
+    return _Distribution(kernel, loops, chosen).find()
+
+
+class _Distribution:
+    def __init__(self, kernel: LoopKernel, loops: Collection[str], chosen: Collection[str]) -> None:
+        self.kernel = kernel
+        self.chosen = chosen
+        self.loops = frozenset(loops_with_order(kernel, tuple(loops)))
+        self.inside = [i for i in kernel.instructions if not i.within_inames.isdisjoint(self.loops)]
+        self.ids = frozenset(str(insn.id) for insn in self.inside)
+        self.instances = Instances(kernel, has_axes=False)
+
+    def find(self) -> Swapped | None:
+        uncertain: Swapped | None = None
+        for first, then in self._pairs():
+            for pair, is_exact in self._turned_around(first, then):
+                point = describe_swapped(self.kernel, pair, first, then)
+                found = Swapped(first, then, point, is_exact)
+                if is_exact:
+                    return found
+                uncertain = uncertain or found
+        return uncertain
+
+    def _pairs(self) -> Iterator[tuple[Access, Access]]:
+        """Give accesses to one array, of a chosen instruction and of another, in both orders."""
+        for name, sides in self._shared_arrays().items():
+            if not (sides[True] and sides[False]) or self._is_renewed(name):
+                continue
+            for mine in dict.fromkeys(sides[True]):
+                for other in dict.fromkeys(sides[False]):
+                    if (mine.is_write or other.is_write) and not commute(self.kernel, mine, other):
+                        yield mine, other
+                        yield other, mine
+
+    def _shared_arrays(self) -> Mapping[str, Mapping[bool, list[Access]]]:
+        """Return accesses to what the instructions write, by array and by whether chosen."""
+        written = {name for insn in self.inside for name in insn.assignee_var_names()}
+        found: dict[str, dict[bool, list[Access]]] = {}
+        for access in collect_accesses(self.kernel, self.inside) if written else ():
+            if access.array in written:
+                sides = found.setdefault(access.array, {True: [], False: []})
+                sides[access.insn_id in self.chosen].append(access)
+        return found
+
+    def _turned_around(self, first: Access, then: Access) -> Iterator[tuple[Set, bool]]:
+        """Give where *first* came before *then*, and will come after it."""
+        loops = shared_loops(self.kernel, first, then)
+        gone = self.loops.intersection(loops)
+        if not gone or all(_is_own(name, first, then) for name in gone):
+            return
+        of = self.kernel.id_to_insn
+        one, is_exact = self.instances.touched(first, loops, ".a")
+        other, too = self.instances.touched(then, loops, ".b")
+        both = one.intersect(other)
+        if both.is_empty():
+            return
+        order = by_priority(self.kernel, loops_with_order(self.kernel, loops))
+        kept = [name for name in order if name not in gone]
+        for earlier in in_lexicographic_order(both, order, ".a", ".b"):
+            if earlier.is_empty():
+                continue
+            rest = earlier
+            for name in kept:
+                rest = relate(rest, f"{name}.a", f"{name}.b", "eq_set")
+            is_after = then.insn_id in ancestors(self.kernel, of[first.insn_id])
+            turned = [*in_lexicographic_order(earlier, kept, ".b", ".a"), *[rest] * is_after]
+            yield from ((pair, is_exact and too) for pair in turned if not pair.is_empty())
+
+    # -- values of one iteration ------------------------------------------------------------
+
+    def _is_renewed(self, name: str) -> bool:
+        """Tell whether all that reads a temporary reads what its own iteration has written.
+
+        That has to be in the same loops afterwards.
+        """
+        if not isinstance(self.kernel.array_vars[name], TemporaryVariable):
+            return False
+        if not self.ids.issuperset(self.kernel.readers.get(name, ())):
+            return False
+        reads = (x for x in collect_accesses(self.kernel, self.inside) if x.array == name)
+        return all(self._reads_own(read) for read in reads if not read.is_write)
+
+    def _reads_own(self, read: Access) -> bool:
+        """Tell whether the last of what comes before a read stays beside it, and writes it all."""
+        reader = self.kernel.id_to_insn[read.insn_id]
+        before = ancestors(self.kernel, reader)
+        writers = [
+            insn
+            for insn in map(self.kernel.id_to_insn.__getitem__, self.kernel.writers[read.array])
+            if insn.id in before
+        ]
+        covering = [insn for insn in writers if self._covers(insn, read)]
+        hidden = {name for insn in covering for name in ancestors(self.kernel, insn)}
+        last = [insn for insn in writers if insn.id not in hidden]
+        side = read.insn_id in self.chosen
+        return bool(covering) and all((insn.id in self.chosen) == side for insn in last)
+
+    def _covers(self, insn: InstructionBase, read: Access) -> bool:
+        """Tell whether *insn*, without a condition, writes what is read, where it is read."""
+        around = self.kernel.id_to_insn[read.insn_id].within_inames
+        return (
+            not insn.predicates
+            and insn.within_inames <= around
+            and insn.within_inames >= around & self.loops
+            and any(
+                assignee_name(lhs) == read.array and index_of(lhs) == read.index
+                for lhs in insn.assignees
+            )
+        )
+
+
+def _is_own(loop: str, first: Access, then: Access) -> bool:
+    """Tell whether two accesses can meet in the same iteration of a loop only."""
+    if first.index is None or then.index is None:
+        return False
+    return any(
+        one == other and split_constant(one)[0] == p.Variable(loop)
+        for one, other in zip(first.index, then.index, strict=True)
+    )
