@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pymbolic.primitives as p
 
 from kgen.analysis.signs import Signs
-from kgen.ast.expr import conjunction, conjuncts
+from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, map_children
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
@@ -77,8 +77,10 @@ class _Folder:
             body = self.node(node.body, scope)
         if not needed:
             return body
-        orelse = None if node.orelse is None else self.node(node.orelse, scope)
-        return dataclasses.replace(node, condition=conjunction(needed), body=body, orelse=orelse)
+        condition = conjunction(needed)
+        with self.signs.under(*conjuncts(negation(condition))):
+            orelse = None if node.orelse is None else self.node(node.orelse, scope)
+        return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
 
     def _condition(self, condition: Expr) -> Expr:
         """Return a condition, ``True`` or ``False`` where it is decided."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import numpy as np
 import pymbolic.primitives as p
 import pytest
 
@@ -40,6 +42,35 @@ def test_guards_bound_the_axis_below_them() -> None:
     guard = p.Comparison(TruncQuotient(LID + 80, 120), "<", 1)
     text = folded(guard, i=p.FloorDiv(LID + 40, 40), k=TruncRemainder(LID + 40, 80))
     assert text == "if lid(0) < 40\n  s(i=1, k=lid(0) + 40)"
+
+
+def test_the_other_branch_has_the_opposite_bound() -> None:
+    guard = p.Comparison(LID, "<", 40)
+    branches = Run("s", {"i": p.FloorDiv(LID, 40)}), Run("t", {"k": p.Remainder(LID + 40, 80)})
+    text = print_tree(fold_divisions(If(guard, *branches), axis_of(80).default_entrypoint))
+    assert text == "if lid(0) < 40\n  s(i=0)\nelse\n  t(k=lid(0) - 40)"
+
+
+@pytest.mark.parametrize("bound", range(1, 7))
+@pytest.mark.parametrize("offset", range(4))
+def test_both_branches_read_their_elements(bound: int, offset: int, opencl_queue: Any) -> None:
+    text = f"""
+    for i
+        if i >= {bound}
+            out[i] = a[(i + {offset}) % {bound + 1}]
+        else
+            out[i] = -a[(i + {offset}) % {bound}]
+        end
+    end
+    """
+    data = [lp.GlobalArg("a", shape="8"), "..."]
+    knl = lp.make_kernel("{[i]: 0 <= i < 7}", text, data, target=lp.PyOpenCLTarget())
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    a, i = np.arange(1, 9), np.arange(7)
+    _, (out,) = knl(opencl_queue, a=a)
+    assert np.array_equal(
+        out, np.where(i >= bound, a[(i + offset) % (bound + 1)], -a[(i + offset) % bound])
+    )
 
 
 def test_subscripts_of_work_items_have_no_division_that_is_known() -> None:

@@ -9,7 +9,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
-from kgen.ast.expr import conjuncts
+from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import (
     Barrier,
     Block,
@@ -176,9 +176,11 @@ class BodyEmitter:
         self.outside()
         condition = self.writer.condition(node.condition)
         signs = self.writer.signs
-        with self.writer.under(node.condition), signs.under(*conjuncts(node.condition)):
-            body = self._body(node.body)
-            orelse = None if node.orelse is None else self._body(node.orelse)
+        with self.writer.under(node.condition):
+            with signs.under(*conjuncts(node.condition)):
+                body = self._body(node.body)
+            with signs.under(*conjuncts(negation(node.condition))):
+                orelse = None if node.orelse is None else self._body(node.orelse)
         return self.builder.emit_if(condition, body, orelse)
 
     def _body(self, node: Node) -> cgen.Generable:
