@@ -63,10 +63,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Run:
-    """One instruction, its inames replaced by *values*."""
+    """One instruction, its inames replaced by *values*.
+
+    ``declares``: the scalar that it assigns first, and is the declaration of; ``is_only``: no other
+    instruction assigns that.
+    """
 
     insn_id: str
     values: Mapping[str, Expr]
+    declares: str | None = None
+    is_only: bool = False
 
 
 @dataclass(frozen=True)

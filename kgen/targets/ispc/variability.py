@@ -13,7 +13,6 @@ from kgen.ir.expr import Expr, LocalHardwareAxisIndex, walk
 from kgen.ir.instruction import CInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
-from kgen.targets.writers.declarations import place
 
 __all__ = ["Variability"]
 
@@ -36,11 +35,9 @@ class Variability:
         self.names: set[str] = set()
         if function is None or not self.has_lanes:
             return
-        self.first = place(kernel, function).first
         known = -1
         while known != len(self.names):
             known = len(self.names)
-            self.runs = 0
             self._visit(function.body, is_divergent=False)
 
     def is_varying(self, expr: Expr, values: Mapping[str, Expr] = _NO_VALUES) -> bool:
@@ -88,8 +85,6 @@ class Variability:
 
     def _run(self, node: Run, *, is_divergent: bool) -> None:
         insn = self.kernel.id_to_insn[node.insn_id]
-        declared = self.first.get(self.runs)
-        self.runs += 1
         varies = isinstance(insn, CInstruction) or any(
             self.is_varying(expr, node.values) for expr in insn.read_exprs()
         )
@@ -98,7 +93,6 @@ class Variability:
             temporary = self.kernel.temporary_variables.get(name)
             if temporary is None or temporary.address_space != AddressSpace.PRIVATE:
                 continue
-            is_only = declared is not None and declared[1]
             index_varies = any(self.is_varying(index, node.values) for index in index_of(lhs))
-            if varies or index_varies or (is_divergent and not is_only):
+            if varies or index_varies or (is_divergent and not node.is_only):
                 self.names.add(name)

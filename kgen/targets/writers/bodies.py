@@ -27,7 +27,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.sets.interval import Interval
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.types import INT64, NumpyType
-from kgen.targets.writers.declarations import Placement, declare_at_top, needs_braces, place
+from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
@@ -37,7 +37,10 @@ __all__ = ["BodyEmitter", "body_of"]
 
 def body_of(writer: ExpressionWriter, function: DeviceFunction) -> list[cgen.Generable]:
     """Return the declarations at the top of a device function and the statements below."""
-    return _DeviceEmitter(writer, place(writer.kernel, function)).statements(function.body)
+    top: list[cgen.Generable] = list(declare_at_top(writer, function.temporaries))
+    if top:
+        top.append(cgen.Line())
+    return [*top, *_DeviceEmitter(writer).statements(function.body)]
 
 
 class BodyEmitter:
@@ -214,29 +217,18 @@ def _name_of(node: For | Let) -> str:
 class _DeviceEmitter(BodyEmitter):
     """Writes the body of a device function, whose runs are instructions."""
 
-    def __init__(self, writer: ExpressionWriter, placement: Placement) -> None:
+    def __init__(self, writer: ExpressionWriter) -> None:
         super().__init__(writer)
-        self.placement = placement
-        self.runs = 0
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
-
-    def statements(self, body: Node) -> list[cgen.Generable]:
-        """Return the declarations at the top and the statements below."""
-        top: list[cgen.Generable] = list(declare_at_top(self.writer, self.placement.top))
-        if top:
-            top.append(cgen.Line())
-        return [*top, *super().statements(body)]
 
     def run(self, node: Run, out: list[cgen.Generable]) -> None:
         insn = self.kernel.id_to_insn[node.insn_id]
         self.writer.enter(insn.within_inames, node.values)
         self.writer.signs.scope = None
-        declared = self.placement.first.get(self.runs)
-        self.runs += 1
-        if declared is not None:
-            out.extend(declare_and_assign(self.writer, insn, *declared))
+        if node.declares is not None:
+            out.extend(declare_and_assign(self.writer, insn, node.declares, node.is_only))
         else:
             out.extend(statements_of(self.writer, insn))
 
@@ -245,7 +237,7 @@ class _DeviceEmitter(BodyEmitter):
         if not self.has_vectors:
             return 0
         lanes = lanes_at(self.kernel, nodes, at)
-        if lanes is None or self.runs in self.placement.first:
+        if lanes is None:
             return 0
         self.writer.signs.scope = None
         statements = vector_statements(self.writer, lanes)
@@ -253,7 +245,6 @@ class _DeviceEmitter(BodyEmitter):
             for lane in range(len(lanes.values)):
                 self._child(nodes, at + lane, out)
         else:
-            self.runs += len(lanes.values)
             out.extend(statements)
         return len(lanes.values)
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import cgen
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import Barrier, Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    map_runs,
+)
 from kgen.errors import CodegenError, message
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
@@ -23,20 +35,7 @@ from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.literals import literal
 
-__all__ = ["Placement", "declare_at_top", "needs_braces", "place", "table_need"]
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where variables are declared.
-
-    ``first`` are scalars declared by the statement that assigns them first: their names, by
-    the number of that statement in the order of the text, and whether it is the only one.
-    ``top`` are those declared at the top of the function.
-    """
-
-    first: Mapping[int, tuple[str, bool]]
-    top: tuple[str, ...]
+__all__ = ["declare_at_top", "needs_braces", "table_need", "with_declarations"]
 
 
 def needs_braces(children: tuple[Node, ...], at: int) -> bool:
@@ -56,11 +55,11 @@ def _leaves_name(node: Node) -> bool:
     return False
 
 
-def place(kernel: LoopKernel, function: DeviceFunction) -> Placement:
+def with_declarations(kernel: LoopKernel, function: DeviceFunction) -> DeviceFunction:
     """Decide where the temporaries of *function* are declared.
 
     A private scalar is declared where it is first assigned, if that is in a scope around all
-    its other uses; everything else at the top.
+    its other uses: the ``Run`` says so. The ``temporaries`` that are left are declared at the top.
     """
     finder = _UseFinder(kernel, function.temporaries)
     finder.visit(function.body, ())
@@ -74,7 +73,14 @@ def place(kernel: LoopKernel, function: DeviceFunction) -> Placement:
             first[use.first_assignment] = (name, use.assignments == 1)
         else:
             top.append(name)
-    return Placement(first, tuple(top))
+    numbers = count()  # in the order of the text, as the finder has them
+
+    def declaring(run: Run) -> Run:
+        name, is_only = first.get(next(numbers), (None, False))
+        return run if name is None else replace(run, declares=name, is_only=is_only)
+
+    body = map_runs(function.body, declaring) if first else function.body
+    return replace(function, body=body, temporaries=tuple(top))
 
 
 _Scope = tuple[int, ...]

@@ -24,6 +24,7 @@ from kgen.targets.module import ArgumentInfo, Launch, Module
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.bodies import body_of
+from kgen.targets.writers.declarations import with_declarations
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.host import host_driver, host_steps
 from kgen.targets.writers.loop_values import conditions_of_values
@@ -51,7 +52,10 @@ def emit_module(
     builder = target.get_device_ast_builder()
     is_fragile = any(has_fragile_barriers(f.body) for f in functions)
     functions = tuple(
-        replace(f, name=builder.get_function_name(f.name), body=target.adapt_tree(f.body))
+        with_declarations(
+            kernel,
+            replace(f, name=builder.get_function_name(f.name), body=target.adapt_tree(f.body)),
+        )
         for f in functions
     )
     writer = builder.get_expression_to_code_mapper(kernel, preamble)

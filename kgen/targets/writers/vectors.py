@@ -39,7 +39,7 @@ class Lanes:
 def lanes_at(kernel: LoopKernel, nodes: Sequence[Node], at: int) -> Lanes | None:
     """Return the lanes of which ``nodes[at]`` is the first; ``None`` if it is no lane 0."""
     first = nodes[at]
-    if not isinstance(first, Run):
+    if not isinstance(first, Run) or first.declares is not None:
         return None
     insn = kernel.id_to_insn[first.insn_id]
     if not isinstance(insn, Assignment) or insn.atomicity:
