@@ -8,7 +8,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import KernelError
 from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef
-from kgen.ir.language.expr_text import to_text
+from kgen.ir.nodes import to_text
 
 __all__ = ["assignee_name", "index_of", "with_subscripts"]
 

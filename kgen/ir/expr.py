@@ -1,4 +1,4 @@
-"""kgen's own pymbolic nodes, and the mapper bases that know them."""
+"""Expressions: the mapper bases that know kgen's nodes, and what is asked of any expression."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import pymbolic.mapper as pm
@@ -14,12 +14,21 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 from pytools.tag import Tag
 
-from kgen.ir.language.expr_text import StringifyMapper, to_text
-from kgen.ir.reductions import ReductionOperation, parse_reduction_op
-from kgen.ir.types import KgenType, to_kgen_type
-
-#: A pymbolic expression or a scalar constant.
-Expr: TypeAlias = Any
+from kgen.ir.nodes import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LinearSubscript,
+    LocalHardwareAxisIndex,
+    Reduction,
+    StringifyMapper,
+    SubArrayRef,
+    TaggedVariable,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    TypedLiteral,
+    to_text,
+)
 
 __all__ = [
     "CombineMapper",
@@ -52,143 +61,6 @@ __all__ = [
     "variable_names",
     "walk",
 ]
-
-
-class _Node(p.ExpressionNode):
-    """A node of kgen's own, which ``str`` writes in the instruction language."""
-
-    def make_stringifier(self, originating_stringifier: Any = None) -> Any:
-        """Return what pymbolic writes this node with, inside of others too."""
-        return StringifyMapper()
-
-
-@p.expr_dataclass()
-class TaggedVariable(p.Variable):
-    """A variable ``name$tag`` whose uses can be told apart by their tags.
-
-    >>> from pytools.tag import Tag
-    >>> from kgen.ir.language.expressions import parse
-    >>> parse("a$west").name
-    'a'
-    """
-
-    tags: frozenset[Tag]
-
-
-@p.expr_dataclass()
-class TypeCast(_Node):
-    """``cast(type, child)``: *child* converted to *type*.
-
-    >>> from kgen.ir.language.expressions import parse
-    >>> parse("cast(np.float32, x)").type
-    np:dtype('float32')
-    """
-
-    type: KgenType
-    child: Expr
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "type", to_kgen_type(self.type))
-
-
-@p.expr_dataclass()
-class TypedLiteral(_Node):
-    """A constant of a declared type, such as ``2.5f`` or ``7u``."""
-
-    value: Any
-    type: KgenType
-
-
-@p.expr_dataclass()
-class Reduction(_Node):
-    """``operation(inames, expr)``: *expr* combined over all values of *inames*.
-
-    *expr* is a tuple for operations on tuples, such as ``argmin``.
-
-    >>> from kgen.ir.language.expressions import parse
-    >>> to_text(Reduction("sum", ("j", "k"), parse("a[i, j]*b[j, k]")))
-    'reduce(sum, [j, k], a[i, j]*b[j, k])'
-    """
-
-    operation: ReductionOperation
-    inames: tuple[str, ...]
-    expr: Expr
-    allow_simultaneous: bool = False
-
-    def __post_init__(self) -> None:
-        inames: Any = self.inames
-        if isinstance(inames, str):
-            inames = tuple(name.strip() for name in inames.split(","))
-        object.__setattr__(
-            self,
-            "inames",
-            tuple(n.name if isinstance(n, p.Variable) else n for n in inames),
-        )
-        operation: Any = self.operation
-        if isinstance(operation, str):
-            object.__setattr__(self, "operation", parse_reduction_op(operation))
-
-    @property
-    def is_tuple_typed(self) -> bool:
-        """Tell whether this has several results."""
-        return self.operation.arg_count > 1
-
-    @property
-    def exprs(self) -> tuple[Expr, ...]:
-        """The operands of one step, as a tuple always."""
-        return self.expr if isinstance(self.expr, tuple) else (self.expr,)
-
-
-@p.expr_dataclass()
-class SubArrayRef(_Node):
-    """``[i, j]: a[...]``: the part of an array that *swept_inames* run over."""
-
-    swept_inames: tuple[p.Variable, ...]
-    subscript: p.Subscript
-
-
-@p.expr_dataclass()
-class LinearSubscript(_Node):
-    """``a[[index]]``: element number *index* of the storage of ``a``.
-
-    >>> from kgen.ir.language.expressions import parse
-    >>> node = parse("a[[2*i]]")
-    >>> to_text(node.index)
-    '2*i'
-    """
-
-    aggregate: Expr
-    index: Expr
-
-
-@p.expr_dataclass()
-class GroupHardwareAxisIndex(_Node):
-    """The index of the work-group along an axis."""
-
-    axis: int
-
-
-@p.expr_dataclass()
-class LocalHardwareAxisIndex(_Node):
-    """The index of the work-item in its group along an axis."""
-
-    axis: int
-
-
-@p.expr_dataclass()
-class TruncQuotient(_Node):
-    """C's integer ``/``; stands where it equals floor division, or where both do."""
-
-    numerator: Expr
-    denominator: Expr
-
-
-@p.expr_dataclass()
-class TruncRemainder(_Node):
-    """C's integer ``%``; stands where it equals the modulus, or is compared with 0."""
-
-    numerator: Expr
-    denominator: Expr
 
 
 class _NodesOfKgen:

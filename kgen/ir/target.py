@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kgen.errors import InvocationError
-
-if TYPE_CHECKING:
-    from kgen.ir.callables import ScalarCallable
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,8 @@ class TargetBase:
     runs_in_queue: ClassVar[bool] = False
 
     @property
-    def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """The functions that only this target has, or has in its own way."""
+    def known_callables(self) -> Mapping[str, Any]:
+        """The functions that only this target has, or has in its own way, as ScalarCallables."""
         return {}
 
     def load_runtime(self) -> Any:

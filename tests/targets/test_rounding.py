@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
-from kgen.ir.language.expr_text import to_text
+from kgen.ir.expr import to_text
 from kgen.ir.language.expressions import parse
 
 NAMES = ("a", "b", "c")
