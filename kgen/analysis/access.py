@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
+from kgen.ir.analyses import Analysis
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -63,6 +64,12 @@ class Access:
         if self.index is None:
             return f"{self.array}[[...]]"
         return to_text(p.Variable(self.array)[self.index]) if self.index else self.array
+
+
+#: The accesses of an instruction, in loops of an order, to those of its names that are arrays.
+_ACCESSES = Analysis[tuple[Access, ...]](
+    InstructionBase, "id", "within_inames", "predicates", "expression", "assignee", "assignees"
+)
 
 
 class _SubscriptNames(WalkMapper):
@@ -212,12 +219,9 @@ class _Collector(PlaceMapper):
         if not insn.mentioned.isdisjoint(self.kernel.substitutions):
             return self._collected(insn)
         inner = insn.reduction_inames() | insn.sub_array_ref_inames()
-        key = self._ordered(insn.within_inames | inner), insn.mentioned & self.arrays
-        old = insn.memo.get(_Collector)
-        if old is None or old[0] != key:
-            old = insn.memo[_Collector] = key, self._collected(insn)
-        found: tuple[Access, ...] = old[1]
-        return found
+        arrays = frozenset(insn.mentioned & self.arrays)
+        key = self._ordered(insn.within_inames | inner), arrays
+        return insn.analyses.answer(_ACCESSES, key, lambda: self._collected(insn))
 
     def _collected(self, insn: InstructionBase) -> tuple[Access, ...]:
         self.found = []

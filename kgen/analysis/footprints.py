@@ -23,6 +23,7 @@ from kgen.analysis.access import (
 from kgen.analysis.loop_bounds import bound_reads
 from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingError
 from kgen.ir.affine import linear_form
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, substitute, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -172,11 +173,10 @@ class Footprints:
             for arg in kernel.args
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
-        key = (cls, tuple(kernel.array_vars), integers)
-        found: Footprints | None = kernel.loop_memo.get(key)
-        if found is None:
-            found = kernel.loop_memo[key] = cls(kernel, integers | _sizes(kernel))
-        return found
+        key = tuple(kernel.array_vars), integers
+        return kernel.analyses.answer(
+            _FOOTPRINTS, key, lambda: cls(kernel, integers | _sizes(kernel))
+        )
 
     @cached_property
     def accesses(self) -> Mapping[str, tuple[Access, ...]]:
@@ -354,6 +354,12 @@ def _value_at(index: Expr, point: Mapping[str, int]) -> str:
         return str(evaluate(value))
     except (UnknownVariableError, UnsupportedExpressionError):
         return to_text(value)
+
+
+#: Footprints by the names of arrays, and of arguments that are integers.
+_FOOTPRINTS = Analysis[Footprints](
+    LoopKernel, "domains", "instructions", "inames", "substitutions", "assumptions"
+)
 
 
 def split_constant(index: Expr) -> tuple[Expr, int]:

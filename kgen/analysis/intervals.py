@@ -10,6 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import (
     Expr,
@@ -37,6 +38,7 @@ AXIS_TAGS: dict[type[Expr], type[AxisTag]] = {
     LocalHardwareAxisIndex: LocalInameTag,
 }
 _TRUTH = Interval(0, 1)
+_ASSUMED = Analysis[Set](LoopKernel, "assumptions", "args")
 
 
 def assumed_of(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
@@ -44,11 +46,7 @@ def assumed_of(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
 
     Of all extents, those that are of *kinds* count. The kernel keeps what is found.
     """
-    key = assumed_of, kinds
-    if key not in kernel.memo:
-        kernel.memo[key] = _find_assumed(kernel, kinds)
-    found: Set = kernel.memo[key]
-    return found
+    return kernel.analyses.answer(_ASSUMED, kinds, lambda: _find_assumed(kernel, kinds))
 
 
 def _find_assumed(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:

@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.intervals import IntervalFinder, assumed_of
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import (
     Expr,
@@ -59,9 +60,8 @@ class Ranges(IntervalFinder):
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel)
-        if _context not in kernel.memo:  # it is the same for sizes
-            kernel.memo[_context] = _context(kernel)
-        self._context: Set = kernel.memo[_context]
+        # it is the same for sizes
+        self._context = kernel.analyses.answer(_CONTEXT, None, lambda: _context(kernel))
         self._params: dict[str, Interval] = {}
         self._loops: dict[str, NumpyType] = {}
         self._intervals: dict[str, Interval] = {}
@@ -70,10 +70,7 @@ class Ranges(IntervalFinder):
     @classmethod
     def of(cls, kernel: LoopKernel) -> Ranges:
         """Return the ranges of *kernel*, which keeps them."""
-        found: Ranges | None = kernel.memo.get(cls)
-        if found is None:
-            found = kernel.memo[cls] = cls(kernel)
-        return found
+        return kernel.analyses.answer(_RANGES, cls.__name__, lambda: cls(kernel))
 
     def loop_type(self, iname: str) -> NumpyType:
         """Return the type of a loop variable."""
@@ -200,6 +197,10 @@ def _fits(values: Set, low: int, high: int) -> bool:
 def is_int32(found: Interval) -> bool:
     """Tell whether all numbers from the first to the second are int32."""
     return found.is_inside(_INT32_VALUES)
+
+
+_RANGES = Analysis[Ranges](LoopKernel)
+_CONTEXT = Analysis[Set](LoopKernel)
 
 
 def _context(kernel: LoopKernel) -> Set:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError, message
+from kgen.ir.analyses import AnalysisCache
 from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.sets.domain import (
     PARAM_DIM,
@@ -65,9 +66,9 @@ class Grid:
     locals: tuple[int, ...]
 
     @cached_property
-    def memo(self) -> dict[Any, Any]:
-        """What is derived from just this grid."""
-        return {}
+    def analyses(self) -> AnalysisCache:
+        """What analyses have found out about this grid."""
+        return AnalysisCache(Grid)
 
 
 def axes_of(kernel: LoopKernel) -> dict[str, Axis]:

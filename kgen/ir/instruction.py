@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import KernelError, near_names
+from kgen.ir.analyses import AnalysisCache
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit, VarAtomicity
 from kgen.ir.expr import (
@@ -151,7 +152,8 @@ class InstructionBase(Taggable):
         new = object.__new__(type(self))
         state = new.__dict__
         state.update(self.__dict__)
-        state.pop("memo", None)
+        if "analyses" in state:
+            state["analyses"] = self.analyses.after(changes)
         for name, value in changes.items():
             read = _BOOKKEEPING[name]
             state[name] = value if read is None else read(value)
@@ -166,9 +168,9 @@ class InstructionBase(Taggable):
         return _fields_of(self)
 
     @cached_property
-    def memo(self) -> dict[Any, Any]:
-        """What analyses keep of just this instruction."""
-        return {}
+    def analyses(self) -> AnalysisCache:
+        """What analyses have found out about this instruction."""
+        return AnalysisCache(InstructionBase)
 
     # -- what an instruction reads and writes ---------------------------------
 

@@ -14,6 +14,7 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.errors import KernelError, message, near_names
+from kgen.ir.analyses import AnalysisCache, Derived, derived
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.codec import decode, encode
 from kgen.ir.data import (
@@ -60,32 +61,6 @@ Sizes: TypeAlias = tuple[P, ...] | dict[int, P]
 #: The fields that hold isl sets.
 _SETS = ("domains", "assumptions")
 _MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increments", "functions")
-
-#: What analyses fill in as they go, and the fields that all of it follows from.
-_MEMOS = {
-    "loop_memo": frozenset({"domains", "instructions", "inames", "substitutions", "assumptions"}),
-    "_domain_memo": frozenset({"domains", "inames"}),
-    "_domain_facts": frozenset({"domains"}),
-}
-#: What is found of a kernel, and the fields that it follows from: copies that change none of
-#: these keep it.
-_FOUND_FROM = _MEMOS | {
-    "home_domain": frozenset({"domains"}),
-    "iname_order": frozenset({"domains"}),
-    "_domain_params": frozenset({"domains"}),
-    "bounding_names": frozenset({"domains"}),
-    "_all_params": frozenset({"domains", "inames"}),
-    "id_to_insn": frozenset({"instructions"}),
-    "arg_dict": frozenset({"args"}),
-    "array_vars": frozenset({"args", "temporary_variables"}),
-    "writers": frozenset({"instructions"}),
-    "readers": frozenset({"instructions", "args", "temporary_variables"}),
-    "_iname_to_insns": frozenset({"instructions", "inames"}),
-    "axes": frozenset({"domains", "inames", "assumptions"}),
-    "grid": frozenset({"domains", "inames", "assumptions"}),
-}
-#: What is found of a kernel and its origin.
-_FOUND_FROM_ALL = frozenset({"_digest", "memo"})
 
 
 def _is_same(new: Any, old: Any) -> bool:
@@ -215,13 +190,14 @@ class LoopKernel(Taggable):
         )
         new = vars(changed)
         touched = {name for name in changes if not _is_same(new[name], old[name])}
-        for name, fields in _FOUND_FROM.items():
-            if fields.isdisjoint(touched) and (name in self.__dict__ or name in _MEMOS):
-                changed.__dict__[name] = getattr(self, name)
+        for name, known in _DERIVED.items():
+            if known.fields.isdisjoint(touched) and (known.is_shared or name in old):
+                new[name] = getattr(self, name)
+        new["analyses"] = self.analyses.after(touched)
         if "domains" in touched:
-            known = dict(zip(map(id, self.domains), self._domain_facts, strict=True))
-            changed.__dict__["_domain_facts"] = tuple(
-                known.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
+            facts = dict(zip(map(id, self.domains), self._domain_facts, strict=True))
+            new["_domain_facts"] = tuple(
+                facts.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
             )
         return changed
 
@@ -248,9 +224,9 @@ class LoopKernel(Taggable):
         if vars(self)["origin"] is origin:
             return self
         changed = object.__new__(type(self))
-        vars(changed).update(vars(self), origin=origin)
-        for name in _FOUND_FROM_ALL & vars(self).keys():
-            del vars(changed)[name]
+        analyses = self.analyses.after(("origin",))
+        vars(changed).update(vars(self), origin=origin, analyses=analyses)
+        vars(changed).pop("_digest", None)
         return changed
 
     def digest(self) -> str:
@@ -295,17 +271,17 @@ class LoopKernel(Taggable):
 
     # -- names ------------------------------------------------------------------------
 
-    @cached_property
+    @derived("instructions")
     def id_to_insn(self) -> Mapping[str, InstructionBase]:
         """Instructions by id."""
         return {insn.id: insn for insn in self.instructions if insn.id is not None}
 
-    @cached_property
+    @derived("args")
     def arg_dict(self) -> Mapping[str, ArrayArg | ValueArg]:
         """Arguments by name."""
         return {arg.name: arg for arg in self.args}
 
-    @cached_property
+    @derived("args", "temporary_variables")
     def array_vars(self) -> Mapping[str, ArrayBase]:
         """Array arguments and temporaries by name."""
         arrays: dict[str, ArrayBase] = {
@@ -318,7 +294,7 @@ class LoopKernel(Taggable):
         """Return all loop variables."""
         return frozenset(self.inames)
 
-    @cached_property
+    @derived("domains")
     def iname_order(self) -> Mapping[str, int]:
         """Position of each iname in the declaration of the domains."""
         order: dict[str, int] = {}
@@ -331,11 +307,11 @@ class LoopKernel(Taggable):
         """Return all parameters of domains that are not inames."""
         return self._all_params
 
-    @cached_property
+    @derived("domains", "inames")
     def _all_params(self) -> frozenset[str]:
         return self.bounding_names - self.inames.keys()
 
-    @cached_property
+    @derived("domains")
     def bounding_names(self) -> frozenset[str]:
         """The parameters of all domains: sizes, data, and inames that bound others."""
         return frozenset(name for params in self._domain_params for name in params)
@@ -380,7 +356,7 @@ class LoopKernel(Taggable):
 
     # -- instructions -------------------------------------------------------------------
 
-    @cached_property
+    @derived("instructions")
     def writers(self) -> Mapping[str, tuple[str, ...]]:
         """Ids of the instructions that write each variable, in program order."""
         found: dict[str, list[str]] = {}
@@ -389,7 +365,7 @@ class LoopKernel(Taggable):
                 found.setdefault(name, []).append(str(insn.id))
         return {name: tuple(ids) for name, ids in found.items()}
 
-    @cached_property
+    @derived("instructions", "args", "temporary_variables")
     def readers(self) -> Mapping[str, tuple[str, ...]]:
         """Ids of the instructions that read each variable, in program order."""
         variables = {*self.arg_dict, *self.temporary_variables}
@@ -420,7 +396,7 @@ class LoopKernel(Taggable):
         found = self.id_to_insn[insn] if isinstance(insn, str) else insn
         return found.within_inames
 
-    @cached_property
+    @derived("instructions", "inames")
     def _iname_to_insns(self) -> Mapping[str, frozenset[str]]:
         found: dict[str, set[str]] = {name: set() for name in self.inames}
         for insn in self.instructions:
@@ -463,7 +439,7 @@ class LoopKernel(Taggable):
 
     # -- domains --------------------------------------------------------------------------
 
-    @cached_property
+    @derived("domains")
     def home_domain(self) -> Mapping[str, int]:
         """The index of the domain that declares each iname."""
         home: dict[str, int] = {}
@@ -480,7 +456,7 @@ class LoopKernel(Taggable):
                 home[name] = index
         return home
 
-    @cached_property
+    @derived("domains")
     def _domain_params(self) -> tuple[tuple[str, ...], ...]:
         return tuple(facts.params for facts in self._domain_facts)
 
@@ -503,14 +479,9 @@ class LoopKernel(Taggable):
         return frozenset(result)
 
     @cached_property
-    def memo(self) -> dict[Any, Any]:
-        """What analyses keep of just this kernel."""
-        return {}
-
-    @cached_property
-    def loop_memo(self) -> dict[Any, Any]:
-        """What analyses keep of loops and instructions; copies that differ in neither share it."""
-        return {}
+    def analyses(self) -> AnalysisCache:
+        """What analyses have found out about this kernel."""
+        return AnalysisCache(LoopKernel)
 
     def domain_of(self, inames: tuple[str, ...]) -> Set:
         """Return the values that *inames* take together: ``[params] -> { [inames] }``.
@@ -522,12 +493,12 @@ class LoopKernel(Taggable):
             result = self._domain_memo[inames] = self._domain_of(inames)
         return result
 
-    @cached_property
+    @derived("domains", "inames", is_shared=True)
     def _domain_memo(self) -> dict[tuple[str, ...], Set]:
         """Results of :meth:`domain_of`; copies with the same domains share it."""
         return {}
 
-    @cached_property
+    @derived("domains", is_shared=True)
     def _domain_facts(self) -> tuple[_DomainFacts, ...]:
         """What is known of each domain; copies that keep the domain share it."""
         return tuple(map(_DomainFacts, self.domains))
@@ -646,12 +617,12 @@ class LoopKernel(Taggable):
                     )
                 )
 
-    @cached_property
+    @derived("domains", "inames", "assumptions")
     def axes(self) -> Mapping[str, Axis]:
         """The inames on hardware axes."""
         return axes_of(self)
 
-    @cached_property
+    @derived("domains", "inames", "assumptions")
     def grid(self) -> Grid:
         """The hardware axes of the kernel: those of all its launches."""
         return grid_of(self, self.axes.values())
@@ -680,6 +651,9 @@ class LoopKernel(Taggable):
 
     def __str__(self) -> str:
         return self.stringify()
+
+
+_DERIVED = {name: known for name, known in vars(LoopKernel).items() if isinstance(known, Derived)}
 
 
 def _sizes(

@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from kgen.analysis.domains import tied_groups
 from kgen.analysis.range import PARAM_LIMIT, Ranges
 from kgen.errors import ScheduleError, message
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
@@ -31,6 +32,8 @@ from kgen.ir.types import INT32, INT64, NumpyType
 
 __all__ = ["on_device"]
 
+_ON_DEVICE = Analysis[LoopKernel](LoopKernel)
+
 
 def on_device(kernel: LoopKernel, host_inames: Collection[str]) -> LoopKernel:
     """Make the variables of host loops value arguments, which every launch is passed.
@@ -41,11 +44,8 @@ def on_device(kernel: LoopKernel, host_inames: Collection[str]) -> LoopKernel:
     """
     if not host_inames:
         return kernel
-    key = (on_device, tuple(sorted(host_inames)))
-    found: LoopKernel | None = kernel.memo.get(key)
-    if found is None:
-        found = kernel.memo[key] = _on_device(kernel, frozenset(host_inames))
-    return found
+    key = frozenset(host_inames)
+    return kernel.analyses.answer(_ON_DEVICE, key, lambda: _on_device(kernel, key))
 
 
 def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:

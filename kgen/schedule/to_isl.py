@@ -15,6 +15,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.instances import axis_name
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import (
     Expr,
@@ -136,16 +137,20 @@ def axes_in(value: Expr) -> Expr:
     return value
 
 
+_CONTEXT = Analysis[Set](Grid)
+
+
 def axis_context(grid: Grid, axes: Sequence[Expr]) -> Set:
     """Return ``{ : 0 <= gid0 < groups and 0 <= lid0 < size }`` for the given axis indices."""
     distinct = tuple(dict.fromkeys(axes))
-    context = grid.memo.get(distinct)
-    if context is None:
+
+    def find() -> Set:
         context = parse_assumptions(None)
         for axis in distinct:
             context = context.intersect(axis_range(grid, axis, 0, 0))
-        grid.memo[distinct] = context
-    return context
+        return context
+
+    return grid.analyses.answer(_CONTEXT, distinct, find)
 
 
 def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from kgen.ir.analyses import Analysis
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare
 from kgen.transforms.programs.inline import without_calls
 
 __all__ = ["prepared_kernel"]
+
+_PREPARED = Analysis[LoopKernel](LoopKernel)
 
 
 def prepared_kernel(
@@ -22,8 +25,5 @@ def prepared_kernel(
         kernel = without_calls(unit, entrypoint or unit.default_entrypoint.name)
     else:
         kernel = unit
-    found: LoopKernel | None = kernel.memo.get(prepared_kernel)
-    if found is None:
-        found = kernel.memo[prepared_kernel] = prepare(kernel)
-        found.memo[prepared_kernel] = found
-    return found
+    found = kernel.analyses.answer(_PREPARED, None, lambda: prepare(kernel))
+    return found.analyses.answer(_PREPARED, None, lambda: found)
