@@ -37,6 +37,7 @@ AXIS_TAGS: dict[type[Expr], type[AxisTag]] = {
     GroupHardwareAxisIndex: GroupInameTag,
     LocalHardwareAxisIndex: LocalInameTag,
 }
+_INTEGERS = (int, np.integer)
 _TRUTH = Interval(0, 1)
 _ASSUMED = Analysis[Set](LoopKernel, "assumptions", "args")
 
@@ -76,13 +77,11 @@ class IntervalFinder:
 
     def interval(self, expr: Expr) -> Interval:
         """Return bounds on *expr*, wherever it is evaluated."""
-        if isinstance(expr, int | np.integer):
-            return Interval(int(expr), int(expr))
         method = _METHODS.get(type(expr))
-        if method is None:
-            return ANYTHING
-        found: Interval = getattr(self, method)(expr)
-        return found
+        if method is not None:
+            found: Interval = getattr(self, method)(expr)
+            return found
+        return Interval(int(expr), int(expr)) if isinstance(expr, _INTEGERS) else ANYTHING
 
     def result(self, found: Interval) -> Interval:
         """Return the bounds of a sum up to one of its terms, or of a product, as they are."""

@@ -32,7 +32,6 @@ __all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "is_int32", "loop_typ
 PARAM_LIMIT: Final = 2**31 - 2**20
 
 _INT32_MAX: Final = 2**31 - 1
-_INT32_VALUES: Final = Interval(-_INT32_MAX, _INT32_MAX)
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
@@ -196,7 +195,8 @@ def _fits(values: Set, low: int, high: int) -> bool:
 
 def is_int32(found: Interval) -> bool:
     """Tell whether all numbers from the first to the second are int32."""
-    return found.is_inside(_INT32_VALUES)
+    low, high = found.low, found.high
+    return low is not None and high is not None and -_INT32_MAX <= low and high <= _INT32_MAX
 
 
 _RANGES = Analysis[Ranges](LoopKernel)
@@ -251,7 +251,8 @@ class _Survey(IntervalFinder):
         self.ranges = ranges
 
     def result(self, found: Interval) -> Interval:
-        self.has_large = self.has_large or (found.count is not None and not is_int32(found))
+        if not self.has_large and not is_int32(found):
+            self.has_large = found.count is not None
         return found
 
     def variable(self, expr: p.Variable) -> Interval:

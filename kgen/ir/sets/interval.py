@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -53,14 +54,16 @@ class Interval:
         )
 
     def __add__(self, other: Interval) -> Interval:
-        return Interval(_both(self.low, other.low, _add), _both(self.high, other.high, _add))
+        low = None if self.low is None or other.low is None else self.low + other.low
+        high = None if self.high is None or other.high is None else self.high + other.high
+        return Interval(low, high)
 
     def __mul__(self, other: Interval) -> Interval:
         for one, two in ((self, other), (other, self)):
             if one.only is not None:
                 return two.scaled(one.only)
         if self.is_at_least(0) and other.is_at_least(0):
-            return Interval(_both(self.low, other.low, _mul), _both(self.high, other.high, _mul))
+            return Interval(_both(self.low, other.low, mul), _both(self.high, other.high, mul))
         ends = (self.low, self.high, other.low, other.high)
         if None in ends:
             return ANYTHING
@@ -115,14 +118,6 @@ def range_of_type(dtype: np.dtype[Any]) -> Interval:
         return ANYTHING
     info = np.iinfo(dtype)
     return Interval(int(info.min), int(info.max))
-
-
-def _add(a: int, b: int) -> int:
-    return a + b
-
-
-def _mul(a: int, b: int) -> int:
-    return a * b
 
 
 def _both(a: int | None, b: int | None, combine: Callable[[int, int], int]) -> int | None:
