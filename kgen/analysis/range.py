@@ -196,7 +196,7 @@ def _fits(values: Set, low: int, high: int) -> bool:
 def is_int32(found: Interval) -> bool:
     """Tell whether all numbers from the first to the second are int32."""
     low, high = found.low, found.high
-    return low is not None and high is not None and -_INT32_MAX <= low and high <= _INT32_MAX
+    return low is not None and high is not None and low >= -_INT32_MAX and high <= _INT32_MAX
 
 
 _RANGES = Analysis[Ranges](LoopKernel)
