@@ -11,8 +11,10 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access
+from kgen.analysis.dependences import by_priority, in_lexicographic_order, shared_loops
 from kgen.analysis.footprints import split_constant
 from kgen.analysis.instances import axis_name, bound, elements_of, relate
+from kgen.analysis.loop_bounds import bounding_data
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -97,36 +99,42 @@ def refuse_swapped_copies(kernel: LoopKernel, insn_ids: Sequence[str]) -> None:
     """Refuse loops whose iterations are said to be independent, and are not.
 
     All copies of an instruction run before those of the next one of *insn_ids*: what the next
-    one does in an earlier iteration comes after what the first does in a later one.
+    one does in an earlier iteration comes after what the first does in a later one. That is an
+    iteration of all the loops around both that are copied.
     """
-    copied = sorted(n for n in kernel.inames if kernel.has_tag(n, (IlpBaseTag, VectorizeTag)))
+    copied = [n for n in kernel.iname_order if kernel.has_tag(n, (IlpBaseTag, VectorizeTag))]
     if not copied:
         return
     conflicts = Conflicts(kernel)
     written = _accesses_to_written(conflicts)
-    for iname in copied:
-        inside = [n for n in insn_ids if iname in kernel.id_to_insn[n].within_inames]
-        accesses = [access for n in inside for access in written.get(n, ())]
-        for k, first in enumerate(accesses):
-            for second in accesses[k + 1 :]:
-                if first.insn_id == second.insn_id or first.array != second.array:
-                    continue
-                if _is_own(iname, first, second):
-                    continue
-                point = _where_swapped(conflicts, iname, first, second)
-                if point is not None:
-                    raise ScheduleError(
-                        message(
-                            f"iterations of loop '{iname}' depend on each other: "
-                            f"'{second.insn_id}' {_verb(second)} '{second}', and later "
-                            f"'{first.insn_id}' {_verb(first)} '{first}'",
-                            kernel=kernel.name,
-                            point=point,
-                            because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
-                            f"'{first.insn_id}' run before those of '{second.insn_id}'",
-                            hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
-                        )
-                    )
+    accesses = [access for name in insn_ids for access in written.get(name, ())]
+    for k, first in enumerate(accesses):
+        loops = kernel.id_to_insn[first.insn_id].within_inames.intersection(copied)
+        for second in accesses[k + 1 :] if loops else ():
+            if first.insn_id == second.insn_id or first.array != second.array:
+                continue
+            both = loops & kernel.id_to_insn[second.insn_id].within_inames
+            around = by_priority(kernel, [n for n in copied if n in both])
+            found = _where_swapped(conflicts, around, first, second)
+            if found is not None:
+                raise _swapped(kernel, first, second, *found)
+
+
+def _swapped(
+    kernel: LoopKernel, first: Access, second: Access, iname: str, point: str
+) -> ScheduleError:
+    return ScheduleError(
+        message(
+            f"iterations of loop '{iname}' depend on each other: "
+            f"'{second.insn_id}' {_verb(second)} '{second}', and later "
+            f"'{first.insn_id}' {_verb(first)} '{first}'",
+            kernel=kernel.name,
+            point=point,
+            because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
+            f"'{first.insn_id}' run before those of '{second.insn_id}'",
+            hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
+        )
+    )
 
 
 def _accesses_to_written(conflicts: Conflicts) -> dict[str, dict[Access, None]]:
@@ -158,9 +166,17 @@ def _tag_text(kernel: LoopKernel, iname: str) -> str:
     return str(tag)
 
 
-def _where_swapped(conflicts: Conflicts, iname: str, first: Access, second: Access) -> str | None:
-    """Return where *second* is at an element in an iteration of *iname* before that of *first*."""
-    if not (first.is_write or second.is_write) or conflicts.may_pass(first, second):
+def _where_swapped(
+    conflicts: Conflicts, loops: Sequence[str], first: Access, second: Access
+) -> tuple[str, str] | None:
+    """Return where *second* is at an element in an earlier iteration of *loops* than *first*.
+
+    That is the first of the loops in which they differ, and an example.
+    """
+    crossed = [n for n in loops if not _is_own(n, first, second)]
+    if not crossed or not (first.is_write or second.is_write):
+        return None
+    if conflicts.may_pass(first, second):
         return None
     sides = []
     for access, suffix in ((second, ".a"), (first, ".b")):
@@ -172,11 +188,15 @@ def _where_swapped(conflicts: Conflicts, iname: str, first: Access, second: Acce
             named = named.set_dim_name(_PARAM, at, name + suffix)
         sides.append(named)
     both = sides[0].intersect(sides[1])
-    for name in first.place.inames:
-        if name in second.place.inames:
-            kind = "lt_set" if name == iname else "eq_set"
-            both = relate(both, f"{name}.a", f"{name}.b", kind)
-    return None if both.is_empty() else describe_pair(example(both), unit="a copy")
+    for name in shared_loops(conflicts.kernel, first, second):
+        if name not in crossed:
+            both = relate(both, f"{name}.a", f"{name}.b", "eq_set")
+    for name, swapped in zip(
+        crossed, in_lexicographic_order(both, crossed, ".a", ".b"), strict=True
+    ):
+        if not swapped.is_empty():
+            return name, describe_pair(example(swapped), unit="a copy")
+    return None
 
 
 def race_text(kernel: LoopKernel, race: Race) -> str:
@@ -393,9 +413,13 @@ class _Pairs:
 
     def _reads_data_to_write(self) -> bool:
         """Tell whether data, and not only a product of loop variables, decides what is written."""
-        deciding = (*(self.access.index or ()), *self.access.place.conditions)
-        arrays = self.kernel.array_vars
-        return self.access.index is None or any(n in arrays for n in variable_names(*deciding))
+        place, arrays = self.access.place, self.kernel.array_vars
+        deciding = (*(self.access.index or ()), *place.conditions)
+        return (
+            self.access.index is None
+            or any(name in arrays for name in variable_names(*deciding))
+            or any(bounding_data(self.kernel, iname) for iname in place.inames)
+        )
 
     def _describe(self, pairs: Set) -> str:
         point = example(pairs)

@@ -174,3 +174,35 @@ def test_copies_in_turns_of_a_private_buffer_are_not_swapped(
         assert [finding.check for finding in lp.verify(knl).violated] == ["schedule"]
     else:
         lp.generate_code_v2(knl)
+
+
+@pytest.mark.parametrize("tags", ["i:ilp, j:ilp", "i:ilp.seq, j:ilp", "i:ilp, j:vec"])
+@pytest.mark.parametrize("step", [(1, 1), (1, -1), (0, 1), (-1, 1), (-1, -1), (0, -1), (0, 0)])
+def test_dependences_that_cross_two_copied_loops_are_refused(
+    tags: str, step: tuple[int, int]
+) -> None:
+    """What comes in an earlier iteration of both loops together is overwritten before."""
+    data = [lp.GlobalArg("a, b, out", "float64", shape=(8, 8))]
+    knl = lp.make_kernel(
+        "{ [i,j]: 1<=i,j<5 }",
+        f"b[i, j] = a[i, j] {{id=w}}\nout[i, j] = b[i + {step[0]}, j + {step[1]}] {{id=r, dep=w}}",
+        data,
+        target=lp.CTarget(),
+    )
+    knl = lp.tag_inames(knl, tags)
+    if step > (0, 0):
+        with pytest.raises(ScheduleError, match=r"'r' reads .*, and later 'w' writes"):
+            lp.generate_code_v2(knl)
+    else:
+        lp.generate_code_v2(knl)
+
+
+def test_copies_of_two_sums_over_one_loop_are_compared_for_all_its_iterations() -> None:
+    knl = lp.make_kernel(
+        "{ [i,k]: 0<=i,k<4 }",
+        "b[i] = sum(k, a[i + k]) {id=w}\nout[i] = sum(k, b[i + k]) {id=r, dep=w}",
+        [lp.GlobalArg("a, b, out", "float64", shape=8)],
+        target=lp.CTarget(),
+    )
+    with pytest.raises(ScheduleError, match=r"'r_k_update' reads .*, and later 'w' writes"):
+        lp.generate_code_v2(lp.tag_inames(knl, "i:ilp"))

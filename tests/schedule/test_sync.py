@@ -514,3 +514,31 @@ def test_silenced_races_are_silent_in_later_iterations_too(body: str, silenced: 
         return
     with pytest.raises(lp.MissingBarrierError, match="in a later iteration of 'j'"):
         lp.generate_code_v2(knl)
+
+
+@pytest.mark.parametrize("end", ["starts[i + 1]", "s + 2"])
+@pytest.mark.parametrize("tags", ["i:g.0", "i:l.0"])
+def test_ranges_from_data_may_overlap(end: str, tags: str) -> None:
+    def make(text: str, silenced: str = "") -> lp.TranslationUnit:
+        knl = lp.make_kernel(
+            ["{ [i]: 0<=i<8 }", "{ [j]: s<=j<e }"],
+            f"<> s = starts[i] {{id=s}}\n<> e = {end} {{id=e, dep=s}}\n{text} {{id=w, dep=s:e}}",
+            [
+                lp.GlobalArg("starts", np.int32, shape=9),
+                lp.GlobalArg("x", np.float32, shape=40),
+                lp.GlobalArg("c", np.float32, shape=8),
+                lp.GlobalArg("rows", np.float32, shape=(8, 40)),
+                "...",
+            ],
+            target=lp.OpenCLTarget(),
+            silenced_warnings=silenced,
+        )
+        return lp.tag_inames(knl, tags)
+
+    with pytest.warns(lp.WriteRaceConditionWarning, match=r"(?s)'w' may .* j = 0: work-item"):
+        lp.generate_code_v2(make("x[j] = c[i]"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lp.WriteRaceConditionWarning)
+        lp.generate_code_v2(make("x[j] = c[i]", "write_race(w)"))
+        lp.generate_code_v2(make("rows[i, j] = c[i]"))
+        lp.generate_code_v2(make("x[j] = 1"))
