@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
-from kgen.ir.types import NumpyType
+from kgen.ir.types import Memory, NumpyType
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a group wait; *memory* is ``local``, ``global`` or both."""
+    """All work-items of a group wait; made consistent: *memory*."""
 
-    memory: str
+    memory: Memory
     reason: str
 
 

@@ -8,11 +8,12 @@ from kgen.ast.expr import conjuncts
 from kgen.ast.nodes import Barrier, Block, For, If, Node, children_of, has_barrier, map_children
 from kgen.ast.verify import differs_in_group
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.types import Memory
 
 __all__ = ["has_fragile_barriers", "separate_barriers"]
 
-_AROUND = Barrier("local", "keeps the way around apart")
-_FIRST = Barrier("local", "keeps iterations apart")
+_AROUND = Barrier(Memory.LOCAL, "keeps the way around apart")
+_FIRST = Barrier(Memory.LOCAL, "keeps iterations apart")
 
 
 def separate_barriers(node: Node) -> Node:

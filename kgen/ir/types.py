@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum, Flag, IntEnum
+from enum import auto as auto_value
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
@@ -84,6 +85,33 @@ class AddressSpace(IntEnum):
     def stringify(cls, value: AddressSpace | AutoType) -> str:
         """Return ``private``, ``local``, ``global`` or ``auto``."""
         return "auto" if value is auto else AddressSpace(value).name.lower()
+
+
+class Memory(Flag):
+    """The memory that a barrier makes consistent: of a work-group, of the device, or both.
+
+    >>> print(Memory.GLOBAL | Memory.LOCAL, Memory.LOCAL in Memory.GLOBAL | Memory.LOCAL)
+    local and global True
+    """
+
+    LOCAL = auto_value()
+    GLOBAL = auto_value()
+
+    @classmethod
+    def of(cls, array: Any) -> Memory:
+        """Return the memory that an array is in, as far as others can see it."""
+        space = getattr(array, "address_space", None)
+        return cls.LOCAL if space == AddressSpace.LOCAL else cls.GLOBAL
+
+    @classmethod
+    def named(cls, name: str) -> Memory:
+        """Return the memory called ``local`` or ``global``."""
+        if name not in ("local", "global"):
+            raise KgenError(f"there is no memory '{name}'\n  hint: mem_kind is local or global")
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return " and ".join(str(memory.name).lower() for memory in self)
 
 
 class KgenType:

@@ -161,7 +161,7 @@ class _Collector:
                 self._walk(node.body, (*inside, node.iname))
             case Barrier():
                 self.barriers.append(
-                    BarrierFeedback(memory=node.memory, reason=node.reason, inside=inside)
+                    BarrierFeedback(memory=str(node.memory), reason=node.reason, inside=inside)
                 )
             case Sequence():
                 for child in node.children:

@@ -13,6 +13,7 @@ from kgen.ir.expr import variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, UnrollTag, VectorizeTag
+from kgen.ir.types import Memory
 from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.tree import Barrier, Loop, LoopKind, Node, Run, sequence
 
@@ -151,7 +152,7 @@ def _children(kernel: LoopKernel, body: _Body) -> Iterable[Item]:
             if insn.synchronization_kind == "global":
                 result.append(GlobalBarrier(item.key))
             else:
-                result.append(Barrier(insn.mem_kind, f"requested by '{insn.id}'"))
+                result.append(Barrier(Memory.named(insn.mem_kind), f"requested by '{insn.id}'"))
             continue
         if block and (
             insn.within_inames != block[-1].within_inames

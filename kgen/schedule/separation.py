@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError, message
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Schedule, Sequence
 
@@ -37,7 +37,7 @@ class _Order:
     """What runs in a launch, in order: each with its position and the loops around it."""
 
     insns: dict[str, tuple[int, _Loops]] = field(default_factory=dict)
-    barriers: list[tuple[int, _Loops, str]] = field(default_factory=list)
+    barriers: list[tuple[int, _Loops, Memory]] = field(default_factory=list)
     n_loops: int = 0
 
     def add(self, node: Node, loops: _Loops = ()) -> None:
@@ -57,7 +57,7 @@ class _Order:
                 for child in node.children:
                     self.add(child, loops)
 
-    def has_barrier(self, memory: str, loops: _Loops) -> bool:
+    def has_barrier(self, memory: Memory, loops: _Loops) -> bool:
         """Tell whether a barrier runs in every iteration of the innermost of *loops*."""
         return any(memory in kept and around == loops for _, around, kept in self.barriers)
 
@@ -67,7 +67,9 @@ class _Order:
             insn_id for insn_id, (_, around) in self.insns.items() if around[: len(loops)] == loops
         )
 
-    def separates(self, one: str, other: str, memory: str, common: _Loops, carried: bool) -> bool:
+    def separates(
+        self, one: str, other: str, memory: Memory, common: _Loops, carried: bool
+    ) -> bool:
         """Tell whether a barrier is certain to run between an access and a later one.
 
         They agree on all loops of *common*, or, *carried*, on all but the last, of which the
@@ -157,8 +159,7 @@ def _of_pair(
     cases: list[tuple[_Loops, bool]],
 ) -> Iterator[Unsynchronized]:
     """Give what of *one* and the later *other* is not kept apart."""
-    space = getattr(conflicts.kernel.array_vars[one.array], "address_space", None)
-    memory = "local" if space == AddressSpace.LOCAL else "global"
+    memory = Memory.of(conflicts.kernel.array_vars[one.array])
     for loops, carried in cases:
         equal, ascending = _agreed((loops, carried))
         found = conflicts.between(one, other, equal, ascending)

@@ -6,19 +6,23 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+from operator import or_
 from typing import TypeAlias
 
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.races import refuse_races
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
 #: An array, and a number for what is touched of it per iteration of the loops around.
 _Kind: TypeAlias = tuple[str, int]
+_NONE = Memory(0)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Span:
 
     first: int
     last: int
-    memory: str
+    memory: Memory
     reason: str
 
     def holds(self, boundary: int) -> bool:
@@ -88,7 +92,7 @@ class _Inserter:
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
             self.inside = insn_ids(node)
-            kept_apart = any(need.memory == "local" for need in needs)
+            kept_apart = any(need.memory is Memory.LOCAL for need in needs)
             needs += self._spans(accesses, len(parts), outer, loop, kept_apart=kept_apart)
         present = [(k, p.node) for k, p in enumerate(parts) if isinstance(p.node, Barrier)]
         needs = [
@@ -126,16 +130,16 @@ class _Inserter:
         spans: dict[Span, None] = {}
         met: set[tuple[int, int]] = set()
         for visits in accesses.values():
-            memory = self._memory(visits[0].access.array)
+            memory = Memory.of(self.kernel.array_vars[visits[0].access.array])
             if self._are_apart(visits, equal, ascending):
                 continue
             apart: dict[_Kind, set[_Kind]] = {}
             for one, other in _pairs(visits, apart, carried=ascending is not None):
                 inside = memory in one.after or memory in other.before
                 place = (one.child, other.child)
-                if memory == "local" and (inside or place in met):
+                if memory is Memory.LOCAL and (inside or place in met):
                     continue
-                if memory == "local" and kept_apart and one.child <= other.child:
+                if memory is Memory.LOCAL and kept_apart and one.child <= other.child:
                     continue
                 found = self.conflicts.between(one.access, other.access, equal, ascending)
                 if found is None or self._is_race_of_one(found):
@@ -146,7 +150,7 @@ class _Inserter:
                     span = self._span(found, one.child, other.child, count, ascending)
                     is_distant = self._are_distant(found, equal, ascending)
                     spans[replace(span, first=0, last=count - 1) if is_distant else span] = None
-                    if memory == "local" and not is_distant:
+                    if memory is Memory.LOCAL and not is_distant:
                         met.add(place)
         return list(spans)
 
@@ -175,10 +179,6 @@ class _Inserter:
         unknown = any(self.conflicts.footprints.relation(access) is None for access in both)
         return found.first.insn_id == found.second.insn_id and unknown
 
-    def _memory(self, array: str) -> str:
-        space = getattr(self.kernel.array_vars[array], "address_space", None)
-        return "local" if space == AddressSpace.LOCAL else "global"
-
     def _span(self, conflict: Conflict, i: int, j: int, count: int, loop: str | None) -> Span:
         first, second = conflict.first, conflict.second
         if conflict.reach is Reach.DEVICE:
@@ -193,7 +193,7 @@ class _Inserter:
                 pair=(first.insn_id, second.insn_id),
                 loop=loop or "",
             )
-        memory = self._memory(first.array)
+        memory = Memory.of(self.kernel.array_vars[first.array])
         reason = f"for {first.array} ({second.insn_id} depends on {first.insn_id})"
         if loop is None:
             return Span(i + 1, j, memory, reason)
@@ -215,8 +215,8 @@ class _Visit:
     child: int
     access: Access
     kind: _Kind
-    before: str
-    after: str
+    before: Memory
+    after: Memory
 
 
 def _pairs(
@@ -239,8 +239,8 @@ def _pairs(
 
 
 def _barriers_around(
-    node: Node, before: str = "", after: str = ""
-) -> Iterator[tuple[str, str, str]]:
+    node: Node, before: Memory = _NONE, after: Memory = _NONE
+) -> Iterator[tuple[str, Memory, Memory]]:
     """Give each instruction, and the memory of the barriers right before and after it."""
     match node:
         case Run():
@@ -249,15 +249,11 @@ def _barriers_around(
         case Loop() | Bind():
             yield from _barriers_around(node.body, before, after)
         case Sequence():
-            barriers = [
-                (k, c.memory) for k, c in enumerate(node.children) if isinstance(c, Barrier)
-            ]
-            last = {memory: k for k, memory in barriers}
-            first = {memory: k for k, memory in reversed(barriers)}
-            for k, child in enumerate(node.children):
-                earlier = " ".join((before, *(m for m, at in first.items() if at < k)))
-                later = " ".join((after, *(m for m, at in last.items() if at > k)))
-                yield from _barriers_around(child, earlier, later)
+            kept = [c.memory if isinstance(c, Barrier) else _NONE for c in node.children]
+            earlier = accumulate(kept, or_, initial=before)
+            later = [*accumulate(reversed(kept), or_, initial=after)][-2::-1]
+            for child, *around in zip(node.children, earlier, later, strict=False):
+                yield from _barriers_around(child, *around)
 
 
 @dataclass(frozen=True)
@@ -294,9 +290,9 @@ def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node
     for k, part in enumerate(parts):
         if k in met_at:
             met, alone = met_at[k], alone_at[k]
-            memories = sorted({need.memory for need in met}, reverse=True)
+            memory = reduce(or_, (need.memory for need in met))
             nearest = min(alone or met, key=lambda need: (need.last - need.first) % len(parts))
-            result.append(Barrier(" and ".join(memories), nearest.reason))
+            result.append(Barrier(memory, nearest.reason))
             last_origin = -1
         last = result[-1] if result else None
         if isinstance(part.node, Run) and isinstance(last, Run) and part.origin == last_origin:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
+from kgen.ir.types import Memory
 
 
 class LoopKind(Enum):
@@ -45,7 +46,7 @@ class Sequence:
 class Barrier:
     """All work-items of a group wait; made consistent: *memory*."""
 
-    memory: str
+    memory: Memory
     reason: str
 
 

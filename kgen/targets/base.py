@@ -14,7 +14,7 @@ from kgen.ir.callables import ScalarCallable
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
-from kgen.ir.types import KgenType
+from kgen.ir.types import KgenType, Memory
 from kgen.ir.vector_values import numbers_of
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.conversions import Conversions
@@ -102,7 +102,7 @@ class CFamilyTarget(Target):
     group_needs: ClassVar[tuple[Need, ...]] = ()
     local_needs: ClassVar[tuple[Need, ...]] = ()
     #: The statement that makes the work-items of a group wait, by the memory made consistent.
-    barriers: ClassVar[Mapping[str, str]] = {}
+    barriers: ClassVar[Mapping[Memory, str]] = {}
     #: What asks the compiler to make a loop of few trips straight code.
     unroll_pragma: ClassVar[str | None] = None
     #: What asks the compiler to unroll a loop N times over: this and N.

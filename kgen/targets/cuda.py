@@ -13,6 +13,7 @@ import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
 from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.types import Memory
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
@@ -117,10 +118,10 @@ class CudaTarget(CFamilyTarget):
         Need(Rank.MACRO, "lid gid 0", "#define lid(AXIS) ((int) threadIdx.AXIS)"),
     )
     unroll_pragma: ClassVar[str | None] = "unroll"
-    barriers: ClassVar[Mapping[str, str]] = {
-        "local": "__syncthreads()",
-        "global": "__syncthreads()",
-        "local and global": "__syncthreads()",
+    barriers: ClassVar[Mapping[Memory, str]] = {
+        Memory.LOCAL: "__syncthreads()",
+        Memory.GLOBAL: "__syncthreads()",
+        Memory.LOCAL | Memory.GLOBAL: "__syncthreads()",
     }
     streaming_store: ClassVar[str | None] = "__stcs"
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)

@@ -15,7 +15,7 @@ from kgen.ast.separate import separate_barriers
 from kgen.errors import KgenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import AddressSpace, Memory
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
@@ -136,10 +136,10 @@ class OpenCLTarget(CFamilyTarget):
         Need(Rank.MACRO, "lid gid 0", "#define lid(N) ((int) get_local_id(N))"),
     )
     unroll_pragma: ClassVar[str | None] = "unroll"
-    barriers: ClassVar[Mapping[str, str]] = {
-        "local": "barrier(CLK_LOCAL_MEM_FENCE)",
-        "global": "barrier(CLK_GLOBAL_MEM_FENCE)",
-        "local and global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
+    barriers: ClassVar[Mapping[Memory, str]] = {
+        Memory.LOCAL: "barrier(CLK_LOCAL_MEM_FENCE)",
+        Memory.GLOBAL: "barrier(CLK_GLOBAL_MEM_FENCE)",
+        Memory.LOCAL | Memory.GLOBAL: "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
     }
     functions: ClassVar[FunctionNames] = OPENCL_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = OpenCLAtomics()

@@ -8,9 +8,9 @@ import kgen as lp
 from kgen.ast.nodes import Barrier, Block, For, If, Run, print_tree
 from kgen.ast.separate import has_fragile_barriers, separate_barriers
 from kgen.ir.expr import LocalHardwareAxisIndex
-from kgen.ir.types import INT32
+from kgen.ir.types import INT32, Memory
 
-BARRIER = Barrier("local", "for t")
+BARRIER = Barrier(Memory.LOCAL, "for t")
 POSITIVE = p.Comparison(p.Variable("n"), ">", 0)
 
 

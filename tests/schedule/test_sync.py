@@ -13,6 +13,7 @@ import pytest
 import kgen as lp
 from kgen.ir.expr import Expr
 from kgen.ir.language.expressions import parse
+from kgen.ir.types import Memory
 from kgen.lowering import lower
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.sync import Span, choose_boundaries
@@ -117,7 +118,7 @@ def test_the_fewest_boundaries_are_chosen(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randint(1, 7)
     spans = [
-        Span(rng.randrange(count), rng.randrange(count), "local", "")
+        Span(rng.randrange(count), rng.randrange(count), Memory.LOCAL, "")
         for _ in range(rng.randint(0, 6))
     ]
     chosen = choose_boundaries(spans, count)
@@ -542,3 +543,12 @@ def test_ranges_from_data_may_overlap(end: str, tags: str) -> None:
         lp.generate_code_v2(make("x[j] = c[i]", "write_race(w)"))
         lp.generate_code_v2(make("rows[i, j] = c[i]"))
         lp.generate_code_v2(make("x[j] = 1"))
+
+
+def test_a_barrier_for_an_unknown_memory_is_refused() -> None:
+    wait = lp.BarrierInstruction("wait", synchronization_kind="local", mem_kind="shared")
+    knl = lp.make_kernel(
+        "{[l]: 0 <= l < 8}", [lp.Assignment("out[l]", "l"), wait], target=lp.OpenCLTarget()
+    )
+    with pytest.raises(lp.KgenError, match="there is no memory 'shared'"):
+        lp.generate_code_v2(lp.tag_inames(knl, "l:l.0"))

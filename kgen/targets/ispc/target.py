@@ -14,7 +14,7 @@ from kgen.errors import CodegenError, message
 from kgen.ir.atomicity import MemoryScope
 from kgen.ir.data import ArrayBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.types import NumpyType
+from kgen.ir.types import Memory, NumpyType
 from kgen.targets.atomic_functions import AtomicFunctions, AtomicSite
 from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase
@@ -255,10 +255,10 @@ class ISPCTarget(CFamilyTarget):
     local_needs: ClassVar[tuple[Need, ...]] = (
         Need(Rank.MACRO, "lid gid 0", "#define lid(N) programIndex"),
     )
-    barriers: ClassVar[Mapping[str, str]] = {
-        "local": "lanes are in step here,",
-        "global": "lanes are in step here,",
-        "local and global": "lanes are in step here,",
+    barriers: ClassVar[Mapping[Memory, str]] = {
+        Memory.LOCAL: "lanes are in step here,",
+        Memory.GLOBAL: "lanes are in step here,",
+        Memory.LOCAL | Memory.GLOBAL: "lanes are in step here,",
     }
     streaming_store: ClassVar[str | None] = "streaming_store"
     print_function: ClassVar[str] = "print"

@@ -16,7 +16,7 @@ from kgen.errors import CodegenError
 from kgen.ir.expr import GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.instruction import UseStreamingStoreTag
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.types import INT32, INT64
+from kgen.ir.types import INT32, INT64, Memory
 from kgen.lowering import prepare
 from kgen.targets.base import CFamilyTarget
 from kgen.targets.c import CTarget
@@ -207,7 +207,7 @@ def test_a_fourth_axis_is_an_error() -> None:
 
 
 def test_barriers() -> None:
-    barrier = Barrier("local", "for t (b depends on a)")
+    barrier = Barrier(Memory.LOCAL, "for t (b depends on a)")
     tree = Block((run("copy", i=0), barrier))
     assert lines(kernel(COPY, target=OpenCLTarget()), tree)[1] == (
         "barrier(CLK_LOCAL_MEM_FENCE);  // for t (b depends on a)"
