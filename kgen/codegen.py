@@ -177,4 +177,4 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
         )
     head = module.declarations.removesuffix(";") + "\n{\n"
     _, _, body = module.device_source.partition(head)
-    return body[: body.rindex("\n}")]
+    return body.rpartition("\n}")[0]

@@ -35,7 +35,9 @@ __all__ = [
     "VectorizationWarning",
     "WriteRaceConditionWarning",
     "WriteRaceError",
+    "counted",
     "message",
+    "name_kernel",
     "near_names",
     "rows_of",
     "warn",
@@ -43,7 +45,7 @@ __all__ = [
 
 
 class KgenError(RuntimeError):
-    """Any refusal of kgen: the kernel, what fails, a concrete point, and the mend.
+    """Any error of kgen: the kernel, what fails, a concrete point, and a hint how to fix it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -271,7 +273,7 @@ class CodegenError(KgenError):
     >>> lp.generate_code_v2(unit)
     Traceback (most recent call last):
         ...
-    kgen.errors.CodegenError: C has no element type for float16...
+    kgen.errors.CodegenError: in kernel 'kgen_kernel': C has no element type for float16...
     """
 
 
@@ -407,6 +409,28 @@ def rows_of(text: str) -> dict[str, str]:
     """
     rows = (line[2:].split(": ", maxsplit=1) for line in text.splitlines()[1:])
     return {row[0]: row[1] for row in rows if len(row) == 2 and row[0] in _LABELS}
+
+
+def name_kernel(error: KgenError, kernel: str) -> None:
+    """Put the name of a kernel in front of an error that names none.
+
+    >>> error = KgenError("two axes have the level 'N0'")
+    >>> name_kernel(error, "mxm")
+    >>> print(error)
+    in kernel 'mxm': two axes have the level 'N0'
+    """
+    text = str(error)
+    if f"'{kernel}'" not in text and not isinstance(error, KgenSyntaxError):
+        error.args = (f"in kernel '{kernel}': {text}",)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write how many there are of something.
+
+    >>> counted(0, "argument"), counted(1, "axis", "axes"), counted(2, "axis", "axes")
+    ('0 arguments', '1 axis', '2 axes')
+    """
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError
+from kgen.errors import KernelError, message
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.sets.domain import (
     BasicSet,
@@ -177,6 +177,13 @@ def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
             "  hint: write { [i] -> [z] : z = i + 1 }"
         ) from None
     count = relation.dim(isl.dim_type.in_)
+    if not count or not relation.dim(isl.dim_type.out):
+        raise KernelError(
+            message(
+                f"the map '{relation}' is not one between inames",
+                hint="write { [i] -> [z] : z = i + 1 }",
+            )
+        )
     pairs = relation.move_dims(isl.dim_type.out, 0, isl.dim_type.in_, 0, count).range()
     if not all(pairs.has_dim_name(_SET, k) for k in range(pairs.dim(_SET))):
         raise KernelError(

@@ -137,6 +137,13 @@ def _sizes(kernel: LoopKernel) -> frozenset[str]:
     return frozenset(values & used)
 
 
+def _extents(kernel: LoopKernel) -> frozenset[str]:
+    """Return the variables in shapes, strides and offsets that callers pass."""
+    arrays = kernel.array_vars
+    names = (name for array in arrays.values() for name in array.layout_names())
+    return frozenset(name for name in names if name not in arrays)
+
+
 class Footprints:
     """The accesses of a kernel, and the sets of elements that they touch.
 
@@ -168,11 +175,10 @@ class Footprints:
     @classmethod
     def of(cls, kernel: LoopKernel) -> Footprints:
         """Return the footprints of *kernel*, found anew only if loops or statements changed."""
-        integers = frozenset(
-            arg.name
-            for arg in kernel.args
-            if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
-        )
+        values = [arg for arg in kernel.args if isinstance(arg, ValueArg)]
+        typed = {arg.name: arg.dtype.is_integral() for arg in values if arg.dtype is not None}
+        integers = frozenset(name for name, is_integral in typed.items() if is_integral)
+        integers |= _extents(kernel) - typed.keys()
         key = tuple(kernel.array_vars), integers
         return kernel.analyses.answer(
             _FOOTPRINTS, key, lambda: cls(kernel, integers | _sizes(kernel))

@@ -116,7 +116,10 @@ class ExpressionTyper:
         if found is not None:
             return found[1]
         if is_constant(expr):
-            return literal_type(expr)
+            try:
+                return literal_type(expr)
+            except TypeInferenceFailure as err:
+                raise self.failure(str(err)) from None
         method = _METHODS.get(type(expr)) or _inherited(type(expr))
         if method is None:
             raise self.failure(
@@ -190,11 +193,9 @@ class ExpressionTyper:
         rule = self.kernel.substitutions.get(name)
         if rule is not None:
             return self.result(rule.expand(()))
-        for mangler in self.kernel.symbol_manglers:
-            found = mangler(self.kernel, name)
-            if found is not None:
-                dtype: NumpyType = to_kgen_type(found[0])
-                return dtype
+        found = self.kernel.mangled_symbol(name)
+        if found is not None and isinstance(found[0], NumpyType):
+            return found[0]
         names = {*self.kernel.arg_dict, *self.kernel.temporary_variables, *self.kernel.inames}
         raise self.failure(f"there is no variable '{name}'", near_names(name, names))
 

@@ -10,8 +10,9 @@ from typing import Any, Self
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.errors import TypeInferenceFailure
+from kgen.errors import TypeInferenceFailure, counted
 from kgen.ir.arg_descriptors import ArgDescriptor
+from kgen.ir.checked import unfit
 from kgen.ir.expr import Expr, SubArrayRef
 from kgen.ir.types import NumpyType, to_kgen_type
 
@@ -67,6 +68,8 @@ class ScalarCallable(InKernelCallable):
     def __post_init__(self) -> None:
         for field in ("arg_id_to_dtype", "arg_id_to_descr"):
             value = getattr(self, field)
+            if not isinstance(value, Mapping | None):
+                raise unfit(f"{field} of '{self.name}'", "a dict by number of argument", value)
             if value is not None:
                 object.__setattr__(self, field, constantdict(value))
 
@@ -138,11 +141,21 @@ class ScalarCallable(InKernelCallable):
 
     def specialized(self, dtypes: tuple[NumpyType, ...]) -> ScalarCallable:
         """Return what is called for arguments of the types *dtypes*, or refuse."""
-        found, _ = self.with_types(dict(enumerate(dtypes)), constantdict())
+        result: Any = self.with_types(dict(enumerate(dtypes)), constantdict())
+        if not (
+            isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], ScalarCallable)
+        ):
+            raise TypeInferenceFailure(
+                f"with_types of '{self.name}' returns {result!r}, and not a pair of a callable and "
+                "the context that it was given"
+            )
+        found: ScalarCallable = result[0]
         types = found.arg_id_to_dtype or {}
         count = sum(isinstance(key, int) and key >= 0 for key in types)
         if count != len(dtypes):
-            raise TypeInferenceFailure(f"'{self.name}' takes {count}, not {len(dtypes)} arguments")
+            raise TypeInferenceFailure(
+                f"'{self.name}' takes {counted(count, 'argument')}, not {len(dtypes)}"
+            )
         return found
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 from kgen.errors import KernelError, KgenError, message
 
-__all__ = ["check_arguments", "checked"]
+__all__ = ["check_arguments", "checked", "unfit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Tells whether a value is of a type.
@@ -56,6 +56,15 @@ def checked(function: F) -> F:
         return function(*args, **kwargs)
 
     return typing.cast("F", call)
+
+
+def unfit(what: str, wanted: str, value: Any, *, hint: str | None = None) -> KernelError:
+    """Return the error for a value of a field that has another type than *wanted*.
+
+    >>> print(unfit("shape of array 'a'", "a number", "x" * 99))
+    the shape of array 'a' is a number, not 'xxxxxxxxxxxx...xxxxxxxxxxxxx'
+    """
+    return KernelError(message(f"the {what} is {wanted}, not {reprlib.repr(value)}", hint=hint))
 
 
 def check_arguments(

@@ -14,6 +14,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import KernelError
+from kgen.ir.checked import unfit
 from kgen.ir.expr import (
     Expr,
     LinearSubscript,
@@ -24,16 +25,18 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
-from kgen.ir.language.expressions import parse
+from kgen.ir.language.expressions import read_expression
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
     FixedStrideArrayDimTag,
+    is_order,
+    layout_items,
     parse_array_dim_tags,
     parse_shape,
     resolve_strides,
 )
-from kgen.ir.tags import Taggable
+from kgen.ir.tags import Taggable, to_tags
 from kgen.ir.types import AddressSpace, KgenType, auto, to_kgen_type
 
 __all__ = [
@@ -105,22 +108,27 @@ class ArrayBase(Declaration, Taggable):
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
         _check_name(self.name, "an array")
         strides = None if strides is auto else strides
-        if self.has_layout is None:
+        if _read_flag(self.has_layout, f"has_layout of array '{self.name}'") is None:
             is_open = self.dim_tags is None and strides is None and order is None
             self._set(has_layout=not is_open)
-        shape, dim_names = parse_shape(self.shape), _split_names(self.dim_names)
+        shape = parse_shape(self.shape)
+        dim_names = _split_names(self.dim_names, f"dim_names of array '{self.name}'")
         if isinstance(shape, tuple) and dim_names is not None and len(dim_names) != len(shape):
             raise KernelError(
                 f"array '{self.name}' has {len(shape)} axes in its shape and "
                 f"{len(dim_names)} names of axes"
             )
         self._set(
-            dtype=to_kgen_type(self.dtype, for_atomic=for_atomic),
+            dtype=to_kgen_type(
+                self.dtype,
+                for_atomic=bool(_read_flag(for_atomic, f"for_atomic of array '{self.name}'")),
+            ),
             shape=shape,
             dim_names=dim_names,
             dim_tags=self._read_dim_tags(shape, dim_names, strides, order),
-            offset=_read_offset(self.offset),
-            tags=frozenset(self.tags or ()),
+            offset=_read_offset(self.offset, f"offset of array '{self.name}'"),
+            alignment=_read_count(self.alignment, f"alignment of array '{self.name}'"),
+            tags=to_tags(self.tags),
         )
 
     def _read_dim_tags(
@@ -140,9 +148,10 @@ class ArrayBase(Declaration, Taggable):
             return given
         if isinstance(shape, tuple):
             return resolve_strides(parse_array_dim_tags(given, len(shape), order=order), shape)
-        if given is not None and given not in ("C", "F", "c", "f"):
-            items = given.split(",") if isinstance(given, str) else given
-            return parse_array_dim_tags(given, len(items))
+        if given is not None and not is_order(given):
+            return parse_array_dim_tags(given, len(layout_items(given)))
+        if order is not None and not is_order(order):
+            raise KernelError(f"the order of array '{self.name}' is 'C' or 'F', not {order!r}")
         return given if order is None else order
 
     def _tags_by_name(self, tags: Mapping[str, Any], dim_names: tuple[str, ...]) -> tuple[Any, ...]:
@@ -228,10 +237,33 @@ def _map_tag(tag: ArrayDimImplementationTag, mapper: Any) -> ArrayDimImplementat
     return tag
 
 
-def _read_offset(offset: Any) -> Any:
-    if not isinstance(offset, str):
+def _read_offset(offset: Any, what: str) -> Any:
+    if offset is None or offset is auto:
         return offset
-    return p.Variable(offset) if offset.isidentifier() else parse(offset)
+    if isinstance(offset, str) and offset.isidentifier():
+        return p.Variable(offset)
+    return read_expression(offset, what)
+
+
+def _read_count(given: Any, what: str) -> int | None:
+    """Read a positive number, or ``None``."""
+    if given is not None and not (isinstance(given, int | np.integer) and given > 0):
+        raise unfit(what, "a positive integer or None", given)
+    return None if given is None else int(given)
+
+
+def _read_flag(given: Any, what: str) -> bool | None:
+    """Read a truth value, or ``None``."""
+    if given is not None and not isinstance(given, bool | np.bool_):
+        raise unfit(what, "True, False or None", given)
+    return None if given is None else bool(given)
+
+
+def _read_name(given: Any, what: str) -> str | None:
+    """Read a name, or ``None``."""
+    if given is not None and not (isinstance(given, str) and given.isidentifier()):
+        raise unfit(what, "a name or None", given)
+    return given
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -240,10 +272,14 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return parsed
 
 
-def _split_names(names: Any) -> tuple[str, ...] | None:
+def _split_names(names: Any, what: str) -> tuple[str, ...] | None:
     if isinstance(names, str):
         return tuple(name.strip() for name in names.split(","))
-    return None if names is None else tuple(names)
+    if names is None:
+        return None
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise unfit(what, "text, or a list of texts", names)
+    return tuple(names)
 
 
 class KernelArgument:
@@ -274,6 +310,14 @@ class ArrayArg(ArrayBase, KernelArgument):
     address_space: Any = AddressSpace.GLOBAL
     is_input: bool | None = None
     is_output: bool | None = None
+
+    def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
+        super().__post_init__(strides, order, for_atomic)
+        self._set(
+            address_space=read_address_space(self.address_space),
+            is_input=_read_flag(self.is_input, f"is_input of array '{self.name}'"),
+            is_output=_read_flag(self.is_output, f"is_output of array '{self.name}'"),
+        )
 
     #: Read-only for the whole kernel and declared so.
     is_constant = False
@@ -348,7 +392,7 @@ class ValueArg(Declaration, Taggable, KernelArgument):
 
     def __post_init__(self) -> None:
         _check_name(self.name, "a value")
-        self._set(dtype=to_kgen_type(self.dtype), tags=frozenset(self.tags or ()))
+        self._set(dtype=to_kgen_type(self.dtype), tags=to_tags(self.tags))
 
     def __str__(self) -> str:
         kind = "<auto/runtime>" if self.dtype is None else str(self.dtype)
@@ -380,6 +424,13 @@ class TemporaryVariable(ArrayBase):
     read_only: bool = False
 
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
+        what = f"of temporary '{self.name}'"
+        self._set(
+            base_indices=parse_shape(self.base_indices),
+            storage_shape=parse_shape(self.storage_shape),
+            base_storage=_read_name(self.base_storage, f"base_storage {what}"),
+            read_only=bool(_read_flag(self.read_only, f"read_only {what}")),
+        )
         values = self.initializer
         if values is not None:
             if not isinstance(values, np.ndarray):
@@ -394,7 +445,7 @@ class TemporaryVariable(ArrayBase):
                     f"temporary '{self.name}' has an initializer but is not read_only\n"
                     "  hint: pass read_only=True, or assign the values in an instruction"
                 )
-            shape = self.shape if self.shape is not auto else values.shape
+            shape = values.shape if is_auto(self.shape) else self.shape
             wanted, given = _as_tuple(shape), values.shape
             if all(isinstance(n, int) for n in wanted) and wanted != given:
                 raise KernelError(f"'{self.name}' has the shape {wanted}, its initializer {given}")
@@ -463,9 +514,15 @@ class SubstitutionRule(Declaration):
     expression: Expr = None
 
     def __post_init__(self) -> None:
-        self._set(arguments=_split_names(self.arguments or ()))
-        if isinstance(self.expression, str):
-            self._set(expression=parse(self.expression))
+        _check_name(self.name, "a substitution rule")
+        what = f"expression of the substitution rule '{self.name}'"
+        self._set(
+            arguments=_split_names(
+                self.arguments, f"arguments of the substitution rule '{self.name}'"
+            )
+            or (),
+            expression=read_expression(self.expression, what),
+        )
         if len(set(self.arguments)) < len(self.arguments):
             raise KernelError(
                 f"substitution rule '{self}' has two arguments of one name\n  hint: rename one"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
+import numpy as np
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
@@ -15,6 +16,7 @@ from kgen.errors import KernelError, near_names
 from kgen.ir.analyses import AnalysisCache
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit, VarAtomicity
+from kgen.ir.checked import unfit
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -25,7 +27,7 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.fields import stored_fields
-from kgen.ir.language.expressions import parse
+from kgen.ir.language.expressions import parse, read_expression
 from kgen.ir.mentions import mentions_of
 from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
 from kgen.ir.types import Optional, to_kgen_type
@@ -93,12 +95,28 @@ class SourceSpan:
         return f"line {self.line}: {self.text.strip()}"
 
 
-def _names(value: Any) -> frozenset[str]:
+def _names(value: Any, field: str, *, tests: bool = False) -> frozenset[str]:
+    """Read names, and with *tests* functions that choose what is meant."""
     if value is None:
         return frozenset()
     if isinstance(value, str):
         return frozenset(name.strip() for name in value.split(",") if name.strip())
-    return frozenset(value)
+    items = _items(value, field, "text, or a list of texts")
+    if not all(isinstance(item, str) or (tests and callable(item)) for item in items):
+        raise _unfit(field, "text, or a list of texts", value)
+    return items
+
+
+def _unfit(field: str, wanted: str, value: Any) -> KernelError:
+    return unfit(f"option '{field}' of an instruction", wanted, value)
+
+
+def _items(value: Any, field: str, wanted: str) -> frozenset[Any]:
+    """Return the items of a collection, or refuse what is none."""
+    try:
+        return frozenset(value)
+    except TypeError:
+        raise _unfit(field, wanted, value) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +152,7 @@ class InstructionBase(Taggable):
     def __post_init__(self) -> None:
         state = self.__dict__
         for name, read in _READERS.items():
-            state[name] = read(state[name])
+            state[name] = read(state[name], name)
 
     def _set(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -156,7 +174,7 @@ class InstructionBase(Taggable):
             state["analyses"] = self.analyses.after(changes)
         for name, value in changes.items():
             read = _BOOKKEEPING[name]
-            state[name] = value if read is None else read(value)
+            state[name] = value if read is None else read(value, name)
         return new
 
     def _rebuilt(self: Self_, changes: dict[str, Any]) -> Self_:
@@ -329,13 +347,12 @@ class Assignment(MultiAssignmentBase):
         atomicity = options.pop("atomicity", ())
         _init_base(self, {"id": id, **options})
         assignee = parse(assignee) if isinstance(assignee, str) else assignee
-        expression = parse(expression) if isinstance(expression, str) else expression
         assignee_name(assignee)
         self._set(
             assignee=assignee,
-            expression=expression,
+            expression=_read_value(expression, (assignee,)),
             temp_var_type=_temp_type(temp_var_type),
-            atomicity=tuple(atomicity or ()),
+            atomicity=_accesses(atomicity),
         )
 
     @property
@@ -397,19 +414,24 @@ class CallInstruction(MultiAssignmentBase):
         atomicity = options.pop("atomicity", ())
         _init_base(self, {"id": id, **options})
         assignees = parse(assignees) if isinstance(assignees, str) else assignees
-        places = tuple(assignees) if isinstance(assignees, Iterable) else (assignees,)
-        expression = parse(expression) if isinstance(expression, str) else expression
+        places = tuple(assignees) if isinstance(assignees, list | tuple) else (assignees,)
+        expression = _read_value(expression, places)
         if not isinstance(expression, p.Call | Reduction | p.CallWithKwargs):
             raise KernelError(
                 f"'{to_text(expression)}' has one value and cannot be assigned to "
                 f"{len(places)} places\n  hint: only calls and reductions have several"
             )
-        types = tuple(types) if types else (None,) * len(places)
+        if types is None:
+            types = (None,) * len(places)
+        if not isinstance(types, list | tuple) or len(types) not in (0, len(places)):
+            wanted = "a list of a type, or None, for each variable that is assigned"
+            raise _unfit("temp_var_types", wanted, types)
+        types = types or (None,) * len(places)
         self._set(
             assignees=places,
             expression=expression,
             temp_var_types=tuple(_temp_type(t) for t in types),
-            atomicity=tuple(atomicity or ()),
+            atomicity=_accesses(atomicity),
         )
 
     def with_transformed_expressions(
@@ -466,20 +488,23 @@ class CInstruction(InstructionBase):
         _init_base(self, options)
         if isinstance(iname_exprs, str):
             iname_exprs = [n.strip() for n in iname_exprs.split(",") if n.strip()]
-        pairs = tuple(
-            (item, p.Variable(item))
-            if isinstance(item, str)
-            else (item[0], parse(item[1]) if isinstance(item[1], str) else item[1])
-            for item in iname_exprs
-        )
+        if not isinstance(iname_exprs, list | tuple):
+            raise unfit("iname_exprs of C code", _BINDINGS, iname_exprs)
+        if not isinstance(code, str):
+            raise unfit("code of a C instruction", "text", code)
         if isinstance(assignees, str):
             parsed = parse(assignees) if assignees.strip() else ()
             assignees = parsed if isinstance(parsed, tuple) else (parsed,)
+        if not isinstance(assignees, list | tuple):
+            raise unfit("assignees of C code", "text, or a list of array elements", assignees)
+        places = tuple(parse(a) if isinstance(a, str) else a for a in assignees)
+        for place in places:
+            assignee_name(place)
         self._set(
-            iname_exprs=pairs,
+            iname_exprs=tuple(_binding(item) for item in iname_exprs),
             code=code,
-            read_variables=_names(read_variables),
-            assignees=tuple(parse(a) if isinstance(a, str) else a for a in assignees),
+            read_variables=_names(read_variables, "read_variables"),
+            assignees=places,
         )
 
     def read_exprs(self) -> tuple[Expr, ...]:
@@ -539,6 +564,13 @@ class BarrierInstruction(InstructionBase):
     synchronization_kind: str = "global"
     mem_kind: str = "local"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("synchronization_kind", "mem_kind"):
+            given = getattr(self, field)
+            if not isinstance(given, str) or given not in ("local", "global"):
+                raise unfit(f"{field} of a barrier", "'local' or 'global'", given)
+
     def get_str_options(self) -> list[str]:
         """Return the options as they are written between braces."""
         options = super().get_str_options()
@@ -553,28 +585,97 @@ class BarrierInstruction(InstructionBase):
 # -- helpers ------------------------------------------------------------------------
 
 
-def _scoped(pairs: Any) -> frozenset[tuple[str, str]]:
-    return frozenset(
-        (pair, "any") if isinstance(pair, str) else tuple(pair) for pair in pairs or ()
-    )
+def _scoped(pairs: Any, field: str) -> frozenset[tuple[str, str]]:
+    items = _items(() if pairs is None else pairs, field, _PAIRS)
+    if not all(isinstance(item, str) or _is_pair(item) for item in items):
+        raise _unfit(field, _PAIRS, pairs)
+    return frozenset((item, "any") if isinstance(item, str) else tuple(item) for item in items)
 
 
-def _conditions(given: Any) -> frozenset[Expr]:
-    return frozenset(parse(c) if isinstance(c, str) else c for c in given or ())
+_PAIRS = "a list of ids, or of pairs (id, 'local', 'global' or 'any')"
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and item[1] in ("local", "global", "any")
+
+
+def _conditions(given: Any, field: str) -> frozenset[Expr]:
+    if given is None:
+        return frozenset()
+    items = given if isinstance(given, list | tuple | frozenset | set) else (given,)
+    return frozenset(read_expression(item, "condition of an instruction") for item in items)
+
+
+_BINDINGS = "text, or a list of names and pairs (name, expression)"
+
+
+def _binding(item: Any) -> tuple[str, Expr]:
+    """Read a name that C code uses for a loop variable, or for an expression of them."""
+    if isinstance(item, str):
+        return item, p.Variable(item)
+    is_pair = isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
+    if not is_pair:
+        raise unfit("iname_exprs of C code", _BINDINGS, item)
+    return item[0], read_expression(item[1], f"value of '{item[0]}' in iname_exprs")
+
+
+def _read_value(given: Any, places: tuple[Expr, ...]) -> Expr:
+    """Read what is assigned to *places*: one expression, or a tuple of them."""
+    if isinstance(given, p.ExpressionNode | tuple):
+        return given
+    names = ", ".join(f"'{assignee_name(place)}'" for place in places)
+    return read_expression(given, f"value that is assigned to {names}")
+
+
+_FLAGS = (bool, np.bool_, type(None))
+
+
+def _flag(given: Any, field: str) -> bool:
+    if not isinstance(given, _FLAGS):
+        raise _unfit(field, "True or False", given)
+    return bool(given)
+
+
+def _id(given: Any, field: str) -> Any:
+    if given is not None and not isinstance(given, str | UniqueName):
+        raise _unfit(field, "text, a UniqueName or None", given)
+    return given
+
+
+def _priority(given: Any, field: str) -> int:
+    if not isinstance(given, int | np.integer):
+        raise _unfit(field, "an integer", given)
+    return int(given)
+
+
+def _tags(given: Any, field: str) -> frozenset[Tag]:
+    return to_tags(given)
+
+
+def _accesses(given: Any) -> tuple[VarAtomicity, ...]:
+    if given is None:
+        return ()
+    items = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not all(isinstance(item, VarAtomicity) for item in items):
+        raise unfit("atomicity of an instruction", "a list of AtomicInit and AtomicUpdate", given)
+    return items
 
 
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(InstructionBase)}
 
 #: How the values that users give for fields are read.
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "depends_on": _names,
-    "depends_on_is_final": bool,
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "id": _id,
+    "depends_on": partial(_names, tests=True),
+    "depends_on_is_final": _flag,
     "groups": _names,
     "conflicts_with_groups": _names,
     "no_sync_with": _scoped,
     "within_inames": _names,
+    "within_inames_is_final": _flag,
+    "priority": _priority,
     "predicates": _conditions,
-    "tags": to_tags,
+    "tags": _tags,
 }
 
 
@@ -588,7 +689,7 @@ def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
                 f"  hint: {near_names(name, _DEFAULTS)}"
             )
         read = _READERS.get(name)
-        state[name] = value if read is None else read(value)
+        state[name] = value if read is None else read(value, name)
 
 
 def _fields_of(insn: InstructionBase) -> dict[str, Any]:
@@ -608,7 +709,7 @@ def _with_names_of(
     )
 
 
-def _temp_type(value: Any) -> Optional:
+def _temp_type(value: Any, field: str = "temp_var_type") -> Optional:
     if value is None:
         return _CREATES_NOTHING
     if not isinstance(value, Optional):

@@ -50,7 +50,7 @@ from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.tags import AutoFitLocalInameTag, Taggable
 from kgen.ir.target import TargetBase
-from kgen.ir.types import INT32, AddressSpace, NumpyType
+from kgen.ir.types import INT32, AddressSpace, KgenType, NumpyType, to_kgen_type
 
 T = TypeVar("T", bound=Tag)
 P = TypeVar("P")
@@ -589,6 +589,23 @@ class LoopKernel(Taggable):
         """Return what :meth:`get_grid_size_upper_bounds` does, as expressions of arguments."""
         self._refuse_unknown_axes(callables_table, ignore_auto)
         return _sizes(self.grid.groups, self.grid.locals, return_dict)
+
+    def mangled_symbol(self, name: str) -> tuple[KgenType, str] | None:
+        """Return the type of a name and its text in the code, where a symbol mangler knows it."""
+        for mangler in self.symbol_manglers:
+            found = mangler(self, name)
+            if found is None:
+                continue
+            if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str)):
+                raise KernelError(
+                    message(
+                        f"a symbol mangler returns {found!r} for '{name}'",
+                        kernel=self.name,
+                        hint="return a pair (dtype, text in the code), or None",
+                    )
+                )
+            return to_kgen_type(found[0], allow_none=False), found[1]
+        return None
 
     def _refuse_unknown_axes(
         self, callables_table: Mapping[str, Any] | None, ignore_auto: bool

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError
+from kgen.errors import KernelError, counted
+from kgen.ir.checked import unfit
 from kgen.ir.expr import Expr, is_constant, to_text
 from kgen.ir.language.expressions import parse
 from kgen.ir.types import AutoType, auto
@@ -96,23 +97,24 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
             raise KernelError("the shape 'auto' is text\n  hint: pass kgen.auto, which is no text")
     if not isinstance(shape, tuple | list):
         shape = (shape,)
-    return tuple(
-        parse(axis) if isinstance(axis, str) else axis if axis is auto else _plain(axis)
-        for axis in shape
-    )
+    return tuple(axis if axis is auto else _read_extent(axis) for axis in shape)
 
 
-def _plain(axis: Any) -> Expr:
-    if is_constant(axis):
-        if int(axis) != axis:
-            raise KernelError(f"an extent of an array is an integer, not {axis}")
-        return int(axis)
-    if not isinstance(axis, p.ExpressionNode):
-        raise KernelError(
-            f"an extent of an array is a number or an expression, not {axis!r}\n"
-            "  hint: the type comes before the shape: GlobalArg(name, dtype, shape)"
+def _read_extent(axis: Any) -> Expr:
+    if isinstance(axis, str):
+        axis = parse(axis)
+    if isinstance(axis, p.ExpressionNode):
+        return axis
+    if not is_constant(axis):
+        raise unfit(
+            "extent of an axis",
+            "text, a number or an expression",
+            axis,
+            hint="the type comes before the shape: GlobalArg(name, dtype, shape)",
         )
-    return axis
+    if isinstance(axis, complex) or axis % 1 != 0:
+        raise unfit("extent of an axis", "an integer", axis)
+    return int(axis)
 
 
 def _parse_one(text: str) -> ArrayDimImplementationTag:
@@ -146,7 +148,12 @@ def _nest(items: Sequence[Any]) -> dict[int, ComputedStrideArrayDimTag]:
     return {axis: ComputedStrideArrayDimTag(level) for level, axis in enumerate(order)}
 
 
-def _items(spec: Any) -> Sequence[Any]:
+def is_order(given: Any) -> bool:
+    """Tell whether *given* is an order of axes: ``"C"`` or ``"F"``."""
+    return isinstance(given, str) and given in ("C", "c", "F", "f")
+
+
+def layout_items(spec: Any) -> Sequence[Any]:
     """Return the tags of all axes, or their texts."""
     if isinstance(spec, str):
         return spec.split(",")
@@ -154,9 +161,7 @@ def _items(spec: Any) -> Sequence[Any]:
         isinstance(item, str | ArrayDimImplementationTag) for item in spec
     ):
         return spec
-    raise KernelError(
-        f"a layout is text, or a tag for each axis, not {spec!r}\n  hint: dim_tags='N1,N0'"
-    )
+    raise unfit("layout of an array", "text, or a tag for each axis", spec, hint="dim_tags='N1,N0'")
 
 
 def parse_array_dim_tags(
@@ -175,23 +180,28 @@ def parse_array_dim_tags(
         tags: tuple[ArrayDimImplementationTag, ...] = tuple(
             FixedStrideArrayDimTag(stride) for stride in values
         )
-    elif spec is None or spec in ("C", "c", "F", "f"):
-        letter = (spec or order or "C").upper()
-        if letter not in ("C", "F"):
-            raise KernelError(f"order '{order}' is neither 'C' nor 'F'")
+    elif spec is None or is_order(spec):
+        letter = spec or ("C" if order is None else order)
+        if not is_order(letter):
+            raise KernelError(f"the order of an array is 'C' or 'F', not {order!r}")
+        letter = letter.upper()
         tags = tuple(
             ComputedStrideArrayDimTag(axis if letter == "F" else naxes - 1 - axis)
             for axis in range(naxes)
         )
     else:
-        items = _items(spec)
+        items = layout_items(spec)
         nested = _nest(items)
         tags = tuple(
             nested[axis] if axis in nested else _parse_one(item) if isinstance(item, str) else item
             for axis, item in enumerate(items)
         )
     if len(tags) != naxes:
-        raise KernelError(f"{len(tags)} dimension tags were given for {naxes} axes")
+        raise KernelError(
+            f"an array of {counted(naxes, 'axis', 'axes')} has "
+            f"{counted(len(tags), 'dimension tag')}\n"
+            "  hint: dim_tags has one tag for each axis, outer ones first"
+        )
     levels = [level for level in map(_level_of, tags) if level is not None]
     if len(set(levels)) < len(levels):
         raise KernelError(

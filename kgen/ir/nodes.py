@@ -20,6 +20,7 @@ from pymbolic.mapper.stringifier import (
 )
 from pytools.tag import Tag
 
+from kgen.ir.checked import unfit
 from kgen.ir.reductions import ReductionOperation, parse_reduction_op
 from kgen.ir.types import KgenType, to_kgen_type
 
@@ -108,6 +109,8 @@ class Reduction(_Node):
         inames: Any = self.inames
         if isinstance(inames, str):
             inames = tuple(name.strip() for name in inames.split(","))
+        if not isinstance(inames, list | tuple | frozenset | set):
+            raise unfit("inames of a reduction", "text, or a list of names", inames)
         object.__setattr__(
             self,
             "inames",

@@ -6,7 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kgen.errors import KgenError, near_names
+from kgen.ir.checked import unfit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +66,20 @@ class Options:
     restrict: bool = True
 
     def __post_init__(self) -> None:
+        for option in dataclasses.fields(self):
+            value = getattr(self, option.name)
+            if option.type == "bool":
+                is_switch = isinstance(value, int | np.bool_) and value in (False, True)
+                if not is_switch:
+                    raise unfit(f"option '{option.name}'", "True or False", value)
+                object.__setattr__(self, option.name, bool(value))
+            elif option.name.startswith("enforce_") and not isinstance(value, int | str):
+                raise unfit(f"option '{option.name}'", "True, False or 'no_check'", value)
         flags: Any = self.build_options
-        flags = tuple(flags.split()) if isinstance(flags, str) else tuple(flags)
-        object.__setattr__(self, "build_options", flags)
+        flags = tuple(flags.split()) if isinstance(flags, str) else flags
+        if not isinstance(flags, list | tuple) or not all(isinstance(f, str) for f in flags):
+            raise unfit("option 'build_options'", "text, or a list of texts", flags)
+        object.__setattr__(self, "build_options", tuple(flags))
 
     def copy(self, **changes: Any) -> Options:
         """Return this with some settings changed; refuses a name that does not exist."""

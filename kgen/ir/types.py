@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from enum import Enum, Flag, IntEnum
 from enum import auto as auto_value
@@ -161,7 +162,7 @@ class NumpyType(KgenType):
         return hash(self.dtype)
 
     def __post_init__(self) -> None:
-        dtype = np.dtype(self.dtype)
+        dtype = _to_numpy(self.dtype)
         if dtype.hasobject:
             raise KgenError(f"'{dtype}' holds Python objects and cannot be an element type")
         # newbyteorder drops the titles of fields, which are names too
@@ -236,11 +237,18 @@ def to_kgen_type(
         return dtype
     if isinstance(dtype, str):
         dtype = dtype.strip().removeprefix("np:")
+    return _from_numpy(_to_numpy(dtype), bool(for_atomic))
+
+
+def _to_numpy(dtype: Any) -> np.dtype[Any]:
     try:
-        converted = np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError, AttributeError, LookupError) as err:
-        raise KgenError(f"'{dtype}' does not name a data type: {err}") from None
-    return _from_numpy(converted, for_atomic)
+        converted: np.dtype[Any] = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError, AttributeError, LookupError):
+        raise KgenError(
+            f"{reprlib.repr(dtype)} does not name a data type\n"
+            "  hint: numpy.float32, 'float32', or an array's dtype"
+        ) from None
+    return converted
 
 
 INT32: Final = NumpyType(np.dtype(np.int32))

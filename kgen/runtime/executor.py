@@ -379,8 +379,8 @@ class ExecutorBase:
             )
         if isinstance(arg, ValueArg) and getattr(value, "shape", ()) != ():
             self._refuse(
-                f"argument '{arg.name}' is a number, and an array of shape {value.shape} is none",
-                hint="pass a number, or declare it as an array",
+                f"argument '{arg.name}' is a number, not an array of shape {value.shape}",
+                hint=f"pass a number, or declare an array: GlobalArg('{arg.name}', shape=...)",
             )
         dtype = getattr(value, "dtype", None)
         if isinstance(dtype, np.dtype) and not dtype.isnative:

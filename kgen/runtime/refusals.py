@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -43,7 +44,9 @@ class CallChecker:
         for name, dtype in dtypes.items():
             if self.contract.by_name[name].dtype != dtype:
                 self.refuse(
-                    f"argument '{name}' is {self.contract.by_name[name].dtype}, not {dtype}"
+                    f"argument '{name}' is {dtype}, not {self.contract.by_name[name].dtype}",
+                    because="the code was generated for that type",
+                    hint=f"pass {name}.astype(numpy.{self.contract.by_name[name].dtype.name})",
                 )
 
     def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,10 +148,23 @@ class CallChecker:
         except ValueError:
             number = np.empty(0, object)
         if number.shape != () or number.dtype.kind not in kinds + "O":
-            self.refuse(f"argument '{arg.name}' is {wanted}, and {value!r} is none")
+            self._refuse_value(arg, wanted, value)
         if number.dtype.kind == "O" and not isinstance(value, int):
-            self.refuse(f"argument '{arg.name}' is {wanted}, not a {type(value).__name__}")
+            self._refuse_value(arg, wanted, value)
         return int(value) if arg.dtype.kind in "biu" else value
+
+    def _refuse_value(self, arg: ArgumentInfo, wanted: str, value: Any) -> NoReturn:
+        hint = None
+        if arg.dtype.kind in "biu" and isinstance(value, float | np.floating):
+            is_whole = arg.name in self.contract.parameters or value == np.floor(value)
+            hint = f"pass int({value!r})" if is_whole else _wider(arg, "float64")
+        elif isinstance(value, complex | np.complexfloating):
+            hint = f"pass a part of it, such as {arg.name}.real, or {_wider(arg, 'complex128')}"
+        self.refuse(
+            f"argument '{arg.name}' is {wanted}, not {reprlib.repr(value)}",
+            because=f"its type is {arg.dtype}",
+            hint=hint,
+        )
 
     def _find_size(
         self, step: SizeStep, given: Mapping[str, Any], known: Mapping[str, Any]
@@ -297,6 +313,10 @@ class CallChecker:
                 because=f"that is no multiple of its elements' {arg.dtype.itemsize} bytes",
                 hint="pass a copy",
             )
+
+
+def _wider(arg: ArgumentInfo, dtype: str) -> str:
+    return f"declare it with a wider type: ValueArg('{arg.name}', numpy.{dtype})"
 
 
 def refuse_read_only(refuse: Callable[..., Any], argument: str) -> None:

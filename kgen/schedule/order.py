@@ -126,7 +126,12 @@ def _connect(kernel: LoopKernel, home: dict[str, _Body]) -> None:
                 second_body.items[second].after.setdefault(first, waits)
             elif dependency == insn.id:
                 raise DependencyCycleFound(
-                    message(f"instruction '{insn.id}' depends on itself", kernel=kernel.name)
+                    message(
+                        f"instruction '{insn.id}' depends on itself",
+                        kernel=kernel.name,
+                        where=f"instruction '{insn}'",
+                        hint=f"remove dep={insn.id} from it",
+                    )
                 )
 
 
@@ -281,9 +286,9 @@ def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> Depen
     names = [f"loop '{k[4:]}'" if items[k].body is not None else f"'{k}'" for k in cycle]
     edges = [(a, *items[a].after[b], b) for a, b in itertools.pairwise(cycle)]
     because = [
-        f"{_described(kernel, items[a], one)} waits for {_described(kernel, items[b], other)}"
+        f"{_described(kernel, items[a], one)} waits for {_described(kernel, items[b], other)}, "
+        f"{_reason(kernel, one, other)}"
         for a, one, other, b in edges
-        if not (a == one and b == other and _is_plain(kernel, one) and _is_plain(kernel, other))
     ]
     # what waits in a loop, although other instructions of it come first
     left = [
@@ -291,36 +296,62 @@ def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> Depen
         for (a, one, _, _), (_, _, other, _) in zip(edges, [edges[-1], *edges[:-1]], strict=True)
         if items[a].body is not None and one != other
     ]
-    hint = "drop one of the dependencies"
+    order = {insn_id: at for at, insn_id in enumerate(kernel.id_to_insn)}
+    against = sorted(edges, key=lambda edge: order[edge[1]] - order[edge[2]])
+    by_reading = [edge for edge in against if _reads_from(kernel, edge[1], edge[2])]
+    _, one, other, _ = (by_reading or against)[0]
+    hint = _way_out(kernel, one, other, bool(by_reading))
+    in_sequence = all(
+        order[name] < order[insn_id] or _reads_from(kernel, insn_id, name)
+        for _, insn_id, _, _ in edges
+        for name in kernel.id_to_insn[insn_id].depends_on
+    )
+    if by_reading and in_sequence:
+        hint += (
+            "; or make_kernel(..., seq_dependencies=True), which runs the instructions in the "
+            "order of the text"
+        )
     if left:
         (iname, insn_id), *_ = left
         hint = (
             f"duplicate_inames(kernel, '{iname}', within='id:{insn_id}') gives '{insn_id}' a loop "
-            "of its own; or drop one of the dependencies"
+            f"of its own; or {hint}"
         )
-    order = {insn_id: at for at, insn_id in enumerate(kernel.id_to_insn)}
-    for _, one, other, _ in sorted(edges, key=lambda edge: order[edge[1]] - order[edge[2]]):
-        insn, writes = kernel.id_to_insn[one], kernel.id_to_insn[other].assignee_var_names()
-        if not insn.depends_on_is_final and not insn.read_dependency_names().isdisjoint(writes):
-            hint += (
-                f"; {{dep=*}} on '{one}' keeps it from waiting for '{other}', the only writer of "
-                "what it reads; make_kernel(..., seq_dependencies=True) runs the instructions in "
-                "the order of the text"
-            )
-            break
     rule = "a loop waits for all that one of its instructions waits for" if left else None
     return DependencyCycleFound(
         message(
             "the dependencies form a cycle: " + " waits for ".join(names),
             kernel=kernel.name,
-            because="; ".join(filter(None, (*because, rule))) or None,
+            because="; ".join(filter(None, (*because, rule))),
             hint=hint,
         )
     )
 
 
-def _is_plain(kernel: LoopKernel, insn_id: str) -> bool:
-    return not isinstance(kernel.id_to_insn[insn_id], BarrierInstruction)
+def _reads_from(kernel: LoopKernel, insn_id: str, other: str) -> list[str]:
+    """Return the variables on account of which an instruction waits for their only writer."""
+    insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
+    if insn.depends_on_is_final:
+        return []
+    names = insn.read_dependency_names().intersection(writes)
+    return sorted(name for name in names if kernel.writers[name] == (other,))
+
+
+def _reason(kernel: LoopKernel, insn_id: str, other: str) -> str:
+    """Say why an instruction waits for another one."""
+    read = _reads_from(kernel, insn_id, other)
+    return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
+
+
+def _way_out(kernel: LoopKernel, insn_id: str, other: str, is_read: bool) -> str:
+    """Say how an instruction need not wait for another one."""
+    if not is_read:
+        return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
+    kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))
+    return (
+        f"write {{dep=*{kept}}} on '{insn_id}', which then reads what stands there before "
+        f"'{other}' runs"
+    )
 
 
 def _described(kernel: LoopKernel, item: _Item, insn_id: str) -> str:

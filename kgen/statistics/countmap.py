@@ -21,6 +21,7 @@ import islpy as isl
 import numpy as np
 
 from kgen.errors import KernelError, near_names
+from kgen.ir.checked import unfit
 from kgen.statistics.descriptors import MemAccess, Op, Sync
 from kgen.statistics.interval import Interval, sum_of
 
@@ -95,7 +96,8 @@ class Keys:
         """Return the fields that are set in a key, checked."""
         if type(key) is not self.kind:
             raise KernelError(
-                f"the keys of this map are of the class {self.kind.__name__}; {key!r} is none"
+                f"the keys of this map are instances of {self.kind.__name__}, unlike {key!r}\n"
+                f"  hint: map[{self.kind.__name__}(...)], or map.filter_by(...) for a sum over keys"
             )
         values = {f.name: getattr(key, f.name) for f in dataclasses.fields(self.kind)}
         wanted = {n: v for n, v in values.items() if v is not None and v != frozenset()}
@@ -119,6 +121,14 @@ class ToCountMap(Mapping[Any, Any]):
     def __init__(
         self, count_map: Mapping[Any, Any] | None = None, *, known_keys: Keys | None = None
     ) -> None:
+        if not isinstance(count_map, Mapping | None):
+            raise unfit(
+                "argument 'count_map' of a ToCountMap", "a dict from keys to counts", count_map
+            )
+        if not isinstance(known_keys, Keys | None):
+            raise unfit(
+                "argument 'known_keys' of a ToCountMap", "that of another map, or None", known_keys
+            )
         self.count_map: dict[Any, Any] = dict(count_map or {})
         self.known_keys = known_keys or Keys.found_in(self.count_map)
 

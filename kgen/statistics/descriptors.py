@@ -58,7 +58,7 @@ def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> Non
 
 def _tags(key: Any, field: str) -> frozenset[Tag]:
     value = getattr(key, field)
-    tags = frozenset(value) if isinstance(value, Iterable) else {value}
+    tags = tuple(value) if isinstance(value, Iterable) else (value,)
     if isinstance(value, str) or not all(isinstance(tag, Tag) for tag in tags):
         raise KernelError(
             f"the field '{field}' of {type(key).__name__} is a set of Tag objects, not {value!r}"

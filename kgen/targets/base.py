@@ -147,8 +147,10 @@ class CFamilyTarget(Target):
         """Return what the language's manual calls the index along a hardware axis."""
         return f"get_{'group' if isinstance(tag, GroupInameTag) else 'local'}_id({tag.axis})"
 
-    def type_name(self, dtype: KgenType) -> str:
-        """Return the language's name of an element type, or refuse.
+    def type_name(
+        self, dtype: KgenType, *, kernel: str | None = None, where: str | None = None
+    ) -> str:
+        """Return the language's name of an element type, or refuse, naming *kernel* and *where*.
 
         >>> from kgen.targets.opencl import OpenCLTarget
         >>> from kgen.ir.types import INT64
@@ -163,6 +165,8 @@ class CFamilyTarget(Target):
             raise CodegenError(
                 message(
                     f"{self.language} has no element type for {dtype.numpy_dtype}",
+                    kernel=kernel,
+                    where=where,
                     hint="convert to one of "
                     + ", ".join(sorted(str(known) for known in self.type_names)),
                 )

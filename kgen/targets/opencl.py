@@ -175,7 +175,7 @@ class OpenCLTarget(CFamilyTarget):
         return "{0}" if temporary.shape or kind == "c" else "0"
 
     def __post_init__(self) -> None:
-        if self.atomics_flavor not in (None, "cl1"):
+        if self.atomics_flavor is not None and str(self.atomics_flavor) != "cl1":
             raise KgenError(
                 f"there is no code for atomics of the flavor {self.atomics_flavor!r}\n"
                 "  hint: leave atomics_flavor out, or 'cl1'"
@@ -224,6 +224,6 @@ def _limits_of(device: Any) -> DeviceLimits:
         )
     except AttributeError:
         raise KgenError(
-            f"the device of a target is a pyopencl.Device, and {device!r} is none\n"
+            f"the device of a target is a pyopencl.Device, not {device!r}\n"
             "  hint: leave it out, or pass queue.device"
         ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import cgen
 
@@ -92,10 +93,21 @@ class Preamble:
     ) -> None:
         """Add the preambles of *kernel*, and what its and more generators make of what was seen."""
         info = PreambleInfo(kernel, frozenset(self.seen_dtypes), frozenset(self.seen_functions))
-        pairs = [*kernel.preambles]
+        pairs: list[Any] = [*kernel.preambles]
         for generator in (*generators, *kernel.preamble_generators):
-            pairs.extend(generator(info))
-        for key, text in pairs:
+            made: Any = generator(info)
+            pairs.extend(made if isinstance(made, Iterable) else (made,))
+        for pair in pairs:
+            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
+                raise CodegenError(
+                    message(
+                        f"{pair!r} is not a preamble",
+                        kernel=kernel.name,
+                        hint="a preamble is a pair (tag, code); a preamble generator returns a "
+                        "list of them",
+                    )
+                )
+            key, text = pair
             need = Need(Rank.USER, str(key), text.strip("\n"))
             self.add(need)
             if self._needs[need.rank, need.key] != need.text:

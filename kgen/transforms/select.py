@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from kgen.errors import KernelError, TransformError, message, near_names
+from kgen.errors import KernelError, KgenError, TransformError, message, name_kernel, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
 from kgen.ir.instruction import InstructionBase
@@ -156,7 +156,11 @@ def _transform(
 
     @limited(function.__name__.lstrip("_"), TransformError)
     def on_kernel(kernel: LoopKernel, *args: P.args, **kwargs: P.kwargs) -> LoopKernel:
-        changed = function(kernel, *args, **kwargs)
+        try:
+            changed = function(kernel, *args, **kwargs)
+        except KgenError as err:
+            name_kernel(err, kernel.name)
+            raise
         if changed is kernel:
             return kernel
         if not isinstance(changed, LoopKernel):

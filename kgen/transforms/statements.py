@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
-from kgen.ir.expr import is_constant
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.language.expressions import parse
+from kgen.ir.language.expressions import check_operands, read_expression
 from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import (
@@ -77,8 +75,22 @@ def map_instructions(
     7
     """
     test = matcher(kernel, insn_match)
+
+    def changed(insn: InstructionBase) -> InstructionBase:
+        new = f(insn)
+        if not isinstance(new, InstructionBase):
+            raise TransformError(
+                message(
+                    f"the function returns {new!r} for instruction '{insn.id}'",
+                    kernel=kernel.name,
+                    hint="return an instruction: insn.copy(...), or insn itself",
+                )
+            )
+        check_operands(new.expressions(), f"instruction '{new}'")
+        return new
+
     return kernel.copy(
-        instructions=tuple(f(insn) if test(insn) else insn for insn in kernel.instructions)
+        instructions=tuple(changed(insn) if test(insn) else insn for insn in kernel.instructions)
     )
 
 
@@ -271,24 +283,11 @@ def remove_predicates_from_insn(
     >>> knl.default_entrypoint.instructions[0].predicates
     frozenset()
     """
-    given = [predicates] if isinstance(predicates, str) else predicates
-    gone = frozenset(parse(c) if isinstance(c, str) else _condition(kernel, c) for c in given)
+    given = predicates if isinstance(predicates, list | tuple | set | frozenset) else [predicates]
+    gone = frozenset(read_expression(condition, "condition") for condition in given)
     chosen = {insn.id for insn in found(kernel, insn_match)}
     return map_instructions(
         kernel,
         lambda _, insn: insn.id in chosen,
         lambda insn: insn.copy(predicates=insn.predicates - gone),
-    )
-
-
-def _condition(kernel: LoopKernel, given: Any) -> Any:
-    """Return a condition that was given as an object, or refuse what is no expression."""
-    if isinstance(given, p.ExpressionNode) or is_constant(given):
-        return given
-    raise TransformError(
-        message(
-            f"{given!r} is no condition",
-            kernel=kernel.name,
-            hint="pass text such as 'i > 3', or an expression",
-        )
     )

@@ -139,8 +139,10 @@ def add_barrier(
                     hint="it is 'local' or 'global'",
                 )
             )
-    before = found(kernel, insn_before) if insn_before else []
-    after = found(kernel, insn_after) if insn_after else []
+    before, after = (
+        [] if given is None or given == "" else found(kernel, given)
+        for given in (insn_before, insn_after)
+    )
     based_on = id_based_on or f"{synchronization_kind[0]}_barrier"
     barrier = BarrierInstruction(
         id=kernel.make_unique_instruction_id(based_on),

@@ -36,6 +36,9 @@ ODD_VALUES: tuple[Any, ...] = (
     *(b"i", (), [], {}, set(), (1,), [None], ["i"], {"i": 1}, {"i": None}, {None: 1}, ("i", "j")),
     *(object(), b"", 5, np.float32(1), np.dtype("float64"), np.arange(3), np.int64(7), 7),
     *(Ellipsis, range(3), slice(None), lambda *args: None, NotImplemented),
+    *("n + 1", "a[i]", "a[", "1e999", "i > 3", "{ [i]: 0 <= i < n }", "[n] -> { : n > 0 }"),
+    *(2**70, -(2**70), float("-inf"), 0.5, frozenset("a"), [[]], [1, 2], {"a": None}, {"i": [1]}),
+    *(np.zeros((2, 2)), np.float64("nan"), int, np.float64, Exception, [object()]),
 )
 ODD_TOKENS = (
     *("$", "@", "\\", "'", '"', "\x00", "\n", "\t", "é", "{", "}", "[", "]", "(", ")", ";", ":"),
@@ -175,6 +178,24 @@ def _names(rng: random.Random, unit: TranslationUnit) -> list[str]:
 def mutated_call(rng: random.Random, unit: TranslationUnit) -> Call:
     """Return a call of the suite with names of a program, and with none or some changes."""
     call = rng.choice(_of_random_name(rng))
+    if rng.random() < 0.8:
+        call = fitted_call(rng, unit, call)
+    args, kwargs = list(call.args), dict(call.kwargs)
+    if rng.random() < 0.6:
+        for _ in range(rng.choice((1, 1, 2))):
+            at = rng.randrange(len(args) + len(kwargs) + 1)
+            if at < len(args):
+                args[at] = mutated_value(rng, args[at])
+            elif at < len(args) + len(kwargs):
+                name = list(kwargs)[at - len(args)]
+                kwargs[name] = mutated_value(rng, kwargs[name])
+            else:
+                args.append(rng.choice(ODD_VALUES))
+    return Call(call.name, tuple(args), tuple(kwargs.items()))
+
+
+def fitted_call(rng: random.Random, unit: TranslationUnit, call: Call) -> Call:
+    """Return *call* with names of a program in the place of its own."""
     names = _names(rng, unit) or ["i"]
     chosen: dict[str, str] = {}
 
@@ -194,20 +215,8 @@ def mutated_call(rng: random.Random, unit: TranslationUnit) -> Call:
                 return {fitted(key): fitted(item) for key, item in value.items()}
         return value
 
-    fits = rng.random() < 0.8
-    args = [fitted(arg) if fits else arg for arg in call.args]
-    kwargs = {name: fitted(value) if fits else value for name, value in call.kwargs}
-    if rng.random() < 0.6:
-        for _ in range(rng.choice((1, 1, 2))):
-            at = rng.randrange(len(args) + len(kwargs) + 1)
-            if at < len(args):
-                args[at] = mutated_value(rng, args[at])
-            elif at < len(args) + len(kwargs):
-                name = list(kwargs)[at - len(args)]
-                kwargs[name] = mutated_value(rng, kwargs[name])
-            else:
-                args.append(rng.choice(ODD_VALUES))
-    return Call(call.name, tuple(args), tuple(kwargs.items()))
+    args = tuple(fitted(arg) for arg in call.args)
+    return Call(call.name, args, tuple((name, fitted(value)) for name, value in call.kwargs))
 
 
 _KEPT = {

@@ -18,7 +18,7 @@ from tests.malformed.mutants import mutated_call, mutated_source
 
 #: What every refusal has to name: a kernel or a part of one, an argument, or a place in a text.
 _PLACE = re.compile(
-    r"kernel|instruction|iname|loop|argument|array|variable|parameter|rule|domain|line \d+"
+    r"kernel|program|instruction|iname|loop|argument|array|variable|parameter|rule|domain|line \d+"
     r"|column|field|axis|option|target|function|assumption|version|queue|temporar|'.*'",
     re.DOTALL,
 )
@@ -75,14 +75,16 @@ def _binds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return True
 
 
+def leading_arguments(function: str, unit: Any) -> tuple[Any, ...]:
+    """Return what a public function takes before the arguments of a :class:`Call`."""
+    if function in _FUNCTIONS_OF_NO_KERNEL:
+        return ()
+    return ([unit, unit],) if function in _FUNCTIONS_OF_KERNELS else (unit,)
+
+
 def _called(outcome: Outcome, call: Call, unit: Any) -> Any:
     function, kwargs = getattr(lp, call.name), dict(call.kwargs)
-    leading: tuple[Any, ...] = (unit,)
-    if call.name in _FUNCTIONS_OF_NO_KERNEL:
-        leading = ()
-    elif call.name in _FUNCTIONS_OF_KERNELS:
-        leading = ([unit, unit],)
-    args = (*leading, *call.args)
+    args = (*leading_arguments(call.name, unit), *call.args)
     if not _binds(function, args, kwargs):
         return unit  # Python's own TypeError
     result = outcome.try_step(f"lp.{call}", lambda: function(*args, **kwargs))

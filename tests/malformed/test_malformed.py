@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import kgen as lp
 from kgen.ir.checked import check_arguments
+from tests.malformed.arguments import run_argument
 from tests.malformed.calls import run_call
 from tests.malformed.corpus import calls, sources
+from tests.malformed.fields import run_field
 from tests.malformed.programs import Outcome, run_program
 
 N_PROGRAMS = int(os.environ.get("KGEN_MALFORMED", "2000"))
@@ -41,6 +44,16 @@ def test_programs_end_in_results_or_in_errors_that_name_a_place(piece: int) -> N
 @pytest.mark.filterwarnings("ignore")
 def test_calls_end_in_results_or_in_errors_that_name_an_argument() -> None:
     outcomes = [run_call(seed) for seed in range(FIRST, FIRST + N_PROGRAMS // 4)]
+    faults = [str(outcome) for outcome in outcomes if outcome.fault is not None]
+    assert not faults, "\n\n".join(faults[:3])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("run", [run_field, run_argument])
+def test_odd_fields_and_arguments_end_in_results_or_in_errors_that_name_them(
+    run: Callable[[int], Outcome],
+) -> None:
+    outcomes = [run(seed) for seed in range(FIRST, FIRST + N_PROGRAMS)]
     faults = [str(outcome) for outcome in outcomes if outcome.fault is not None]
     assert not faults, "\n\n".join(faults[:3])
 

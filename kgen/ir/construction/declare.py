@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -79,19 +80,11 @@ def read_kernel_data(
         items = [given]
     seen: set[str] = set()
     for item in _one_by_one([*items, *(temporaries or {}).values()]):
-        if item is ... or item == "...":
+        if item is ... or (isinstance(item, str) and item == "..."):
             declared.is_open = True
             continue
-        name = item.strip() if isinstance(item, str) else getattr(item, "name", None)
-        if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
-            raise KernelError(
-                message(
-                    f"kernel_data holds a {type(item).__name__}",
-                    kernel=kernel,
-                    hint="it takes GlobalArg, ConstantArg, ValueArg, TemporaryVariable, names, ...",
-                )
-            )
-        if name in seen or not name:
+        name = _name_of(kernel, item)
+        if name in seen:
             raise KernelError(message(f"'{name}' is declared twice in kernel_data", kernel=kernel))
         seen.add(name)
         if isinstance(item, TemporaryVariable):
@@ -99,6 +92,23 @@ def read_kernel_data(
         else:
             declared.entries.append(name if isinstance(item, str) else item)
     return declared
+
+
+def _name_of(kernel: str, item: Any) -> str:
+    """Return the name that an item of kernel_data declares, or refuse what is none."""
+    if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
+        raise KernelError(
+            message(
+                f"{reprlib.repr(item)} in kernel_data declares nothing",
+                kernel=kernel,
+                hint="an item is a GlobalArg, ConstantArg, ValueArg or TemporaryVariable, a "
+                "name, or '...' for all others",
+            )
+        )
+    name = item.strip() if isinstance(item, str) else item.name
+    if not name.isidentifier():
+        raise KernelError(message(f"'{name}' in kernel_data is not a name", kernel=kernel))
+    return name
 
 
 def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
@@ -245,6 +255,26 @@ def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
     return sorted(n for n in names if not any(mangler(kernel, n) for mangler in manglers))
 
 
+def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
+    """Refuse shapes, strides and offsets that depend on elements of arrays."""
+    for name, array in arrays.items():
+        subscripted = {
+            assignee_name(node)
+            for node in walk(*array.layout_exprs())
+            if isinstance(node, p.Subscript | LinearSubscript)
+        }
+        for used in _layout_names((array,)):
+            if used in subscripted or (used in arrays and arrays[used].shape != ()):
+                raise KernelError(
+                    message(
+                        f"the shape, strides or offset of array '{name}' name '{used}', which is "
+                        "an array",
+                        kernel=kernel.name,
+                        hint=f"pass the size as a number: ValueArg('size_of_{name}', numpy.int32)",
+                    )
+                )
+
+
 def _layout_names(arrays: Iterable[ArrayBase]) -> list[str]:
     """Return the variables in shapes, strides and offsets."""
     return [name for array in arrays for name in array.layout_names()]
@@ -305,6 +335,7 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
     _check_assumptions(kernel)
     _check_rules(kernel)
     arrays = kernel.array_vars
+    _check_layouts(kernel, arrays)
     seen: dict[str, tuple[int, InstructionBase]] = {}
     for insn, found in zip(kernel.instructions, mentioned, strict=True):
         uses = list(found.ranks)

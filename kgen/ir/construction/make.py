@@ -23,7 +23,9 @@ from kgen.ir.data import Declaration, Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import SubArrayRef
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import read_expression
 from kgen.ir.language.instructions import parse_instructions
+from kgen.ir.layout import is_order
 from kgen.ir.mentions import Mentions, mentions_of, resolve_reductions
 from kgen.ir.options import make_options
 from kgen.ir.reductions import REDUCTIONS
@@ -123,7 +125,7 @@ def make_loop_kernel(
             declared,
             mentions,
             order=order,
-            offset=0 if default_offset is None else default_offset,
+            offset=_offset(default_offset),
         ),
     )
     check_uses(kernel, mentions)
@@ -242,9 +244,17 @@ def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> Ins
 
 
 def _order(kernel: str, given: Any) -> Any:
-    if given is None or given in ("C", "F", "c", "f") or given is auto:
-        return given if given is auto or given is None else given.upper()
-    raise KernelError(message(f"default_order is 'C', 'F' or auto, not '{given}'", kernel=kernel))
+    if given is None or given is auto:
+        return given
+    if is_order(given):
+        return given.upper()
+    raise KernelError(message(f"default_order is 'C', 'F' or auto, not {given!r}", kernel=kernel))
+
+
+def _offset(given: Any) -> Any:
+    if given is None or given is auto:
+        return 0 if given is None else given
+    return read_expression(given, "argument 'default_offset'")
 
 
 def _priorities(given: Any) -> tuple[tuple[str, ...], ...]:

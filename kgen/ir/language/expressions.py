@@ -16,7 +16,8 @@ from typing import Any, Final, NoReturn, cast
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.errors import KgenError, near_names
+from kgen.errors import KernelError, KgenError, message, near_names
+from kgen.ir.checked import unfit
 from kgen.ir.expr import (
     Expr,
     LinearSubscript,
@@ -26,13 +27,14 @@ from kgen.ir.expr import (
     TypeCast,
     TypedLiteral,
     is_constant,
+    walk,
 )
 from kgen.ir.language.tokens import NotParsable, Token, parse_number, syntax_error, tokenize
 from kgen.ir.reductions import REDUCTIONS, find_reduction_op, parse_reduction_op
 from kgen.ir.tags import to_tags
 from kgen.ir.types import KgenType, to_kgen_type
 
-__all__ = ["ExpressionParser", "parse", "parse_expression", "parse_type"]
+__all__ = ["ExpressionParser", "parse", "parse_expression", "parse_type", "read_expression"]
 
 
 _DTYPE = re.compile(r"(?:np:)?dtype\(\s*(['\"])(.*)\1\s*\)|(?:np\.|numpy\.|np:)?([\w.]+)")
@@ -196,7 +198,10 @@ class ExpressionParser:
 
     def _operators(self, least: int) -> Expr:
         """Read operands joined by operators that bind at least as tightly as *least*."""
+        at = self.token.at
         left = self.operand()
+        if isinstance(left, tuple) and (least > _OR or self.token.text in _BINDING):
+            self._refuse_values(left, at)
         while (binding := _BINDING.get(self.token.text, 0)) >= least:
             if binding == _SUM:
                 left = self._sum(left)
@@ -227,12 +232,28 @@ class ExpressionParser:
             if sign == "*":
                 factors = [left]
                 while self.take("*"):
-                    factors.append(self.operand())
+                    factors.append(self._value())
                 left = p.Product(tuple(factors))
             else:
                 self.advance()
-                left = _QUOTIENTS[sign](left, self.operand())
+                left = _QUOTIENTS[sign](left, self._value())
         return left
+
+    def _value(self) -> Expr:
+        """Read an operand that is one value."""
+        at = self.token.at
+        value = self.operand()
+        if isinstance(value, tuple):
+            self._refuse_values(value, at)
+        return value
+
+    def _refuse_values(self, values: tuple[Expr, ...], at: int) -> NoReturn:
+        count = f"{len(values)} values" if len(values) != 1 else "a list of values"
+        raise NotParsable(
+            f"an operator takes one value on each side, not {count}",
+            at,
+            "write an expression for each value",
+        )
 
     def _comparison(self, left: Expr) -> Expr:
         """Read a comparison; ``a < b < c`` means ``a < b and b < c``."""
@@ -265,8 +286,10 @@ class ExpressionParser:
             base = self._postfixes(base)
             following = self.token.text
         if following == "**":
+            if isinstance(base, tuple):
+                self._refuse_values(base, at)
             self.advance()
-            return p.Power(base, self.operand())
+            return p.Power(base, self._value())
         return base
 
     def _prefixed(self) -> Expr:
@@ -275,7 +298,7 @@ class ExpressionParser:
         sign = self.advance().text
         if sign == "not":
             return p.LogicalNot(self._operators(_COMPARISON))
-        operand = self.operand()
+        operand = self._value()
         if sign == "-":
             return negated(operand)
         return p.BitwiseNot(operand) if sign == "~" else operand
@@ -496,6 +519,49 @@ def parse_expression(text: str) -> Expr:
     result = parser.expression_list()
     parser.expect_end()
     return tuple(result) if isinstance(result, _Names) else result
+
+
+def read_expression(given: Any, what: str) -> Expr:
+    """Return the expression that a caller gives for *what*: text, a number or an expression.
+
+    >>> read_expression("n + 1", "offset"), read_expression(3, "offset")
+    (Sum((Variable('n'), 1)), 3)
+    >>> read_expression(None, "offset")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KernelError: the offset is text, a number or an expression, not None
+    """
+    if isinstance(given, str):
+        return parse(given)
+    if isinstance(given, p.ExpressionNode) or is_constant(given):
+        check_operands(given, what)
+        return given
+    raise unfit(what, "text, a number or an expression", given)
+
+
+def check_operands(expr: Expr, what: str) -> None:
+    """Refuse an expression in which objects stand that are no expressions.
+
+    >>> check_operands(p.Sum((p.Variable("i"), "j")), "instruction 'insn'")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KernelError: 'j' in instruction 'insn' is no expression
+      hint: names are pymbolic.primitives.Variable('i'), and kgen.symbolic.parse('i + 1') reads text
+    """
+    n_open = 0  # ends that slices leave out
+    for node in walk(expr):
+        if isinstance(node, p.Slice):
+            n_open += node.children.count(None)
+        elif node is None and n_open:
+            n_open -= 1
+        elif not (isinstance(node, p.ExpressionNode) or is_constant(node)):
+            raise KernelError(
+                message(
+                    f"{node!r} in {what} is no expression",
+                    hint="names are pymbolic.primitives.Variable('i'), and "
+                    "kgen.symbolic.parse('i + 1') reads text",
+                )
+            )
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from kgen.ir.instruction import (
     SourceSpan,
     make_assignment,
 )
+from kgen.ir.language.expressions import check_operands
 from kgen.ir.language.options import Fields, merge
 from kgen.ir.language.statements import (
     AssignStatement,
@@ -50,6 +51,7 @@ def parse_instructions(
         if isinstance(item, str):
             reader.read_text(item)
         elif isinstance(item, InstructionBase):
+            check_operands(item.expressions(), f"instruction '{item}'")
             reader.add(item, item)
         elif isinstance(item, SubstitutionRule):
             reader.add_rule(item)

@@ -301,7 +301,7 @@ def read_match(text: str) -> MatchExpressionBase:
     return found
 
 
-def parse_match(what: str | Match | None) -> Match:
+def parse_match(what: Any) -> Match:
     """Read a match expression; ``None`` and the empty text match everything.
 
     >>> print(parse_match("id:yoink and (not writes:a_temp or tag:input)"))
@@ -316,9 +316,14 @@ def parse_match(what: str | Match | None) -> Match:
             return read_match(what)
         except NotParsable as err:
             raise syntax_error(what, err) from None
-    if not callable(what):
-        raise KgenError(f"a match expression is text or a function, not {type(what).__name__}")
-    return what
+    if not callable(what) or isinstance(what, type):
+        raise KgenError(
+            f"a match expression is text, or a function of kernel and instruction, not {what!r}\n"
+            "  hint: 'id:NAME', 'writes:NAME', 'reads:NAME', 'iname:NAME' or 'tag:NAME', joined by "
+            "'and', 'or' and 'not'"
+        )
+    found: Match = what
+    return found
 
 
 # -- stacks -------------------------------------------------------------------------

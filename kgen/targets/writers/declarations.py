@@ -237,8 +237,21 @@ def _storage_size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
                     f"set_temporary_address_space(kernel, '{temporary.name}', 'global')",
                 )
             )
+        if stride < 0:
+            raise CodegenError(
+                message(
+                    f"temporary '{temporary.name}' has a negative stride, {stride}",
+                    kernel=kernel.name,
+                    because="its elements would stand before its storage",
+                    hint="leave strides out, or reverse the subscripts",
+                )
+            )
         size += (extent - 1) * stride
     return size
+
+
+#: Compilers take minutes for longer tables.
+_MOST_ENTRIES = 1 << 24
 
 
 def table_need(target: CFamilyTarget, kernel: LoopKernel, table: TemporaryVariable) -> Need:
@@ -253,7 +266,18 @@ def table_need(target: CFamilyTarget, kernel: LoopKernel, table: TemporaryVariab
                 kernel=kernel.name,
             )
         )
-    flat = np.zeros(_storage_size(kernel, table), table.dtype.dtype)
+    size = _storage_size(kernel, table)
+    if size > _MOST_ENTRIES:
+        raise CodegenError(
+            message(
+                f"the table '{table.name}' has {size} entries with the gaps between its elements",
+                kernel=kernel.name,
+                because=f"its strides are {', '.join(map(str, table.fixed_strides))}; "
+                f"code holds at most {_MOST_ENTRIES} constants",
+                hint="leave strides out, or pass the values as an argument",
+            )
+        )
+    flat = np.zeros(size, table.dtype.dtype)
     strides = [stride * flat.itemsize for stride in table.fixed_strides]
     np.lib.stride_tricks.as_strided(flat, table.shape, strides)[...] = values
     texts = ", ".join(literal(target, value, table.dtype)[0] for value in flat)

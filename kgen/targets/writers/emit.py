@@ -11,7 +11,7 @@ from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError, message
-from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, ValueArg
+from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names, without_separate
@@ -62,6 +62,7 @@ def emit_module(
     bodies: list[cgen.Generable] = []
     heads: list[cgen.NestedDeclarator] = []
     for function in functions:
+        _check_types(target, kernel, function)
         writer.enter_function(function)
         block = cgen.Block(body_of(writer, function))
         heads.append(declare_function(writer, function))
@@ -83,6 +84,14 @@ def emit_module(
         conditions=_conditions(writer, assumptions),
         has_fragile_barriers=is_fragile,
     )
+
+
+def _check_types(target: CFamilyTarget, kernel: LoopKernel, function: DeviceFunction) -> None:
+    """Refuse arguments of types that the language does not have."""
+    for name in function.arguments:
+        declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
+        kind = "argument" if isinstance(declared, KernelArgument) else "temporary"
+        target.type_name(dtype_of(declared), kernel=kernel.name, where=f"{kind} '{name}'")
 
 
 def _conditions(writer: ExpressionWriter, assumptions: Set) -> tuple[Expr, ...]:

@@ -142,7 +142,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """Return the name of a type, whose headers the code then needs."""
         self.preamble.seen_dtypes.add(dtype)
         self.preamble.add(*self.target.needs_of(dtype.dtype))
-        return self.target.type_name(dtype)
+        where = None if self.typer.insn is None else f"instruction '{self.typer.insn}'"
+        return self.target.type_name(dtype, kernel=self.kernel.name, where=where)
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
         """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
@@ -251,10 +252,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
                 return self.stand_ins[expr]
             return self.accesses.scalar(array)
         if self.kernel.symbol_manglers and name not in self.kernel.all_variable_names():
-            for mangler in self.kernel.symbol_manglers:
-                found = mangler(self.kernel, name)
-                if found is not None:
-                    return str(found[1])
+            found = self.kernel.mangled_symbol(name)
+            return name if found is None else found[1]
         return name
 
     def _value(self, variable: p.Variable, value: Expr, prec: int) -> str:

@@ -209,7 +209,7 @@ def collect_common_factors_on_increment(
 def _read_axes(
     kernel: LoopKernel, variable: TemporaryVariable, given: Sequence[int] | int | str
 ) -> tuple[int, ...]:
-    items: Iterable[Any] = [given] if isinstance(given, int) else given
+    items: Iterable[Any] = given if isinstance(given, list | tuple) else [given]
     if isinstance(given, str):
         items = split_names(given)
     axes: list[int] = []
@@ -218,10 +218,15 @@ def _read_axes(
     count = min(len(index_of(lhs)) for lhs in places if assignee_name(lhs) == variable.name)
     for item in items:
         names = variable.dim_names or ()
-        axis = names.index(item) if item in names else int(item)
+        axis = names.index(item) if item in names else int(item) if str(item).isdigit() else -1
         if not 0 <= axis < count:
             raise TransformError(
-                message(f"'{variable.name}' has no axis {axis}", kernel=kernel.name)
+                message(
+                    f"'{variable.name}' has no axis {item!r}",
+                    kernel=kernel.name,
+                    hint=f"it has {count}; they count from 0"
+                    + (f", and are called {', '.join(names)}" if names else ""),
+                )
             )
         axes.append(axis)
     return tuple(axes)

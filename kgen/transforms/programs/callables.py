@@ -40,7 +40,9 @@ def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     (['f', 'kgen_kernel'], ['kgen_kernel'])
     """
     if not translation_units:
-        raise TransformError("there is nothing to merge")
+        raise TransformError(
+            "there are no programs to merge\n  hint: merge([caller, callee, ...]) takes programs"
+        )
     first = translation_units[0]
     table: dict[str, InKernelCallable] = {}
     for unit in translation_units:

@@ -238,6 +238,16 @@ def _with_known_shapes(kernel: LoopKernel, names: Sequence[str]) -> dict[str, Ar
     if any(_is_open(array) for array in found.values()):
         inferred = infer_temporary_shapes(infer_argument_shapes(kernel))
         found = {name: inferred.array_vars[name] for name in names}
+    for name, array in found.items():
+        if not isinstance(array.shape, tuple):
+            raise TransformError(
+                message(
+                    f"the shape of array '{name}' is not known",
+                    kernel=kernel.name,
+                    because="it is declared with shape=None",
+                    hint=f"declare it: {type(array).__name__}('{name}', shape=...)",
+                )
+            )
     return found
 
 

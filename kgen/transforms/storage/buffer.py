@@ -25,7 +25,7 @@ from kgen.ir.instruction import (
     InstructionBase,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.language.expressions import parse
+from kgen.ir.language.expressions import read_expression
 from kgen.ir.mentions import mentions_of
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto
@@ -117,22 +117,23 @@ def buffer_array(
         auto if space is None else read_address_space(space),
         None if private else default_tag,
         whole_box=fetch_bounding_box,
-    ).put_in(_read(init_expression, p.Variable("base")), _read_store(store_expression))
+    ).put_in(
+        _read(init_expression, "init_expression", p.Variable("base")),
+        _read_store(store_expression),
+    )
 
 
 def _users(kernel: LoopKernel, name: str) -> tuple[InstructionBase, ...]:
     return tuple(insn for insn in kernel.instructions if name in insn.dependency_names())
 
 
-def _read(given: Any, default: Expr) -> Expr:
-    if given is None:
-        return default
-    return parse(given) if isinstance(given, str) else given
+def _read(given: Any, what: str, default: Expr) -> Expr:
+    return default if given is None else read_expression(given, what)
 
 
 def _read_store(given: Any) -> Expr | None:
     """Return the expression to store; ``None`` where nothing is to be."""
-    return None if given is False else _read(given, p.Variable("buffer"))
+    return None if given is False else _read(given, "store_expression", p.Variable("buffer"))
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses_to
-from kgen.errors import TransformError, message
+from kgen.errors import KernelError, TransformError, message
 from kgen.ir.data import ArrayBase, SubstitutionRule
 from kgen.ir.expr import Expr, subscript, tags_of, to_text
+from kgen.ir.instruction import CInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.language.expressions import parse
+from kgen.ir.language.expressions import parse, read_expression
 from kgen.ir.tags import TagLike
 from kgen.ir.types import auto
 from kgen.transforms.array_accesses import Index
@@ -145,12 +146,36 @@ def _read_variable(kernel: LoopKernel, given: Any) -> tuple[str, frozenset[Tag],
 def _read_subscripts(given: Any) -> tuple[Index, ...]:
     """Read one or several tuples of subscripts; ``None`` stands for a whole axis."""
     if isinstance(given, str):
-        given = parse(f"a[{given}]").index_tuple
-    items = tuple(given)
+        given = _parse_subscripts(given)
+    items = tuple(given) if isinstance(given, list | tuple) else (given,)
     if items and all(isinstance(item, tuple | list) for item in items):
         return tuple(footprint for item in items for footprint in _read_subscripts(tuple(item)))
-    read = (parse(f"a[{i}]").index if isinstance(i, str) else i for i in items)
-    return (tuple(None if i == p.Slice((None, None)) else i for i in read),)
+    return (tuple(_read_axis(item) for item in items),)
+
+
+def _parse_subscripts(text: str) -> tuple[Expr, ...]:
+    index: tuple[Expr, ...] = parse(f"a[{text}]").index_tuple
+    return index
+
+
+#: The slice ``:``, all of an axis.
+_WHOLE: Final = p.Slice((None, None))
+
+
+def _read_axis(given: Any) -> Expr | None:
+    """Read the subscript of one axis; ``None`` for all of it."""
+    expr = _parse_subscripts(given) if isinstance(given, str) else (given,)
+    if expr[0] is None or (isinstance(expr[0], p.Slice) and expr[0] == _WHOLE):
+        return None
+    if len(expr) != 1 or isinstance(expr[0], p.Slice):
+        raise KernelError(
+            message(
+                f"'{given if isinstance(given, str) else to_text(given)}' in footprint_subscripts "
+                "is no subscript of one axis",
+                hint="write an element such as 'j + 1', or ':' for all of the axis",
+            )
+        )
+    return read_expression(expr[0], "subscript of a footprint")
 
 
 def _rule(
@@ -172,9 +197,11 @@ def _rule(
     if len(counts) > 1:
         raise TransformError(
             message(
-                f"array '{array.name}' is subscripted with {min(counts)} and "
-                f"with {max(counts)} subscripts",
+                f"array '{array.name}' is used with {min(counts)} and with {max(counts)} "
+                "subscripts",
                 kernel=kernel.name,
+                because="the elements to fetch are those of one number of axes",
+                hint="write the same number of subscripts in all instructions",
             )
         )
     naxes = max(counts, default=0)
@@ -203,14 +230,41 @@ def _sites(
         and test(kernel.id_to_insn[access.insn_id])
     )
     if not sites:
-        raise NothingSelectedError(
-            message(
-                f"no read of '{name}' is meant",
-                kernel=kernel.name,
-                hint="look at within=..., and at tags such as 'name$tag'",
-            )
-        )
+        raise _nothing_to_fetch(kernel, accesses, name, tags, within)
     return sites
+
+
+def _nothing_to_fetch(
+    kernel: LoopKernel, accesses: Iterable[Access], name: str, tags: frozenset[Tag], within: Any
+) -> NothingSelectedError:
+    """Make the error for an array none of whose reads can be fetched."""
+    readers = kernel.readers.get(name, ())
+    test = matcher(kernel, within)
+    chosen = [kernel.id_to_insn[insn_id] for insn_id in readers]
+    chosen = [insn for insn in chosen if test(insn)]
+    hint = None
+    if not readers:
+        because = "no instruction reads it"
+    elif not chosen:
+        because = f"within='{within}' matches none of its readers: {', '.join(readers)}"
+        hint = f"leave within out, or write within='id:{readers[0]}'"
+    elif isinstance(chosen[0], CInstruction):
+        because, hint = "it is read in C code", "write it as an assignment"
+    elif any(access.index is None for access in accesses):
+        because = "an element is read by its number in storage"
+        hint = f"write one subscript for each axis of '{name}' instead of {name}[[...]]"
+    else:
+        because = f"no read has the tag {', '.join(map(str, sorted(map(str, tags))))}"
+        hint = f"leave the tag out, or write {name}$tag[...] in the instruction"
+    return NothingSelectedError(
+        message(
+            f"there is no read of '{name}' to prefetch",
+            kernel=kernel.name,
+            where=f"instruction '{chosen[0]}'" if chosen else None,
+            because=because,
+            hint=hint,
+        )
+    )
 
 
 def _valid(array: ArrayBase, rule: SubstitutionRule) -> dict[str, tuple[Expr, ...]]:

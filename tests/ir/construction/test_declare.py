@@ -102,7 +102,7 @@ def test_address_spaces_are_words_too() -> None:
 
 
 def test_extents_are_whole_numbers() -> None:
-    with pytest.raises(lp.KgenError, match=r"an extent of an array is an integer, not 3\.5"):
+    with pytest.raises(lp.KgenError, match=r"the extent of an axis is an integer, not 3\.5"):
         lp.GlobalArg("a", shape=(3.5,))
     with pytest.raises(lp.KgenError, match="the type comes before the shape"):
         lp.GlobalArg("a", "n", np.float64)
