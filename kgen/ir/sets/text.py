@@ -131,8 +131,8 @@ def reason_of(err: isl.Error) -> str:
     return "isl says: " + re.sub(r" in \S+:\d+$", "", reason)
 
 
-#: What people write that isl does not read, and the mend.
-_MENDS = (
+#: What people write that isl does not read, and the fix.
+_FIXES = (
     (r"^[^{]*$|^[^}]*$", "a set stands in braces"),
     (r"\{\s*\w+\s*(,\s*\w+\s*)*:", "the loop variables of a set stand in brackets: { [i]: ... }"),
     (r"\{\s*\[[^\]]*\]\s*[^:\s}]", "a colon stands behind the loop variables: { [i]: ... }"),
@@ -165,16 +165,16 @@ def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
     body = declared[2] if declared else source
     if kind == "assumption" and "{" not in body:
         body = f"{{ : {body} }}"
-    mends = [mend for pattern, mend in _MENDS if re.search(pattern, body)]
+    fixes = [fix for pattern, fix in _FIXES if re.search(pattern, body)]
     words = [word for word in _NAME_LIKE.findall(body) if word.lower() in _ISL_WORDS]
-    mends += [f"'{word}' is a word of domains: choose another name" for word in words]
-    if declared and not mends:
-        mends = [f"every name of a parameter is among those declared in front, [{declared[1]}] ->"]
+    fixes += [f"'{word}' is a word of domains: choose another name" for word in words]
+    if declared and not fixes:
+        fixes = [f"every name of a parameter is among those declared in front, [{declared[1]}] ->"]
     return KgenSyntaxError(
         message(
             f"the {kind} '{source}' does not parse",
             because=reason_of(err),
-            hint=f"{mends[0]}; {_READS[kind]}" if mends else _READS[kind],
+            hint=f"{fixes[0]}; {_READS[kind]}" if fixes else _READS[kind],
         )
     )
 

@@ -373,10 +373,11 @@ def register_symbol_manglers(
         a[i] = M_PI;
     """
     new = _not_in(manglers, kernel.symbol_manglers)
+    asked = kernel.copy(symbol_manglers=new)
 
     def is_explained(arg: ArrayArg | ValueArg) -> bool:
         is_guess = isinstance(arg, ValueArg) and arg.dtype is None
-        return is_guess and any(explain(kernel, arg.name) is not None for explain in new)
+        return is_guess and asked.mangled_symbol(arg.name) is not None
 
     return kernel.copy(
         args=tuple(arg for arg in kernel.args if not is_explained(arg)),
