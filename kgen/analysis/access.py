@@ -10,9 +10,9 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.ir.analyses import Analysis
+from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import (
     Expr,
-    IdentityMapper,
     LinearSubscript,
     Reduction,
     SubArrayRef,
@@ -117,36 +117,6 @@ def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
     return tuple(access for insn in kernel.instructions for access in collector.accesses_of(insn))
 
 
-class _RuleExpander(IdentityMapper):
-    """Put the expressions of substitution rules into subscripts.
-
-    A rule that uses itself is left where it does, for the expansion of the kernel to refuse.
-    """
-
-    def __init__(self, kernel: LoopKernel) -> None:
-        super().__init__()
-        self.rules = kernel.substitutions
-        self.inside: tuple[str, ...] = ()
-
-    def _expand(self, name: str, parameters: tuple[Expr, ...], use: Expr) -> Expr:
-        rule = self.rules.get(name)
-        if rule is None or name in self.inside:
-            return use
-        around, self.inside = self.inside, (*self.inside, name)
-        expanded = self.rec(rule.expand(parameters))
-        self.inside = around
-        return expanded
-
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        rule = self.rules.get(expr.name)
-        return expr if rule is None or rule.arguments else self._expand(expr.name, (), expr)
-
-    def map_call(self, expr: p.Call, *args: Any) -> Expr:
-        parameters = tuple(self.rec(parameter, *args) for parameter in expr.parameters)
-        name = expr.function.name if isinstance(expr.function, p.Variable) else ""
-        return self._expand(name, parameters, p.Call(expr.function, parameters))
-
-
 class PlaceMapper(WalkMapper):
     """Visit expressions with the place where each is evaluated."""
 
@@ -211,8 +181,9 @@ class _Collector(PlaceMapper):
         self.insn_id = ""
         self.is_write = False
         self.is_opaque = False
-        self.expander = _RuleExpander(kernel) if kernel.substitutions else None
+        self.expander = RuleExpander(kernel.substitutions) if kernel.substitutions else None
         self.inside: tuple[str, ...] = ()  # the rules that are being looked into
+        self.kept: tuple[str, ...] = ()  # those that subscripts may use
 
     def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
         """Return the accesses of an instruction, which it keeps for kernels that agree on them."""
@@ -256,7 +227,7 @@ class _Collector(PlaceMapper):
     def map_subscript(self, expr: p.Subscript, place: Place) -> None:
         indices = expr.index_tuple
         if self.expander is not None:
-            indices = tuple(self.expander(index) for index in indices)
+            indices = tuple(self.expander.rec(index, self.kept) for index in indices)
         if isinstance(expr.aggregate, p.Variable):
             self._add(expr.aggregate, indices, place)
         else:
@@ -291,8 +262,7 @@ class _CollectorOfOne(_Collector):
         self.rules = kernel.substitutions
         self.names = {array, *self.rules}
         self.arrays |= {array}
-        if self.expander is not None:
-            self.expander.inside = (array,)
+        self.kept = (array,)
 
     def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
         if insn.mentioned.isdisjoint(self.names):

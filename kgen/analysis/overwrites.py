@@ -13,6 +13,7 @@ from kgen.analysis.instances import with_params
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import ExpressionToAffineConversionError, KgenWarning, is_silenced, message, warn
 from kgen.ir.affine import linear_form
+from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -194,7 +195,7 @@ def _meeting(
     except ExpressionToAffineConversionError:
         return None
     differing = _Differing(kernel, insn, loops, pairs)
-    differing(insn.expression)
+    differing.look_into(insn.expression)
     return None if not is_exact or differing.found.is_empty() else differing.found
 
 
@@ -219,10 +220,10 @@ class _Differing(WalkMapper):
         self.loops = loops
         self.pairs = pairs
         self.found = pairs.subtract(pairs)
-        self.inside: frozenset[str] = frozenset()  # rules and temporaries that are looked into
+        self.inside: frozenset[str] = frozenset()  # temporaries that are looked into
 
     def _compare(self, expr: Expr) -> None:
-        if frozenset(variable_names(expr)).isdisjoint({*self.loops, *self.kernel.substitutions}):
+        if frozenset(variable_names(expr)).isdisjoint(self.loops):
             return
         try:
             differ = _related(self.pairs, expr, self.loops, "ne_set")
@@ -231,18 +232,13 @@ class _Differing(WalkMapper):
         else:
             self.found = self.found.union(self.pairs.intersect(differ))
 
-    def _look_into(self, name: str, expr: Expr) -> None:
-        if name not in self.inside:
-            around, self.inside = self.inside, self.inside | {name}
-            self.rec(expr)
-            self.inside = around
+    def look_into(self, expr: Expr) -> None:
+        """Compare what is in *expr*, rules expanded, in the two iterations."""
+        self.rec(RuleExpander(self.kernel.substitutions).rec(expr, ()))
 
     def map_variable(self, expr: p.Variable) -> None:
-        rule = self.kernel.substitutions.get(expr.name)
         if expr.name in self.loops:
             self._compare(expr)
-        elif rule is not None and not rule.arguments:
-            self._look_into(expr.name, rule.expand(()))
         elif expr.name in self.kernel.temporary_variables:
             self._temporary(expr.name)
 
@@ -250,6 +246,8 @@ class _Differing(WalkMapper):
 
     def _temporary(self, name: str) -> None:
         """Look into what is assigned to a temporary in each iteration, of what no other changes."""
+        if name in self.inside:
+            return
         writers = [self.kernel.id_to_insn[writer] for writer in self.kernel.writers.get(name, ())]
         writer = writers[0] if len(writers) == 1 else None
         if not isinstance(writer, Assignment):
@@ -258,7 +256,9 @@ class _Differing(WalkMapper):
         if writer.within_inames <= self.insn.within_inames and written.isdisjoint(
             writer.read_dependency_names()
         ):
-            self._look_into(name, writer.expression)
+            around, self.inside = self.inside, self.inside | {name}
+            self.look_into(writer.expression)
+            self.inside = around
 
     def map_subscript(self, expr: p.Subscript) -> None:
         for index in expr.index_tuple:
@@ -268,10 +268,5 @@ class _Differing(WalkMapper):
         self._compare(expr.index)
 
     def map_call(self, expr: p.Call) -> None:
-        name = expr.function.name if isinstance(expr.function, p.Variable) else ""
-        rule = self.kernel.substitutions.get(name)
-        if rule is None:
-            for argument in expr.parameters:
-                self.rec(argument)
-        else:
-            self._look_into(name, rule.expand(expr.parameters))
+        for argument in expr.parameters:
+            self.rec(argument)

@@ -14,7 +14,8 @@ import pymbolic.primitives as p
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, TaggedVariable, substitute, tags_of, to_text
+from kgen.ir.expansion import RuleExpander
+from kgen.ir.expr import Expr, substitute, tags_of, to_text
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import ConcreteMatchable, StackMatch, parse_stack_match
@@ -97,7 +98,7 @@ def _expanded(kernel: LoopKernel, expander: _Expander) -> LoopKernel:
     )
 
 
-class _Expander(IdentityMapper):
+class _Expander(RuleExpander):
     """Replaces uses of rules; ``rec(expr, stack)`` knows inside which rules *expr* stands.
 
     ``bodies`` holds rules that are expanded already, ``variants`` those that differ from a
@@ -105,7 +106,7 @@ class _Expander(IdentityMapper):
     """
 
     def __init__(self, kernel: LoopKernel, test: StackMatch | None) -> None:
-        super().__init__()
+        super().__init__(kernel.substitutions)
         self.kernel = kernel
         self.test = test
         self.bodies: dict[str, Expr] = {}
@@ -125,30 +126,14 @@ class _Expander(IdentityMapper):
         self.insn = insn
         return insn.with_transformed_expressions(lambda expr: self.rec(expr, ()))
 
-    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
-        if expr.name not in self.kernel.substitutions:
-            return expr
-        return self._use(expr, expr, (), args[0])
-
-    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
-        return self.map_variable(expr, *args)
-
-    def map_call(self, expr: p.Call, *args: Any) -> Expr:
-        operands = tuple(self.rec(arg, *args) for arg in expr.parameters)
-        if any(new is not old for new, old in zip(operands, expr.parameters, strict=True)):
-            expr = dataclasses.replace(expr, parameters=operands)
-        function = expr.function
-        if isinstance(function, p.Variable) and function.name in self.kernel.substitutions:
-            return self._use(expr, function, operands, args[0])
-        return expr
-
-    def _use(self, use: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: _Stack) -> Expr:
-        rule = self.kernel.substitutions[name.name]
+    def use(self, expr: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: _Stack) -> Expr:
+        """Return what stands for a use; raises :class:`TransformError` for wrong operands."""
+        rule = self.rules[name.name]
         inner = (*stack, ConcreteMatchable(rule.name, tags_of(name)))
         if not self._is_meant(inner):
             new = self._variant(rule, inner)
             self._n_changes += new != rule.name
-            return self._with_name(use, new)
+            return self._with_name(expr, new)
         self._n_changes += 1
         body = self.bodies.get(rule.name)
         if body is None:
