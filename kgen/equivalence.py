@@ -12,6 +12,7 @@ from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
 from kgen.ir.sets.effort import STEP, answer
+from kgen.ir.sets.names import SetName
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.verification import Finding, Report, Status, verify
@@ -118,9 +119,9 @@ def _same_relation(
         if difference.is_empty():
             continue
         point = example(difference)
-        element = [value for key, value in sorted(point.items()) if key.startswith(".element")]
-        values = [value for key, value in point.items() if key.startswith(".value")]
-        sizes = {key: v for key, v in point.items() if not key.startswith((".element", ".value"))}
+        element = [value for key, value in sorted(point.items()) if SetName.ELEMENT.names(key)]
+        values = [value for key, value in point.items() if SetName.VALUE.names(key)]
+        sizes = {key: v for key, v in point.items() if not key.startswith(".")}
         shown = ", ".join(f"{key} = {value}" for key, value in sizes.items())
         where = f"{name}[{', '.join(map(str, element))}]"
         error: KgenError = KernelError(

@@ -16,6 +16,7 @@ from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute, to_text, v
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named, to_named
+from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import set_from_condition
 
 __all__ = ["Flow", "UndecidedError", "flows_of"]
@@ -79,7 +80,7 @@ class _Tracer(IdentityMapper):
         text = to_text(self.rec(insn.expression))
         fresh = [name for name in self.inames if name not in own]
         named = project_out_named(self.named, sorted(fresh))
-        values = [n for n in param_names(named) if n.startswith((".element", ".value"))]
+        values = [n for n in param_names(named) if n.startswith((SetName.ELEMENT, SetName.VALUE))]
         is_exact = _is_injective(named, list(own), values)
         array = assignee_name(insn.assignee)
         return Flow(array, text, project_out_named(named, own), is_exact)
@@ -103,7 +104,7 @@ class _Tracer(IdentityMapper):
             raise UndecidedError(str(err)) from None
 
     def _note(self, value: Expr) -> None:
-        self.named = self._bound(f".value{self.n_values}", value)
+        self.named = self._bound(SetName.VALUE.at(self.n_values), value)
         self.n_values += 1
 
     def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
@@ -163,9 +164,9 @@ class _Tracer(IdentityMapper):
         self.inames.update(fresh.values(), insn.reduction_inames())
         renamed = {old: p.Variable(new) for old, new in fresh.items()}
         for k, (mine, wanted) in enumerate(zip(index_of(insn.assignee), index, strict=True)):
-            self.named = self._bound(f".at{k}", substitute(mine, renamed))
-            self.named = self._bound(f".at{k}", wanted)
-            self.named = project_out_named(self.named, (f".at{k}",))
+            self.named = self._bound(SetName.SOUGHT.at(k), substitute(mine, renamed))
+            self.named = self._bound(SetName.SOUGHT.at(k), wanted)
+            self.named = project_out_named(self.named, (SetName.SOUGHT.at(k),))
         added = sorted({*fresh.values(), *insn.reduction_inames()})
         if not before.is_subset(project_out_named(self.named, added)):
             raise UndecidedError(f"'{name}' is read in another iteration than it is assigned in")

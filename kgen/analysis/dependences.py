@@ -11,6 +11,7 @@ from kgen.analysis.points import example
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
+from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
 
 __all__ = [
@@ -73,7 +74,9 @@ def by_priority(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
     return result
 
 
-def in_lexicographic_order(pairs: Set, order: Sequence[str], less: str, more: str) -> Iterator[Set]:
+def in_lexicographic_order(
+    pairs: Set, order: Sequence[str], less: Side = Side.FIRST, more: Side = Side.SECOND
+) -> Iterator[Set]:
     """Give the pairs of which the side *less* comes first, by the loop that decides it."""
     for name in order:
         yield relate(pairs, name + less, name + more, "lt_set")
@@ -85,7 +88,7 @@ def describe_swapped(kernel: LoopKernel, pair: Set, first: Access, then: Access)
     point = example(pair)
     sizes = [f"{name} = {point[name]}" for name in sorted(kernel.all_params() & set(point))]
     sides = [f"for {', '.join(sizes)}: " if sizes else ""]
-    for access, suffix in ((first, ".a"), (then, ".b")):
+    for access, suffix in ((first, Side.FIRST), (then, Side.SECOND)):
         verb = "writes" if access.is_write else "reads"
         at = [f"{n} = {point[n + suffix]}" for n in access.place.inames if n + suffix in point]
         where = f" at {', '.join(at)}" if at else ""

@@ -17,13 +17,14 @@ from kgen.analysis.dependences import (
     shared_loops,
 )
 from kgen.analysis.footprints import split_constant
-from kgen.analysis.instances import Instances, relate
+from kgen.analysis.instances import Instances, relate_sides
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
+from kgen.ir.sets.names import Side
 
 __all__ = ["find_swapped_by_distribution"]
 
@@ -94,21 +95,24 @@ class _Distribution:
         if not gone or all(_is_own(name, first, then) for name in gone):
             return
         of = self.kernel.id_to_insn
-        one, is_exact = self.instances.touched(first, loops, ".a")
-        other, too = self.instances.touched(then, loops, ".b")
+        one, is_exact = self.instances.touched(first, loops, Side.FIRST)
+        other, too = self.instances.touched(then, loops, Side.SECOND)
         both = one.intersect(other)
         if both.is_empty():
             return
         order = by_priority(self.kernel, loops_with_order(self.kernel, loops))
         kept = [name for name in order if name not in gone]
-        for earlier in in_lexicographic_order(both, order, ".a", ".b"):
+        for earlier in in_lexicographic_order(both, order):
             if earlier.is_empty():
                 continue
             rest = earlier
             for name in kept:
-                rest = relate(rest, f"{name}.a", f"{name}.b", "eq_set")
+                rest = relate_sides(rest, name, "eq_set")
             is_after = then.insn_id in ancestors(self.kernel, of[first.insn_id])
-            turned = [*in_lexicographic_order(earlier, kept, ".b", ".a"), *[rest] * is_after]
+            turned = [
+                *in_lexicographic_order(earlier, kept, Side.SECOND, Side.FIRST),
+                *[rest] * is_after,
+            ]
             yield from ((pair, is_exact and too) for pair in turned if not pair.is_empty())
 
     # -- values of one iteration ------------------------------------------------------------

@@ -27,6 +27,7 @@ from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Aff, PwAff, Set, param_names, project_out_named, to_named
+from kgen.ir.sets.names import SetName, Side
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
@@ -40,23 +41,22 @@ __all__ = [
     "elements_of",
     "hint_for_axis",
     "relate",
+    "relate_sides",
     "with_params",
 ]
 
 _PARAM = isl.dim_type.param
-#: What numbers are called of which subscripts are the digits.
-_NUMBER = ".number"
 
 
 def axis_name(axis: AxisTag | GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> str:
     """Return the isl name of the index along a hardware axis, that no user can give: ``.gid0``."""
     is_group = isinstance(axis, GroupInameTag | GroupHardwareAxisIndex)
-    return f".{'gid' if is_group else 'lid'}{axis.axis}"
+    return (SetName.GROUP if is_group else SetName.ITEM).at(axis.axis)
 
 
 def element_name(axis: int) -> str:
     """Return the name of a subscript: ``.element0``."""
-    return f".element{axis}"
+    return SetName.ELEMENT.at(axis)
 
 
 def elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[Set, bool]:
@@ -126,7 +126,7 @@ class _Numbers(IdentityMapper):
         key = frozenset(form.terms)
         if key not in self.found:
             value = p.Sum((top, -form.constant))
-            self.found[key] = f"{_NUMBER}{len(self.found)}", value
+            self.found[key] = SetName.NUMBER.at(len(self.found)), value
             self.loops |= names & self.among
         number = p.Variable(self.found[key][0])
         return type(expr)(p.Sum((number, form.constant)), expr.denominator)
@@ -246,6 +246,11 @@ def relate(named: Set, one: str, other: str, relation: str) -> Set:
     named = with_params(named, (one, other))
     space = named.get_space()
     return _where(named, _variable(space, one), relation, _variable(space, other))
+
+
+def relate_sides(named: Set, name: str, relation: str) -> Set:
+    """Intersect with a relation of what *name* is for the first instance and for the second."""
+    return relate(named, Side.FIRST.of(name), Side.SECOND.of(name), relation)
 
 
 def _where(named: Set, left: Aff, relation: str, right: Aff | PwAff) -> Set:

@@ -9,13 +9,14 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.instances import Instances, axis_name, relate
+from kgen.analysis.instances import Instances, axis_name, relate_sides
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import KgenWarning, VariableAccessNotOrdered, message, warn
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.names import Side
 
 __all__ = ["Unordered", "find_unordered", "refuse_unordered"]
 
@@ -189,21 +190,21 @@ def _meeting(
 
 
 def _meet(instances: Instances, write: Access, access: Access) -> Unordered | None:
-    first, is_exact = instances.touched(write, write.place.inames, ".a")
-    second, too = instances.touched(access, access.place.inames, ".b")
+    first, is_exact = instances.touched(write, write.place.inames, Side.FIRST)
+    second, too = instances.touched(access, access.place.inames, Side.SECOND)
     both = first.intersect(second)
     mine, theirs = (
         {axis_name(a.tag) for a in instances.owner_axes(x.array, x.place.inames).values()}
         for x in (write, access)
     )
     for axis in sorted(mine & theirs):
-        both = relate(both, f"{axis}.a", f"{axis}.b", "eq_set")
+        both = relate_sides(both, axis, "eq_set")
     if both.is_empty():
         return None
     at_once = both
     for iname in write.place.inames:  # a common iteration reads best
         if iname in access.place.inames:
-            at_once = relate(at_once, f"{iname}.a", f"{iname}.b", "eq_set")
+            at_once = relate_sides(at_once, iname, "eq_set")
     point = example(both if at_once.is_empty() else at_once)
     has_items = bool(instances.axes) and instances.kernel.target.has_hardware_axes
     unit = "a work-item" if has_items else "an iteration"

@@ -19,6 +19,7 @@ from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, rename_dims, to_named
 from kgen.ir.sets.effort import answer
+from kgen.ir.sets.names import PAIR
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.types import AddressSpace
@@ -185,7 +186,7 @@ def _meeting(
     place = Place(tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__)))
     domain, is_exact = Footprints.of(kernel).domain(place)
     named = to_named(domain.intersect_params(kernel.assumptions))
-    sides = (rename_dims(named, {n: f"{n}{s}" for n in loops}) for s in (".a", ".b"))
+    sides = (rename_dims(named, {n: f"{n}{s}" for n in loops}) for s in PAIR)
     one, other = sides
     pairs = one.intersect(other)
     try:
@@ -202,8 +203,7 @@ def _meeting(
 def _related(pairs: Set, expr: Expr, loops: Iterable[str], relation: str) -> Set:
     """Return where the values of *expr* in two iterations are in a relation."""
     one, other = (
-        substitute(expr, {name: p.Variable(f"{name}{suffix}") for name in loops})
-        for suffix in (".a", ".b")
+        substitute(expr, {name: p.Variable(f"{name}{suffix}") for name in loops}) for suffix in PAIR
     )
     space = with_params(pairs, variable_names(one, other)).get_space()
     return compare(aff_from_expr(space, one), relation, aff_from_expr(space, other))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgen.ir.sets.domain import Set, sample_point
+from kgen.ir.sets.names import PAIR, SetName
 
 __all__ = ["describe", "describe_pair", "example"]
 
@@ -23,7 +24,7 @@ def describe(point: Mapping[str, int]) -> str:
     'n = 8, i = 2, in work-item gid0 = 1, lid0 = 3'
     """
     item = {name: value for name, value in point.items() if _is_axis(name)}
-    rest = {n: v for n, v in point.items() if n not in item and not n.startswith(".element")}
+    rest = {n: v for n, v in point.items() if n not in item and not SetName.ELEMENT.names(n)}
     parts = [_values(rest)] if rest else []
     if item:
         parts.append(f"in work-item {_values(dict(sorted(item.items())))}")
@@ -32,7 +33,7 @@ def describe(point: Mapping[str, int]) -> str:
 
 def describe_pair(
     point: Mapping[str, int],
-    suffixes: tuple[str, str] = (".a", ".b"),
+    suffixes: tuple[str, str] = PAIR,
     *,
     unit: str = "a work-item",
 ) -> str:
@@ -48,8 +49,8 @@ def describe_pair(
     one, other = sides
     both = {n: v for n, v in one.items() if not _is_axis(n) and other.get(n, v) == v}
     shared = {n: v for n, v in point.items() if not n.endswith(suffixes)}
-    element = [v for n, v in sorted(shared.items()) if n.startswith(".element")]
-    head = _values({n: v for n, v in shared.items() if not n.startswith(".element")} | both)
+    element = [v for n, v in sorted(shared.items()) if SetName.ELEMENT.names(n)]
+    head = _values({n: v for n, v in shared.items() if not SetName.ELEMENT.names(n)} | both)
     items = [_item({n: v for n, v in side.items() if n not in both}, unit) for side in (one, other)]
     text = f"{items[0]} and {items[1]}"
     if element:
@@ -65,7 +66,7 @@ def _item(side: Mapping[str, int], unit: str) -> str:
 
 
 def _is_axis(name: str) -> bool:
-    return name.startswith((".gid", ".lid"))
+    return name.startswith((SetName.GROUP, SetName.ITEM))
 
 
 def _values(point: Mapping[str, int]) -> str:

@@ -20,7 +20,7 @@ from kgen.analysis.dependences import (
     shared_loops,
 )
 from kgen.analysis.domains import Inverse
-from kgen.analysis.instances import Instances, bound, relate, with_params
+from kgen.analysis.instances import Instances, bound, relate, relate_sides, with_params
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
@@ -28,6 +28,7 @@ from kgen.ir.expr import substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, dim_names, rename_dims, to_named
+from kgen.ir.sets.names import PAIR, Side
 
 __all__ = ["Nesting", "Reordering"]
 
@@ -89,7 +90,7 @@ class Reordering:
             if name is None:
                 return None
             chains += [(outer, name) for outer in placed if self._needs(outer, name)]
-            left = [relate(pairs, f"{name}.a", f"{name}.b", "eq_set") for pairs in left]
+            left = [relate_sides(pairs, name, "eq_set") for pairs in left]
             waiting.remove(name)
             placed.append(name)
         return Nesting(tuple(placed), tuple(chains))
@@ -97,7 +98,7 @@ class Reordering:
     def _needs(self, outer: str, inner: str) -> bool:
         """Tell whether *outer* decides the order of something that *inner* would turn around."""
         return any(
-            not relate(turned, f"{outer}.a", f"{outer}.b", "lt_set").is_empty()
+            not relate_sides(turned, outer, "lt_set").is_empty()
             for pairs in self._undecided
             if (turned := _turned(pairs, inner)) is not None
         )
@@ -110,7 +111,7 @@ class Reordering:
             for name in self._ordered(shared_loops(self.kernel, first, then)):
                 if name in self.values:
                     break
-                pairs = relate(pairs, f"{name}.a", f"{name}.b", "eq_set")
+                pairs = relate_sides(pairs, name, "eq_set")
             if is_exact and not pairs.is_empty():
                 found.append(pairs)
         return found
@@ -145,12 +146,12 @@ class Reordering:
 
     def _in_order(self, first: Access, then: Access) -> Iterator[tuple[Access, Access, Set, bool]]:
         loops = shared_loops(self.kernel, first, then)
-        one, is_exact = self.instances.touched(first, loops, ".a")
-        other, too = self.instances.touched(then, loops, ".b")
+        one, is_exact = self.instances.touched(first, loops, Side.FIRST)
+        other, too = self.instances.touched(then, loops, Side.SECOND)
         both = one.intersect(other)
         if both.is_empty():
             return
-        for suffix in (".a", ".b"):
+        for suffix in PAIR:
             for old, value in self.values.items():
                 names = variable_names(value)
                 renamed = {n: p.Variable(n + suffix) for n in names if self._is_new(n)}
@@ -158,7 +159,7 @@ class Reordering:
                 both = bound(both, old + suffix, substitute(value, renamed))
             new = {name: name + suffix for name in dim_names(self.valid)}
             both = both.intersect(to_named(rename_dims(self.valid, new)))
-        for earlier in in_lexicographic_order(both, self._ordered(loops), ".a", ".b"):
+        for earlier in in_lexicographic_order(both, self._ordered(loops)):
             if not earlier.is_empty():
                 yield first, then, earlier, is_exact and too
 
@@ -170,7 +171,7 @@ class Reordering:
             order.extend(() if name in self.values else (name,))
             if name in self.values and not set(new) & set(order):
                 order.extend(new)
-        for later in in_lexicographic_order(pairs, order, ".b", ".a"):
+        for later in in_lexicographic_order(pairs, order, Side.SECOND, Side.FIRST):
             if not later.is_empty():
                 yield later
 
@@ -216,5 +217,5 @@ class Reordering:
 
 def _turned(pairs: Set, name: str) -> Set | None:
     """Return the pairs of which a loop has the second side first, if there are any."""
-    turned = relate(pairs, f"{name}.b", f"{name}.a", "lt_set")
+    turned = relate(pairs, Side.SECOND.of(name), Side.FIRST.of(name), "lt_set")
     return None if turned.is_empty() else turned

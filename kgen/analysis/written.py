@@ -12,6 +12,7 @@ from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, sample_point
 from kgen.ir.sets.effort import answer
+from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 
 __all__ = ["Unwritten", "allocated_outputs", "find_unwritten"]
@@ -82,13 +83,9 @@ def _find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
     if point is None:
         return None if is_exact else Unwritten(array.name)
     n_axes = rest.dim(_SET)
-    element = tuple(point[_axis(axis)] for axis in range(n_axes))
+    element = tuple(point[SetName.ELEMENT.at(axis)] for axis in range(n_axes))
     sizes = tuple((name, value) for name, value in point.items() if not name.startswith("."))
     return Unwritten(array.name, element, sizes)
-
-
-def _axis(axis: int) -> str:
-    return f".element{axis}"
 
 
 def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) -> Set | None:
@@ -96,9 +93,8 @@ def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) ->
     shape = array.shape
     if not isinstance(shape, tuple):
         return None
-    elements = isl.Set.universe(
-        isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[_axis(k) for k in range(len(shape))])
-    )
+    names = [SetName.ELEMENT.at(k) for k in range(len(shape))]
+    elements = isl.Set.universe(isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=names))
     for axis, extent in enumerate(shape):
         elements = footprints.with_params(elements, extent)
         space = elements.get_space()

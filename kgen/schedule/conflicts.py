@@ -13,7 +13,14 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place, PlaceMapper
 from kgen.analysis.footprints import Footprints, split_constant
-from kgen.analysis.instances import axis_name, bound, elements_around, elements_of, relate
+from kgen.analysis.instances import (
+    axis_name,
+    bound,
+    elements_around,
+    elements_of,
+    relate,
+    relate_sides,
+)
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.assignee import index_of
@@ -22,6 +29,7 @@ from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, param_names, project_out_named, to_named
+from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 
@@ -125,11 +133,12 @@ class Conflicts:
         if one.array != other.array or loop not in mentioned:
             return False
         around = Around(equal, loop, self._is_local(one.array))
-        both = self._touched(one, "a", around)[0].intersect(self._touched(other, "b", around)[0])
+        (first, _), (second, _) = self._touched_by_both(one, other, around)
+        both = first.intersect(second)
         between = self._iterations(around, tuple(inside))
-        for early, late in (("a", "m"), ("m", "b")):
-            between = relate(between, f"{loop}.{early}", f"{loop}.{late}", "lt_set")
-        between = project_out_named(between, [f"{loop}.m"])
+        for early, late in ((Side.FIRST, Side.BETWEEN), (Side.BETWEEN, Side.SECOND)):
+            between = relate(between, early.of(loop), late.of(loop), "lt_set")
+        between = project_out_named(between, [Side.BETWEEN.of(loop)])
         return self._meeting(both.subtract(between), around, loop) is None
 
     def _iterations(self, around: Around, insn_ids: tuple[str, ...]) -> Set:
@@ -143,13 +152,14 @@ class Conflicts:
         for place in dict.fromkeys(map(mapper.visit_predicates, insns)):
             domain, _ = self.footprints.domain(place)
             named = to_named(domain.intersect_params(self.kernel.assumptions))
-            named = self._seen_from(named, place, "m", around)
+            named = self._seen_from(named, place, Side.BETWEEN, around)
             for name in param_names(named):
-                if name.startswith(".lid"):
+                if SetName.ITEM.names(name):
                     named = project_out_named(named, [name])
-                elif name.startswith(".gid") and name.endswith(".m"):
+                elif SetName.GROUP.names(name) and name.endswith(Side.BETWEEN):
                     at = named.find_dim_by_name(_PARAM, name)
-                    named = named.set_dim_name(_PARAM, at, f"{name.removesuffix('.m')}.a")
+                    first = Side.FIRST.of(name.removesuffix(Side.BETWEEN))
+                    named = named.set_dim_name(_PARAM, at, first)
             union = named if union is None else union.union(named)
         assert union is not None
         return union
@@ -164,7 +174,7 @@ class Conflicts:
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
     ) -> object:
         around = Around(equal, ascending, self._is_local(one.array))
-        first, second = self._touched(one, "a", around)[1], self._touched(other, "b", around)[1]
+        (_, first), (_, second) = self._touched_by_both(one, other, around)
         return first, second, one.array == other.array, ascending
 
     def is_accepted(self, found: Conflict) -> bool:
@@ -189,7 +199,7 @@ class Conflicts:
         Accesses with equal ones have the same conflicts, as far as loops around both go.
         """
         around = Around(loops, None, self._is_local(access.array))
-        return access.array, self._touched(access, "a", around)[1]
+        return access.array, self._touched(access, Side.FIRST, around)[1]
 
     def never_meet(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
@@ -219,7 +229,7 @@ class Conflicts:
         for group in groups.values():
             around = Around(equal, ascending, self._is_local(group[0].array))
             named = elements_around(self.kernel, self.footprints, group)
-            a, b = (self._seen_from(named, group[0].place, s, around) for s in "ab")
+            a, b = (self._seen_from(named, group[0].place, s, around) for s in PAIR)
             boxes.append((a, b, any(access.is_write for access in group), around))
         return all(
             self._meeting(one.intersect(other), around, ascending) is None
@@ -302,7 +312,8 @@ class Conflicts:
         ascending: str | None,
     ) -> Conflict | None:
         around = Around(equal, ascending, self._is_local(one.array))
-        both = self._touched(one, "a", around)[0].intersect(self._touched(other, "b", around)[0])
+        (first, _), (second, _) = self._touched_by_both(one, other, around)
+        both = first.intersect(second)
         found = self._meeting(both, around, ascending)
         return None if found is None else Conflict(one, other, *found)
 
@@ -311,7 +322,7 @@ class Conflicts:
     ) -> tuple[Reach, Set] | None:
         """Return where of *both* different work-items are at one element, and how far apart."""
         if ascending is not None:
-            both = relate(both, f"{ascending}.a", f"{ascending}.b", "lt_set")
+            both = relate_sides(both, ascending, "lt_set")
         tags = [axis.tag for axis in self.kernel.axes.values()]
         locals_ = sorted({axis_name(tag) for tag in tags if isinstance(tag, LocalInameTag)})
         if around.one_group:
@@ -322,11 +333,17 @@ class Conflicts:
         if far is not None:
             return Reach.DEVICE, far
         for name in groups:
-            both = relate(both, f"{name}.a", f"{name}.b", "eq_set")
+            both = relate_sides(both, name, "eq_set")
         apart = _some_differ(both, locals_)
         return None if apart is None else (Reach.GROUP, apart)
 
-    def _touched(self, access: Access, side: str, around: Around) -> tuple[Set, int]:
+    def _touched_by_both(
+        self, one: Access, other: Access, around: Around
+    ) -> tuple[tuple[Set, int], tuple[Set, int]]:
+        first = self._touched(one, Side.FIRST, around)
+        return first, self._touched(other, Side.SECOND, around)
+
+    def _touched(self, access: Access, side: Side, around: Around) -> tuple[Set, int]:
         """Return the named set over loops, hardware axes and elements, and its number.
 
         What two accesses may differ in has *side* in its name, what they share has not.
@@ -340,25 +357,25 @@ class Conflicts:
             found = self._sets[key] = named, number
         return found
 
-    def _make_touched(self, access: Access, side: str, around: Around) -> Set:
+    def _make_touched(self, access: Access, side: Side, around: Around) -> Set:
         named, _ = elements_of(self.kernel, self.footprints, access)
         return self._seen_from(named, access.place, side, around)
 
-    def _seen_from(self, named: Set, place: Place, side: str, around: Around) -> Set:
+    def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
         """Name the loops at a place, and its hardware axes, by what two accesses share."""
         for iname in place.inames:
             at = named.find_dim_by_name(_PARAM, iname)
             if iname in around.equal:
                 continue
             if iname == around.ascending:
-                named = named.set_dim_name(_PARAM, at, f"{iname}.{side}")
+                named = named.set_dim_name(_PARAM, at, side.of(iname))
                 continue
             on = self.kernel.axes.get(iname)
             if on is not None:
                 is_group = isinstance(on.tag, GroupInameTag)
                 name = axis_name(on.tag)
                 if not (is_group and around.one_group):
-                    name = f"{name}.{side}"
+                    name = side.of(name)
                 if is_zero(on.first):
                     named = named.set_dim_name(_PARAM, at, name)
                     continue
@@ -382,7 +399,7 @@ class Around(NamedTuple):
 def _some_differ(named: Set, axes: Sequence[str]) -> Set | None:
     """Return the part of *named* where two work-items differ along an axis, if not empty."""
     for axis in axes:
-        part = relate(named, f"{axis}.a", f"{axis}.b", "ne_set")
+        part = relate_sides(named, axis, "ne_set")
         if not part.is_empty():
             return part
     return None

@@ -31,16 +31,12 @@ from kgen.ir.expr import to_text, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named
+from kgen.ir.sets.names import SetName, Side
 from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
 __all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes"]
-
-#: The suffix of the loops and axes of the instance that writes.
-_WRITER = ".w"
-#: The least of all sizes.
-_LEAST = ".least"
 
 
 @dataclass(frozen=True)
@@ -339,16 +335,16 @@ class _Finder:
         shared = self.visits[write.insn_id].shared_loops(at)
         if not shared:
             return None
-        equal, _ = self.instances.touched(write, shared, _WRITER)
+        equal, _ = self.instances.touched(write, shared, Side.WRITER)
         for iname in self._owners(write):
             name = axis_name(self.instances.axes[iname].tag)
-            equal = relate(equal, name + _WRITER, name, "eq_set")
-            equal = project_out_named(equal, (name + _WRITER,))
+            equal = relate(equal, Side.WRITER.of(name), name, "eq_set")
+            equal = project_out_named(equal, (Side.WRITER.of(name),))
         result = equal.intersect(equal.complement())
         for iname in shared:
-            result = result.union(relate(equal, iname + _WRITER, iname, "lt_set"))
-            equal = relate(equal, iname + _WRITER, iname, "eq_set")
-        return project_out_named(result, [iname + _WRITER for iname in shared])
+            result = result.union(relate(equal, Side.WRITER.of(iname), iname, "lt_set"))
+            equal = relate(equal, Side.WRITER.of(iname), iname, "eq_set")
+        return project_out_named(result, [Side.WRITER.of(iname) for iname in shared])
 
 
 def _naxes(read: Access) -> int:
@@ -374,8 +370,8 @@ def _is_most(some: Set, sizes: Set) -> bool:
     every = from_named(sizes, names)
     endless = [n for at, n in enumerate(names) if every.dim_max_val(at).is_infty()]
     for name in endless:
-        others = relate(others, _LEAST, name, "le_set")
-    least = from_named(others, (*names, _LEAST)).dim_max_val(len(names))
+        others = relate(others, SetName.LEAST, name, "le_set")
+    least = from_named(others, (*names, SetName.LEAST)).dim_max_val(len(names))
     return bool(endless) and not least.is_infty()
 
 

@@ -13,7 +13,7 @@ from pymbolic.mapper.evaluator import evaluate
 from kgen.analysis.access import Access
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, shared_loops
 from kgen.analysis.footprints import split_constant
-from kgen.analysis.instances import axis_name, bound, elements_of, relate
+from kgen.analysis.instances import axis_name, bound, elements_of, relate_sides
 from kgen.analysis.loop_bounds import bounding_data
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import (
@@ -30,6 +30,7 @@ from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, project_out_named
+from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
@@ -179,7 +180,7 @@ def _where_swapped(
     if conflicts.may_pass(first, second):
         return None
     sides = []
-    for access, suffix in ((second, ".a"), (first, ".b")):
+    for access, suffix in ((second, Side.FIRST), (first, Side.SECOND)):
         named, is_exact = elements_of(conflicts.kernel, conflicts.footprints, access)
         if not is_exact:
             return None  # the tag says that iterations are independent
@@ -190,10 +191,8 @@ def _where_swapped(
     both = sides[0].intersect(sides[1])
     for name in shared_loops(conflicts.kernel, first, second):
         if name not in crossed:
-            both = relate(both, f"{name}.a", f"{name}.b", "eq_set")
-    for name, swapped in zip(
-        crossed, in_lexicographic_order(both, crossed, ".a", ".b"), strict=True
-    ):
+            both = relate_sides(both, name, "eq_set")
+    for name, swapped in zip(crossed, in_lexicographic_order(both, crossed), strict=True):
         if not swapped.is_empty():
             return name, describe_pair(example(swapped), unit="a copy")
     return None
@@ -351,14 +350,14 @@ class _Pairs:
         return Race(self.access, RaceKind.IN_COPIES, point)
 
     def _pairs(self) -> Set:
-        one, other = self._side(".a"), self._side(".b")
+        one, other = self._side(Side.FIRST), self._side(Side.SECOND)
         both = one.intersect(other)
         different: Set | None = None
         for iname in self.access.place.inames:
             if iname not in self.apart:
-                both = bound(both, f"{iname}.a", p.Variable(f"{iname}.b"))
+                both = bound(both, Side.FIRST.of(iname), p.Variable(Side.SECOND.of(iname)))
         for iname in self.apart:
-            part = bound(both, f"{iname}.a", p.Variable(f"{iname}.b"), "ne_set")
+            part = bound(both, Side.FIRST.of(iname), p.Variable(Side.SECOND.of(iname)), "ne_set")
             different = part if different is None else different.union(part)
         assert different is not None
         return different
@@ -378,7 +377,7 @@ class _Pairs:
         if self.access.array in finder.arrays or self._is_fed_back(finder.arrays):
             return pairs  # what one writes, the other reads
         inames = self.access.place.inames
-        sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in (".a", ".b")]
+        sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in PAIR]
         for operand in finder.found:
             one, other = (substitute(operand, side) for side in sides)
             try:
@@ -425,15 +424,15 @@ class _Pairs:
         point = example(pairs)
         for iname in self.apart:
             axis = self.kernel.axes[iname]
-            for suffix in (".a", ".b"):
+            for suffix in PAIR:
                 value = evaluate(axis.first, point)
                 point[axis_name(axis.tag) + suffix] = point[iname + suffix] - value
         return describe_pair(point)
 
 
 def _unequal(pairs: Set, one: Expr, other: Expr) -> Set:
-    different = bound(bound(pairs, ".value", one), ".value", other, "ne_set")
-    return project_out_named(different, (".value",))
+    different = bound(bound(pairs, SetName.VALUE, one), SetName.VALUE, other, "ne_set")
+    return project_out_named(different, (SetName.VALUE,))
 
 
 class _Operands(WalkMapper):

@@ -34,6 +34,7 @@ from kgen.ir.sets.domain import (
     project_out_named,
     to_named,
 )
+from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.types import NumpyType
@@ -104,12 +105,12 @@ def _shape(node: Node) -> Hashable:
 
 def loop_name(number: int) -> str:
     """Return the canonical name of a loop: ``.x0``, which is the name of nothing in a kernel."""
-    return f".x{number}"
+    return SetName.LOOP.at(number)
 
 
 def outer_name(number: int) -> str:
     """Return the canonical name of a loop around a nest, from the outside in."""
-    return f".o{number}"
+    return SetName.OUTER.at(number)
 
 
 def canonical_names(dims: Sequence[str], loops: Sequence[Loop]) -> dict[str, str]:
@@ -117,16 +118,17 @@ def canonical_names(dims: Sequence[str], loops: Sequence[Loop]) -> dict[str, str
 
     The latter are numbered from the end, and keep their names where an outer one has a value.
     """
-    tied = {name: f".y{len(dims) - 1 - at}" for at, name in enumerate(dims)}
+    tied = {name: SetName.TIED.at(len(dims) - 1 - at) for at, name in enumerate(dims)}
     of_loops = {loop.iname: loop_name(k) for k, loop in enumerate(loops)}
     return {name: of_loops.get(name, tied[name]) for name in dims}
 
 
 def axis_from_name(name: str) -> Expr | None:
     """Return the hardware axis index that a parameter stands for, if it does."""
-    if name.startswith((".gid", ".lid")):
-        kind = GroupHardwareAxisIndex if name[1] == "g" else LocalHardwareAxisIndex
-        return kind(int(name[4:]))
+    if SetName.GROUP.names(name):
+        return GroupHardwareAxisIndex(SetName.GROUP.number(name))
+    if SetName.ITEM.names(name):
+        return LocalHardwareAxisIndex(SetName.ITEM.number(name))
     return None
 
 

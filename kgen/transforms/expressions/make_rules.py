@@ -11,7 +11,7 @@ from pytools import UniqueNameGenerator
 
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
-from kgen.analysis.instances import Instances, relate
+from kgen.analysis.instances import Instances, relate_sides
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import index_of
 from kgen.ir.construction.dependencies import ancestors
@@ -21,6 +21,7 @@ from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import mentions_of
+from kgen.ir.sets.names import Side
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, renamed
 from kgen.transforms.select import (
     NoSuchNameError,
@@ -213,11 +214,11 @@ def _is_rewritten(
     instances = Instances(kernel, has_axes=False)
     for read in reads:
         for write in writes:
-            one, _ = instances.touched(read, tuple(order), ".a")
-            both = one.intersect(instances.touched(write, tuple(order), ".b")[0])
+            one, _ = instances.touched(read, tuple(order), Side.FIRST)
+            both = one.intersect(instances.touched(write, tuple(order), Side.SECOND)[0])
             for iname in reader.within_inames.intersection(order):
-                both = relate(both, f"{iname}.a", f"{iname}.b", "eq_set")
-            if any(not x.is_empty() for x in in_lexicographic_order(both, order, ".a", ".b")):
+                both = relate_sides(both, iname, "eq_set")
+            if any(not x.is_empty() for x in in_lexicographic_order(both, order)):
                 return True
     return False
 

@@ -11,10 +11,11 @@ from pytools.graph import CycleError, compute_topological_order
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import difference
-from kgen.analysis.instances import Instances, relate
+from kgen.analysis.instances import Instances, relate, relate_sides
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import require_iname, taken_names
@@ -275,9 +276,10 @@ class _Nest:
     ) -> bool:
         """Tell whether *b* in an iteration meets *a* in one that comes after it."""
         around = tuple(sorted(shared))
-        one, _ = self.instances.touched(a, (loops[0], *around), ".a")
-        other, _ = self.instances.touched(b, (loops[1], *around), ".b")
+        one, _ = self.instances.touched(a, (loops[0], *around), Side.FIRST)
+        other, _ = self.instances.touched(b, (loops[1], *around), Side.SECOND)
         both = one.intersect(other)
         for iname in around:
-            both = relate(both, f"{iname}.a", f"{iname}.b", "eq_set")
-        return not relate(both, f"{loops[1]}.b", f"{loops[0]}.a", "lt_set").is_empty()
+            both = relate_sides(both, iname, "eq_set")
+        later = relate(both, Side.SECOND.of(loops[1]), Side.FIRST.of(loops[0]), "lt_set")
+        return not later.is_empty()

@@ -1,0 +1,65 @@
+"""Names in isl sets that no user can give: ``.gid0``, ``.element1``, ``k.a``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["PAIR", "SetName", "Side"]
+
+
+class SetName(StrEnum):
+    """What a dimension or parameter of a set stands for that is no variable of a kernel.
+
+    >>> SetName.ELEMENT.at(1), SetName.ELEMENT.names("element1"), SetName.GROUP.number(".gid2")
+    ('.element1', False, 2)
+    """
+
+    #: the index along a hardware axis
+    GROUP = ".gid"
+    ITEM = ".lid"
+    #: a subscript of an access, and a number of which subscripts are the digits
+    ELEMENT = ".element"
+    NUMBER = ".number"
+    #: what an instance reads, or is set to
+    VALUE = ".value"
+    #: a subscript of what is looked for
+    SOUGHT = ".at"
+    #: the lowest point of a loop
+    LEAST = ".least"
+    #: loops of a nest, those around it, and dimensions that are tied to axes
+    LOOP = ".x"
+    OUTER = ".o"
+    TIED = ".y"
+
+    def at(self, number: int) -> str:
+        """Return the name with a number."""
+        return f"{self}{number}"
+
+    def names(self, name: str) -> bool:
+        """Tell whether *name* stands for this, perhaps on one side."""
+        return name.startswith(self)
+
+    def number(self, name: str) -> int:
+        """Return the number in a name of this kind."""
+        return int(name.removeprefix(self))
+
+
+class Side(StrEnum):
+    """Which of two instances that a set relates a name belongs to.
+
+    >>> Side.FIRST.of("k"), Side.SECOND.of(SetName.ITEM.at(0))
+    ('k.a', '.lid0.b')
+    """
+
+    FIRST = ".a"
+    BETWEEN = ".m"
+    SECOND = ".b"
+    WRITER = ".w"
+
+    def of(self, name: str) -> str:
+        """Return the name on this side."""
+        return f"{name}{self}"
+
+
+#: The sides of what relates one instance to another.
+PAIR = (Side.FIRST, Side.SECOND)
