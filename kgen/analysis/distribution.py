@@ -31,8 +31,8 @@ __all__ = ["find_swapped_by_distribution"]
 
 def find_swapped_by_distribution(
     kernel: LoopKernel, loops: Collection[str], chosen: Collection[str]
-) -> Swapped | None:
-    """Return two accesses that change places when *chosen* instructions get other *loops*.
+) -> Iterator[Swapped]:
+    """Give accesses that change places when *chosen* instructions get other *loops*.
 
     All iterations of those then come before, or after, all iterations of the loops that are left::
 
@@ -41,8 +41,6 @@ def find_swapped_by_distribution(
           b[i] = 2*t   {dep=w}  =>   end i_0
         end i                      for i
                                      b[i] = 2*t
-
-    A pair that is certain, where there is one.
     """
     return _Distribution(kernel, loops, chosen).find()
 
@@ -56,16 +54,11 @@ class _Distribution:
         self.ids = frozenset(str(insn.id) for insn in self.inside)
         self.instances = Instances(kernel, has_axes=False)
 
-    def find(self) -> Swapped | None:
-        uncertain: Swapped | None = None
+    def find(self) -> Iterator[Swapped]:
         for first, then in self._pairs():
             for pair, is_exact in self._turned_around(first, then):
                 point = describe_swapped(self.kernel, pair, first, then)
-                found = Swapped(first, then, point, is_exact)
-                if is_exact:
-                    return found
-                uncertain = uncertain or found
-        return uncertain
+                yield Swapped(first, then, point, is_exact)
 
     def _pairs(self) -> Iterator[tuple[Access, Access]]:
         """Give accesses to one array, of a chosen instruction and of another, in both orders."""

@@ -13,6 +13,7 @@ from kgen.errors import (
     CodegenError,
     KgenError,
     KgenIndexError,
+    KgenWarning,
     ScheduleError,
     TransformError,
     WriteRaceConditionWarning,
@@ -63,6 +64,9 @@ _HOST, _DEVICE = CTarget(), CudaTarget()
 
 #: Warnings of races of work-items.
 _RACES = r".*(from several work-items|based on local IDs)"
+
+#: Warnings of loops of their own for instructions that need each other's iterations.
+_CHANGED = r".*which (may )?change results"
 
 #: Transformations that store values ahead.
 STORING = frozenset(("add_prefetch", "precompute", "buffer_array"))
@@ -499,8 +503,10 @@ class _Attempts:
     def make(self, step: Step) -> None:
         """Try a transformation. One that breaks down stays: then the program is wrong."""
         try:
-            self.units.append(step(self.units[-1]))
-        except KgenError:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", _CHANGED, KgenWarning)
+                self.units.append(step(self.units[-1]))
+        except (KgenError, KgenWarning):
             self.refused.append(step)
         except Exception:
             self.units.append(self.units[-1])

@@ -66,9 +66,9 @@ def duplicate_inames(
         duplicate_inames(kernel, "i", "id:one")         b[i] = 1
 
     Raises :class:`TransformError` when the bounds of a loop depend on a copied one, and
-    instructions that match share it with others: it has to be copied too. And when they need a
-    value of the same iteration that the others' next iteration overwrites, or the other way
-    around; where that depends on data, there is a warning.
+    instructions that match share it with others: it has to be copied too. And when they need the
+    value of a temporary that the next iteration of the others overwrites, or the other way around;
+    for arguments, and where that depends on data, there is a warning.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1"])

@@ -14,6 +14,7 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access
+from kgen.analysis.dependences import Swapped
 from kgen.analysis.distribution import find_swapped_by_distribution
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
 from kgen.analysis.loop_bounds import bound_reads, bounding_data
@@ -293,27 +294,34 @@ def _refuse_torn_bounds(
 def _refuse_torn_dependences(kernel: LoopKernel, change: Replacement, select: Selection) -> None:
     """Refuse other loops for instructions whose values others need, or which need those of others.
 
-    Where that depends on data, there is a warning.
+    Where that depends on data, there is a warning; for arguments as well: who gives instructions
+    loops of their own says when these read and write them.
     """
     if not select.kept:
         return
-    found = find_swapped_by_distribution(kernel, select.kept, select.chosen)
-    if found is None:
-        return
-    hint = f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'"
-    if found.first.array in kernel.temporary_variables:
-        hint += f"; or let each iteration have a '{found.first.array}' of its own: "
-        hint += "privatize_temporaries_with_inames(kernel, ...)"
-    what = (
-        f"'{found.first.insn_id}' and '{found.then.insn_id}' "
-        f"{'cannot' if found.is_certain else 'may not be able to'} get different loops for "
-        f"'{min(select.kept)}'"
-    )
-    text = message(what, kernel=kernel.name, because=found.point, hint=hint)
-    if found.is_certain:
-        raise TransformError(text)
-    silencer = f"reordered_access({found.then.array})"
-    warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+    name, changed = min(select.kept), None
+    for found in find_swapped_by_distribution(kernel, select.kept, select.chosen):
+        changed = changed if changed and changed.is_certain else found
+        if found.is_certain and found.first.array in kernel.temporary_variables:
+            hint = (
+                f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'; or "
+                f"let each iteration have a '{found.first.array}' of its own: "
+                "privatize_temporaries_with_inames(kernel, ...)"
+            )
+            raise TransformError(_torn(kernel, found, "cannot get different loops", name, hint))
+    if changed is not None:
+        verb = "" if changed.is_certain else "may "
+        warn(
+            _torn(kernel, changed, f"get different loops, which {verb}change results,", name),
+            KgenWarning,
+            silencer=f"reordered_access({changed.then.array})",
+            silenced=kernel.silenced_warnings,
+        )
+
+
+def _torn(kernel: LoopKernel, found: Swapped, what: str, name: str, hint: str | None = None) -> str:
+    text = f"'{found.first.insn_id}' and '{found.then.insn_id}' {what} for '{name}'"
+    return message(text, kernel=kernel.name, because=found.point, hint=hint)
 
 
 def _stays_on_axis(
