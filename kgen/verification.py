@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from kgen.analysis.bounds import check_access
@@ -13,6 +14,8 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.ordering import find_unordered, unordered_error
 from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
+from kgen.ast.definite import find_assigned_by_data
+from kgen.ast.nodes import DeviceFunction
 from kgen.ast.verify import verify_barriers
 from kgen.errors import (
     CodegenError,
@@ -34,7 +37,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
 from kgen.origin import compare_with_origin, origin_error
 from kgen.schedule.conflicts import Conflicts
-from kgen.schedule.definition import find_undefined, undefined_error
+from kgen.schedule.definition import find_undefined, undefined_error, unproved_reads
 from kgen.schedule.host import on_device
 from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
@@ -145,6 +148,7 @@ def verify(
         schedule    loops nest, dependencies form no circle, all hardware axes are used
         barriers    between accesses of two work-items to one element there is a barrier
         definition  what is read from a temporary was written before
+        assignment  the code sets what it reads, guards and ends of loops included
         divergence  all work-items of a group meet the same barriers
         outputs     every element of an output is written; a call that allocates it fills others
         device      the device has room for the work-groups and their memory
@@ -173,6 +177,7 @@ class _Verifier:
         self.has_axes = self.target is None or self.target.has_hardware_axes
         self.kernel = kernel
         self.schedule: Schedule | None = None
+        self.unproved: frozenset[tuple[str, str]] = frozenset()
 
     def run(self) -> Iterator[Finding]:
         found = list(self._or_proved("kernel", self._prepare()))
@@ -192,6 +197,7 @@ class _Verifier:
         for check, run in (
             ("barriers", self._barriers),
             ("definition", self._definition),
+            ("assignment", self._assignment),
             ("divergence", self._divergence),
             ("outputs", self._outputs),
             ("origin", self._origin),
@@ -305,7 +311,9 @@ class _Verifier:
 
     def _definition(self) -> Iterator[Finding]:
         assert self.schedule is not None
-        for found in find_undefined(self.kernel, self.schedule, has_axes=self.has_axes):
+        every = tuple(find_undefined(self.kernel, self.schedule, has_axes=self.has_axes))
+        self.unproved = unproved_reads(self.kernel, every)
+        for found in every:
             if found.point is not None:
                 error = undefined_error(self.kernel, found)
                 yield _violation("definition", error, found.read.insn_id, found.read.array)
@@ -348,11 +356,37 @@ class _Verifier:
         elif found.reason is not None:
             yield Finding(check="origin", status=Status.UNKNOWN, message=found.reason)
 
-    def _divergence(self) -> Iterator[Finding]:
+    @cached_property
+    def _code(self) -> tuple[LoopKernel, tuple[DeviceFunction, ...]]:
+        """The code tree, and the kernel that it is of."""
         assert self.schedule is not None
         kernel = on_device(self.kernel, self.schedule.host_inames)
+        return kernel, build_code(kernel, self.schedule)
+
+    def _assignment(self) -> Iterator[Finding]:
         try:
-            functions = build_code(kernel, self.schedule)
+            kernel, functions = self._code
+        except KgenError:
+            return  # which the next check says
+        for function in functions:
+            try:
+                vouched = find_assigned_by_data(kernel, function, self.unproved)
+            except CodegenError as err:
+                yield _violation("assignment", err)
+                continue
+            for insn_id, name in vouched:
+                yield Finding(
+                    check="assignment",
+                    status=Status.UNKNOWN,
+                    message=f"whether the code has set '{name}' where '{insn_id}', or a loop "
+                    "around it, reads it depends on data",
+                    instruction=insn_id,
+                    array=name,
+                )
+
+    def _divergence(self) -> Iterator[Finding]:
+        try:
+            kernel, functions = self._code
         except KgenError as err:
             yield _violation("divergence", err)
             return

@@ -22,6 +22,7 @@ from kgen.ir.expr import (
     GroupHardwareAxisIndex,
     IdentityMapper,
     LocalHardwareAxisIndex,
+    is_constant,
     substitute,
     to_text,
     variable_names,
@@ -32,7 +33,7 @@ from kgen.ir.sets import domain as domains
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axis_context
 
-__all__ = ["check_definite_assignment"]
+__all__ = ["check_definite_assignment", "find_assigned_by_data"]
 
 #: Conditions that hold together.
 _Way: TypeAlias = frozenset[Expr]
@@ -47,11 +48,23 @@ def check_definite_assignment(
     instructions and what they read although nothing proves that it has been written, which a user
     vouches for, as for what conditions on data decide; but not for the bounds of loops around.
     """
-    tracked = _tracked(kernel)
-    if tracked:
-        facts = Facts(_known_at_root(kernel, function))
-        _Checker(kernel, function, tracked, unproved).visit(function.body, facts, frozenset())
+    find_assigned_by_data(kernel, function, unproved)
     return function
+
+
+def find_assigned_by_data(
+    kernel: LoopKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
+    """Return instructions, and what each or a loop around it reads, for which a user vouches.
+
+    Raises what :func:`check_definite_assignment` does.
+    """
+    tracked = _tracked(kernel)
+    if not tracked:
+        return ()
+    checker = _Checker(kernel, function, tracked, unproved)
+    checker.visit(function.body, Facts(_known_at_root(kernel, function)), frozenset())
+    return tuple(checker.vouched)
 
 
 def _known_at_root(kernel: LoopKernel, function: DeviceFunction) -> domains.Set:
@@ -76,7 +89,11 @@ class _Checker:
 
     ``ways`` has the conditions under which each name has been set so far, in terms of
     the loop variables around the place that is looked at. Conditions on variables of loops that
-    have ended are dropped, and so is the condition that they ran at all.
+    have ended are dropped; ``trips`` are those under which such loops ran at all. What instructions
+    read behind them is left to the check of the schedule, which knows their elements.
+
+    ``vouched`` has what an instruction reads, or loops around it, that is set where conditions on
+    data hold.
     """
 
     def __init__(
@@ -93,6 +110,8 @@ class _Checker:
         self.ways: dict[str, set[_Way]] = {}
         self.added: list[tuple[str, _Way]] = []
         self.uses: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
+        self.trips: set[Expr] = set()
+        self.vouched: dict[tuple[str, str], None] = {}
 
     def visit(self, node: Node, facts: Facts, path: _Way) -> None:
         """Check what is at *node* and below, where *path* holds."""
@@ -106,7 +125,7 @@ class _Checker:
                 for name, way in self._set_below(node):  # by the iteration before
                     self._add(name, path | way)
                 self.visit(node.body, facts.with_(above, below), path | {above, below})
-                self._leave(node.iname, first)
+                self._leave(node.iname, first, self._ran(node))
             case Let():
                 self._read(node, (node.value,), facts, path)
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
@@ -157,12 +176,12 @@ class _Checker:
             ways.add(way)
             self.added.append((name, way))
 
-    def _leave(self, variable: str, first: int) -> None:
-        """Forget what the variable of a loop that ends says of what it has set."""
+    def _leave(self, variable: str, first: int, ran: _Way = frozenset()) -> None:
+        """Forget what the variable of a loop that ends says of what it has set, if it *ran*."""
         inside, self.added = self.added[first:], self.added[:first]
         for name, way in inside:
             self.ways[name].discard(way)
-            self._add(name, _without({variable}, way))
+            self._add(name, _without({variable}, way) | ran)
 
     def _set_below(self, loop: For) -> Iterator[tuple[str, _Way]]:
         """Give what the body of a loop sets, under which conditions from outside."""
@@ -177,7 +196,18 @@ class _Checker:
             inside = way
             if isinstance(node, If) and child is node.body:
                 inside = way | {*conjuncts(node.condition)}
+            elif isinstance(node, For):
+                inside = way | self._ran(node)
             yield from self._set_in(child, inside)
+
+    def _ran(self, loop: For) -> _Way:
+        """Return the condition under which a loop has an iteration; nothing where it always has."""
+        ends = loop.first, loop.stop
+        if all(is_constant(end) for end in ends) and loop.first < loop.stop:
+            return frozenset()
+        has_trip = p.Comparison(loop.first, "<", loop.stop)
+        self.trips.add(has_trip)
+        return frozenset({has_trip})
 
     # -- reads ------------------------------------------------------------------------------
 
@@ -196,19 +226,24 @@ class _Checker:
             raise self._error(node, name)
 
     def _is_set(self, node: Node, name: str, facts: Facts, path: _Way) -> bool:
-        ways = self.ways.get(name, set())
+        ways = [
+            way - self.trips if isinstance(node, Run) else way for way in self.ways.get(name, set())
+        ]
         if any(way <= path for way in ways):
             return True
-        if any((insn_id, name) in self.unproved for insn_id in _run_ids(node)):
+        unproved = next((i for i in _run_ids(node) if (i, name) in self.unproved), None)
+        if unproved is not None:
+            self.vouched[unproved, name] = None
             return True
-        is_vouched_for = isinstance(node, Run) or _stands_as_asked(node, path)
-        some = [
-            conjunction([c for c in way - path if facts.decides(c)])
-            for way in ways
-            if is_vouched_for or all(facts.decides(c) for c in way - path)
-        ]
-        where = disjunction(some) if some else False
-        return where is True or (where is not False and facts.imply(where))
+        certain = [way - path for way in ways if all(facts.decides(c) for c in way - path)]
+        if _hold(certain, facts):
+            return True
+        if not isinstance(node, Run) and not _stands_as_asked(node, path):
+            return False
+        is_set = _hold([[c for c in way - path if facts.decides(c)] for way in ways], facts)
+        if is_set:
+            self.vouched[next(_run_ids(node)), name] = None
+        return is_set
 
     def _error(self, node: Node, name: str) -> CodegenError:
         insn_id = next(iter(_run_ids(node)))
@@ -217,12 +252,19 @@ class _Checker:
                 f"the code reads '{name}' in '{_text(node)}' where it has not been set",
                 kernel=self.kernel.name,
                 where=f"instruction '{self.kernel.id_to_insn[insn_id]}'",
-                because="a condition on what sets it does not surround the place that reads it",
+                because="a condition on what sets it, or a loop around that, which may have no "
+                "iteration, does not surround the place that reads it",
                 hint=f"let '{', '.join(self.kernel.writers.get(name, ('nothing',)))}' run in every "
                 f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
                 "a fault of kgen: please report it",
             )
         )
+
+
+def _hold(ways: Iterable[Iterable[Expr]], facts: Facts) -> bool:
+    """Tell whether the conditions of one of *ways* hold wherever *facts* do."""
+    where = disjunction([conjunction(list(way)) for way in ways])
+    return where is True or (where is not False and facts.imply(where))
 
 
 class _Choices(IdentityMapper):

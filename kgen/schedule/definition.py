@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pymbolic.primitives as p
 
@@ -36,7 +37,7 @@ from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
-__all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes"]
+__all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes", "unproved_reads"]
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,8 @@ def refuse_reads_before_writes(
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
-    unproved = set()
-    in_bounds = frozenset(bound_reads(kernel))
-    for found in find_undefined(kernel, schedule, has_axes=has_axes):
-        if found.read not in in_bounds:
-            unproved.add((found.read.insn_id, found.read.array))
+    every = tuple(find_undefined(kernel, schedule, has_axes=has_axes))
+    for found in every:
         if found.point is None or not found.always:
             continue
         if found.elsewhere or found.read.array not in kernel.writers:
@@ -85,7 +83,14 @@ def refuse_reads_before_writes(
         silencer = f"read_undefined({found.read.array})"
         text = str(undefined_error(kernel, found))
         warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
-    return frozenset(unproved)
+    return unproved_reads(kernel, every)
+
+
+def unproved_reads(kernel: LoopKernel, every: Iterable[Undefined]) -> frozenset[tuple[str, str]]:
+    """Return the instructions and temporaries of *every* read, but for those in bounds of loops."""
+    in_bounds = frozenset(bound_reads(kernel))
+    reads = (found.read for found in every)
+    return frozenset((read.insn_id, read.array) for read in reads if read not in in_bounds)
 
 
 def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionError:
@@ -127,12 +132,16 @@ def find_undefined(
     return _Finder(kernel, schedule, has_axes).find()
 
 
+#: Where a read is of what nothing wrote; whether it is known of all others that something did.
+_Answer: TypeAlias = tuple[tuple[str, tuple[int, ...], bool, bool] | None, bool]
+
+
 class _Finder:
     def __init__(self, kernel: LoopKernel, schedule: Schedule, has_axes: bool) -> None:
         self.kernel = kernel
         self.schedule = schedule
         self.instances = Instances(kernel, has_axes=has_axes)
-        self.memo: dict[object, tuple[str, tuple[int, ...], bool, bool] | None] = {}
+        self.memo: dict[object, _Answer] = {}
 
     def find(self) -> Iterator[Undefined]:
         kernel = self.kernel
@@ -163,10 +172,10 @@ class _Finder:
         key = (read.place, read.index, at.loops, shapes, self._space(read), stored)
         if key not in self.memo:
             self.memo[key] = self._undefined(read, earlier, writes, at)
-        found = self.memo[key]
+        found, is_known = self.memo[key]
         if found is not None:
             yield Undefined(read, *found)
-        elif not self.instances.touched(read, ())[1]:
+        elif not is_known:
             yield Undefined(read, None)
 
     def _space(self, access: Access) -> object:
@@ -199,30 +208,37 @@ class _Finder:
 
     def _undefined(
         self, read: Access, earlier: list[Access], writes: list[Access], at: Visit
-    ) -> tuple[str, tuple[int, ...], bool, bool] | None:
+    ) -> _Answer:
         """Return a point and an element that *read* reads and none of *earlier* writes.
 
         With them goes whether there is one for all sizes, and whether *writes* has a write
-        of any such element.
+        of any such element. What data decide of the writes, comes last.
         """
         loops = tuple(name for _, name in at.loops)
         left, is_exact = self.instances.touched(read, loops)
         if not is_exact:
-            return None
+            return None, False
         left = everything = self._in_grid(left, read, earlier)
-        for written in (self._written_at_once, self._written_before):
-            for write in earlier:
-                some = written(write, at)
-                if some is None:
-                    continue
-                if left.is_subset(some):
-                    return None
-                left = left.subtract(some)
+        certain = [write for write in earlier if self._is_certain(write)]
+        for some_writes in (certain, [write for write in earlier if write not in certain]):
+            for written in (self._written_at_once, self._written_before):
+                for write in some_writes:
+                    some = written(write, at)
+                    if some is None:
+                        continue
+                    if left.is_subset(some):
+                        return None, some_writes is certain
+                    left = left.subtract(some)
         copy = self._copy_of(read)
         if copy is not None and self._is_never_read(copy, left, loops):
-            return None
+            return None, True
         always = _is_most(self._sizes(left), self._sizes(everything))
-        return *_point_in(left, read), always, self._is_written(left, writes, _naxes(read))
+        found = *_point_in(left, read), always, self._is_written(left, writes, _naxes(read))
+        return found, True
+
+    def _is_certain(self, write: Access) -> bool:
+        """Tell whether no data decide whether, and what, an instruction writes."""
+        return write.index is not None and self.instances.touched(write, ())[1]
 
     def _copy_of(self, read: Access) -> Access | None:
         """Return the element of a temporary that *read* is copied to, where that is all."""

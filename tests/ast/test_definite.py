@@ -165,3 +165,52 @@ def test_a_choice_reads_what_it_chooses(value: str, is_set: bool) -> None:
         return
     with pytest.raises(lp.KgenError, match=r"has not been set|nothing can have written"):
         lower(knl.default_entrypoint)
+
+
+LATER = """
+    <> s = starts[i]          {id=s}
+    <> e = starts[i + 1]      {id=e}
+    <int32> t = c[j]          {id=t, dep=s:e, inames=i:j}
+"""
+
+
+def after_a_loop(use: str, last: str = "e", start: str = "") -> lp.TranslationUnit:
+    """Make a kernel that uses, behind a loop over data, what that has set."""
+    return lp.make_kernel(
+        ["{ [i]: 0<=i<8 }", f"{{ [j]: s<=j<{last} }}", "{ [k]: 0<=k<t }"],
+        start + LATER + use,
+        [
+            lp.GlobalArg("starts", np.int32, shape=9),
+            lp.GlobalArg("c, out", np.int32, shape=8),
+            "...",
+        ],
+        target=lp.CTarget(),
+    )
+
+
+def checks(knl: lp.TranslationUnit, status: str) -> set[str]:
+    found = lp.verify(knl).findings
+    return {f.check for f in found if f.status.value == status} & {"definition", "assignment"}
+
+
+def test_a_loop_that_may_have_no_iteration_does_not_set_the_end_of_a_loop_behind() -> None:
+    knl = after_a_loop("out[k] = k {id=out, dep=t, inames=i:k}")
+    with pytest.raises(lp.CodegenError, match=r"the code reads 't' in 'for k = 0 \.\. t'"):
+        lp.generate_code_v2(knl)
+    assert checks(knl, "violated") == {"assignment"}
+
+
+def test_what_an_instruction_reads_behind_a_loop_over_data_is_unknown() -> None:
+    knl = after_a_loop("out[i] = t {id=out, dep=t, inames=i}")
+    lp.generate_code_v2(knl)
+    assert checks(knl, "unknown") == {"definition"}
+
+
+@pytest.mark.parametrize("use", ["out[k] = k {dep=t, inames=i:k}", "out[i] = t {dep=t, inames=i}"])
+def test_what_is_set_in_any_case_is_proved(use: str) -> None:
+    start = "t = 0 {id=zero, inames=i}"
+    knl = after_a_loop(use.replace("dep=t", "dep=t:zero"), start=start)
+    knl = lp.add_dependency(knl, "id:t", "id:zero")
+    lp.generate_code_v2(knl)
+    assert checks(knl, "proved") == {"definition", "assignment"}
+    assert checks(after_a_loop(use, last="s + 1"), "violated") == set()
