@@ -193,11 +193,9 @@ from kgen.statistics import (
     get_op_map,
     get_synchronization_map,
 )
-from kgen.targets.base import (
-    CFamilyTarget,
-)
 from kgen.targets.builder import (
     ASTBuilderBase,
+    CFamilyTarget,
 )
 from kgen.targets.c import (
     CTarget,

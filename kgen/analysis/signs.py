@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as p
+from constantdict import constantdict
 
 from kgen.analysis.intervals import AXIS_TAGS, IntervalFinder, assumed_of
 from kgen.errors import ExpressionToAffineConversionError
@@ -31,30 +32,39 @@ class Signs(IntervalFinder):
     What is known: loop domains, assumptions, that extents of arrays are not negative, and
     unsigned types. A loop domain holds where a statement runs. Bounds and conditions of loops
     are evaluated outside of it, too: for these, ``scope`` has what the loops around give their
-    variables, and is ``None`` at statements.
+    variables, and is ``None`` at statements. ``axes`` has what conditions around say of hardware
+    axes. What is found without these is shared by all sites of a kernel.
     """
+
+    scope: Mapping[str, Interval] | None = None
+    axes: Mapping[Expr, Interval] = constantdict()
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel)
-        self.scope: Mapping[str, Interval] | None = None
-        #: What conditions around say of hardware axes.
-        self.axes: Mapping[Expr, Interval] = {}
         self._variables: dict[str, Interval] = {}
         self._assumed = assumed_of(kernel, (p.Variable,))
 
-    @contextlib.contextmanager
-    def under(self, *conditions: Expr) -> Iterator[None]:
-        """Use what *conditions* say of hardware axes: ``lid(0) < 8``."""
-        around = self.axes
+    def _with(self, **changes: Any) -> Signs:
+        signs = Signs.__new__(Signs)
+        signs.__dict__.update(self.__dict__, **changes)
+        return signs
+
+    def within(self, scope: Mapping[str, Interval] | None) -> Signs:
+        """Return the same where variables of the code have the values in *scope*."""
+        return self if scope is self.scope else self._with(scope=scope)
+
+    def under(self, *conditions: Expr) -> Signs:
+        """Return the same with what *conditions* say of hardware axes: ``lid(0) < 8``."""
+        signs = self
         for condition in conditions:
             match condition:
                 case p.Comparison(axis, ("<" | ">=") as sign, int() as bound) if (
                     type(axis) in AXIS_TAGS
                 ):
                     said = Interval(None, bound - 1) if sign == "<" else Interval(bound)
-                    self.axes = {**self.axes, axis: self.interval(axis).both(said)}
-        yield
-        self.axes = around
+                    known = signs.interval(axis).both(said)
+                    signs = signs._with(axes={**signs.axes, axis: known})
+        return signs
 
     def is_at_least(self, expr: Expr, least: int, inames: frozenset[str] | None = None) -> bool:
         """Tell whether ``expr >= least`` is provable.

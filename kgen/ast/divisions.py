@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 import pymbolic.primitives as p
 
@@ -33,53 +32,57 @@ def fold_divisions(node: Node, kernel: LoopKernel) -> Node:
         if lid(0) < 40
           s(i=lid(0))
     """
-    return _Folder(Signs(kernel)).node(node, {})
+    return _Folder(Signs(kernel).within({})).node(node)
 
 
 class _Folder:
-    """Walks down with the values of the loops' variables; *signs* knows the hardware axes."""
+    """Walks down with the values of the loops' variables and conditions, which *signs* knows."""
 
     def __init__(self, signs: Signs) -> None:
         self.signs = signs
 
-    def node(self, node: Node, scope: Mapping[str, Interval]) -> Node:
-        self.signs.scope = scope
+    def node(self, node: Node) -> Node:
         match node:
             case For():
-                return self._for(node, scope)
+                return self._for(node)
             case Let():
                 value = self._value(node.value)
-                inside = {**scope, node.name: self.signs.interval(value)}
-                return dataclasses.replace(node, value=value, body=self.node(node.body, inside))
+                inside = self._inside(node.name, self.signs.interval(value))
+                return dataclasses.replace(node, value=value, body=inside.node(node.body))
             case If():
-                return self._if(node, scope)
+                return self._if(node)
             case Run():
                 values = {name: self._value(value) for name, value in node.values.items()}
                 return Run(node.insn_id, values) if values != node.values else node
             case Barrier():
                 return node
-        return map_children(node, lambda child: self.node(child, scope))
+        return map_children(node, self.node)
 
-    def _for(self, loop: For, scope: Mapping[str, Interval]) -> For:
+    def _inside(self, name: str, values: Interval) -> _Folder:
+        return _Folder(self.signs.within({**(self.signs.scope or {}), name: values}))
+
+    def _under(self, *conditions: Expr) -> _Folder:
+        return _Folder(self.signs.under(*conditions))
+
+    def _for(self, loop: For) -> For:
         first, stop = self._value(loop.first), self._value(loop.stop)
         values = self.signs.interval(first).until(self.signs.interval(stop))
-        inside = {**scope, loop.iname: values}
-        return dataclasses.replace(loop, first=first, stop=stop, body=self.node(loop.body, inside))
+        body = self._inside(loop.iname, values).node(loop.body)
+        return dataclasses.replace(loop, first=first, stop=stop, body=body)
 
-    def _if(self, node: If, scope: Mapping[str, Interval]) -> Node:
+    def _if(self, node: If) -> Node:
         parts = conjuncts(node.condition)
         if not node.reads_data:
             parts = tuple(map(self._condition, parts))
         if False in parts:
-            return Block(()) if node.orelse is None else self.node(node.orelse, scope)
+            return Block(()) if node.orelse is None else self.node(node.orelse)
         needed = [part for part in parts if part is not True]
-        with self.signs.under(*needed):
-            body = self.node(node.body, scope)
+        body = self._under(*needed).node(node.body)
         if not needed:
             return body
         condition = conjunction(needed)
-        with self.signs.under(*conjuncts(negation(condition))):
-            orelse = None if node.orelse is None else self.node(node.orelse, scope)
+        otherwise = self._under(*conjuncts(negation(condition)))
+        orelse = None if node.orelse is None else otherwise.node(node.orelse)
         return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
 
     def _condition(self, condition: Expr) -> Expr:

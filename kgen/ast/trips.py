@@ -66,7 +66,7 @@ def count_trips(node: Node, kernel: LoopKernel, facts: Set) -> Node:
     """
     if not _has_strides(node):
         return node
-    return _TripCounter(Signs(kernel), _names(kernel), Facts(facts.params()), {}).node(node)
+    return _TripCounter(Signs(kernel).within({}), _names(kernel), Facts(facts.params())).node(node)
 
 
 def _has_strides(node: Node) -> bool:
@@ -95,7 +95,6 @@ class _TripCounter:
         signs: Signs,
         names: Callable[[str], str],
         facts: Facts,
-        scope: Mapping[str, Interval],
         room: int = MAX_TRIPS_TOGETHER,
         *,
         is_single: bool = False,
@@ -103,7 +102,6 @@ class _TripCounter:
         self.signs = signs
         self.names = names
         self.facts = facts
-        self.scope = scope
         self.room = room
         self.is_single = is_single
 
@@ -115,13 +113,9 @@ class _TripCounter:
         is_single: bool = False,
     ) -> _TripCounter:
         facts = self.facts.with_(*conditions)
-        scope = {**self.scope, **values} if values else self.scope
+        signs = self.signs.within({**(self.signs.scope or {}), **values}) if values else self.signs
         room = self.room // trips
-        return _TripCounter(self.signs, self.names, facts, scope, room, is_single=is_single)
-
-    def _interval(self, expr: Expr) -> Interval:
-        self.signs.scope = self.scope
-        return self.signs.interval(expr)
+        return _TripCounter(signs, self.names, facts, room, is_single=is_single)
 
     def node(self, node: Node) -> Node:
         match node:
@@ -135,7 +129,7 @@ class _TripCounter:
                 return replace(node, body=inside.node(node.body), orelse=orelse)
             case Let():
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
-                inside = self._below(equal, values={node.name: self._interval(node.value)})
+                inside = self._below(equal, values={node.name: self.signs.interval(node.value)})
                 return replace(node, body=inside.node(node.body))
             case Block():
                 return Block(tuple(self.node(child) for child in node.children))
@@ -146,7 +140,7 @@ class _TripCounter:
 
     def _for(self, loop: For) -> Node:
         index = p.Variable(loop.iname)
-        taken = self._interval(loop.first).until(self._interval(loop.stop))
+        taken = self.signs.interval(loop.first).until(self.signs.interval(loop.stop))
         values = {loop.iname: taken}
         below = [p.Comparison(index, "<", top) for top in _tops(loop.stop)]
         count = self._count(loop, taken)
@@ -166,7 +160,7 @@ class _TripCounter:
 
     def _whole_trips(self, loop: For, below: list[p.Comparison], count: int) -> int:
         """Return how many trips all work-items make, as far as bounds are numbers."""
-        last = self._interval(loop.first).high
+        last = self.signs.interval(loop.first).high
         tops = [c.right for c in below if isinstance(c.right, int)]
         if last is None or not tops:
             return 0

@@ -45,7 +45,7 @@ from kgen.schedule.tree import (
 from kgen.statistics.memory import memory_of
 from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.limits import bytes_of, local_arrays
 from kgen.transforms.programs.inline import without_calls
 
@@ -91,7 +91,7 @@ def explain(
         kernel = program
     lowered = lower(kernel, dtypes)
     kernel = lowered.kernel
-    assert isinstance(kernel.target, CFamilyTarget)
+    assert isinstance(kernel.target, CFamilyLanguage)
     functions = {function.name: function for function in lowered.functions}
     launches = tuple(
         _Collector(kernel, kernel.target, functions[launch.name], around).launch(launch)
@@ -121,7 +121,7 @@ class _Collector:
     """Collects what there is to say about one launch."""
 
     kernel: LoopKernel
-    target: CFamilyTarget
+    target: CFamilyLanguage
     function: DeviceFunction
     host: tuple[str, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.targets.base import (
+from kgen.targets.builder import (
     CFamilyTarget,
 )
 from kgen.targets.c import (

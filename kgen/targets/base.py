@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from kgen.ast.nodes import Node
 from kgen.errors import CodegenError, message
-from kgen.ir.callables import ScalarCallable
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
@@ -24,11 +24,7 @@ from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need
 from kgen.targets.vector_types import CVectors, Vectors, VectorType
 
-if TYPE_CHECKING:
-    from kgen.ast.nodes import Node
-    from kgen.targets.builder import ASTBuilderBase
-
-__all__ = ["CFamilyTarget", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
+__all__ = ["CFamilyLanguage", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
 
 Dtype = np.dtype[Any]
 
@@ -63,16 +59,8 @@ class Target(TargetBase):
 
 
 @dataclass(frozen=True)
-class CFamilyTarget(Target):
-    """The data of a language of the C family; its code comes from one emitter.
-
-    Class variables are what the languages differ in. Two targets are equal when their types
-    and fields are.
-
-    >>> import kgen as lp
-    >>> [issubclass(target, CFamilyTarget) for target in (lp.CTarget, lp.OpenCLTarget)]
-    [True, True]
-    """
+class CFamilyLanguage(Target):
+    """The data of a language of the C family: class variables are what the languages differ in."""
 
     #: The language, for messages.
     language: ClassVar[str] = "C"
@@ -194,12 +182,3 @@ class CFamilyTarget(Target):
     def table_qualifier_for(self, size: int) -> str:
         """Return the words before the declaration of a table of *size* bytes."""
         return self.table_qualifier
-
-    def get_device_ast_builder(self) -> ASTBuilderBase:
-        """Return what makes the code of functions: an :class:`ASTBuilderBase`."""
-        raise NotImplementedError
-
-    @property
-    def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """The functions that only this target has, or has in its own way."""
-        return self.get_device_ast_builder().known_callables

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import cgen
 
@@ -13,13 +14,11 @@ from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.header import c_header
 from kgen.targets.module import Launch, Module
 from kgen.targets.preamble import Preamble, PreambleInfo
 from kgen.targets.writers.expressions import ExpressionWriter
-
-if TYPE_CHECKING:
-    from kgen.targets.base import CFamilyTarget
 
 __all__ = ["ASTBuilderBase"]
 
@@ -70,7 +69,7 @@ class ASTBuilderBase:
     }
     """
 
-    def __init__(self, target: CFamilyTarget) -> None:
+    def __init__(self, target: CFamilyLanguage) -> None:
         self.target = target
 
     # -- what is known, and what stands in front ---------------------------------------------
@@ -91,7 +90,7 @@ class ASTBuilderBase:
         self, kernel: LoopKernel, preamble: Preamble
     ) -> ExpressionWriter:
         """Return what writes the expressions of *kernel*; what they need goes to *preamble*."""
-        return ExpressionWriter(kernel, self, preamble)
+        return ExpressionWriter(kernel, self.target, preamble)
 
     # -- functions -----------------------------------------------------------------------------
 
@@ -214,3 +213,24 @@ class ASTBuilderBase:
     def emit_comment(self, text: str) -> cgen.Generable:
         """Say something to the reader."""
         return cgen.LineComment(text)
+
+
+@dataclass(frozen=True)
+class CFamilyTarget(CFamilyLanguage):
+    """A target whose language is of the C family; its code comes from one emitter.
+
+    Two targets are equal when their types and fields are.
+
+    >>> import kgen as lp
+    >>> [issubclass(target, CFamilyTarget) for target in (lp.CTarget, lp.OpenCLTarget)]
+    [True, True]
+    """
+
+    def get_device_ast_builder(self) -> ASTBuilderBase:
+        """Return what makes the code of functions: an :class:`ASTBuilderBase`."""
+        raise NotImplementedError
+
+    @property
+    def known_callables(self) -> Mapping[str, ScalarCallable]:
+        """The functions that only this target has, or has in its own way."""
+        return self.get_device_ast_builder().known_callables

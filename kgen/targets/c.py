@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
-from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.base import Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
 from kgen.targets.preamble import Need, include
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS

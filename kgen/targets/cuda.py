@@ -15,8 +15,8 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import Memory
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
-from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
-from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.base import ComplexStyle, Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.header import cuda_header
 from kgen.targets.limits import WARP_SIZE, DeviceLimits

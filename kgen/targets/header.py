@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.module import Module
 from kgen.targets.preamble import Need, Rank
-
-if TYPE_CHECKING:
-    from kgen.targets.base import CFamilyTarget
 
 __all__ = ["c_header", "cuda_header"]
 
@@ -21,7 +18,7 @@ _COMPLEX = re.compile(r"\b(float|double) complex\b")
 _COMPLEX_HEADER = "complex.h"
 
 
-def c_header(module: Module, target: CFamilyTarget) -> str:
+def c_header(module: Module, target: CFamilyLanguage) -> str:
     """Return a header for C11 and C++17 that declares the functions of *module*."""
     needs = _needs_of(module, target)
     shared = [need for need in needs if need.key != _COMPLEX_HEADER]
@@ -42,13 +39,13 @@ def c_header(module: Module, target: CFamilyTarget) -> str:
     return _guarded(module, [*_sections(shared), *lines])
 
 
-def cuda_header(module: Module, target: CFamilyTarget) -> str:
+def cuda_header(module: Module, target: CFamilyLanguage) -> str:
     """Return a header that declares the kernels of *module* to nvcc, and nothing to others."""
     sections = _sections(_needs_of(module, target))
     return _guarded(module, ["#ifdef __CUDACC__", *sections, module.declarations, "#endif"])
 
 
-def _needs_of(module: Module, target: CFamilyTarget) -> list[Need]:
+def _needs_of(module: Module, target: CFamilyLanguage) -> list[Need]:
     """Return what the types of the parameters need, in the order of a preamble."""
     passed = {name for launch in module.launches for name in launch.parameters}
     dtypes = {arg.dtype for arg in module.arguments if arg.name in passed}

@@ -14,7 +14,7 @@ from kgen.analysis.domains import rename_params
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.module import (
     ArgumentInfo,
     Faults,
@@ -52,7 +52,7 @@ def rename_taken(kernel: LoopKernel, hidden: Collection[str] = ()) -> Renaming |
     Return ``None`` where there is nothing to rename.
     """
     target = kernel.target
-    if not isinstance(target, CFamilyTarget):
+    if not isinstance(target, CFamilyLanguage):
         return None
     taken = sorted(_taken(kernel, target.reserved_words, hidden))
     is_named_like_function = _is_word(kernel.name, target.reserved_words | LIBRARY)
@@ -127,7 +127,7 @@ def _original_names(kernel: LoopKernel, new_names: Mapping[str, str]) -> dict[st
 def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
     """Return the variables of *kernel* that have the name of what the code calls or includes."""
     target = kernel.target
-    assert isinstance(target, CFamilyTarget)
+    assert isinstance(target, CFamilyLanguage)
     text = _COMMENT.sub("", f"{module.device_source}\n{module.host_source}")
     called = Counter(_CALLED.findall(text))
     called.subtract(launch.function for launch in module.launches)  # these are definitions

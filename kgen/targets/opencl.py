@@ -17,8 +17,8 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
 from kgen.ir.types import AddressSpace, Memory
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
-from kgen.targets.base import CFamilyTarget, ComplexStyle, Dtype, dtypes_by_name
-from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.base import ComplexStyle, Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits

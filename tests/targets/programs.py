@@ -13,7 +13,7 @@ import kgen as lp
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import LocalInameTagBase
 from kgen.lowering import generate_module
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import Module
 
 ROOT = Path(__file__).parent.parent.parent

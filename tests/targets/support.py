@@ -15,7 +15,7 @@ import numpy as np
 import kgen as lp
 from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.c import CTarget
 from kgen.targets.module import Module
 

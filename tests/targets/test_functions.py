@@ -13,7 +13,7 @@ import pytest
 import kgen as lp
 from kgen.errors import CodegenError
 from kgen.ir.functions import FUNCTIONS
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.c import CTarget, CWithGNULibcTarget
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import Module

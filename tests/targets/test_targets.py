@@ -10,7 +10,8 @@ import pytest
 from kgen.errors import CodegenError, KgenError
 from kgen.ir.target import TargetBase
 from kgen.ir.types import NumpyType
-from kgen.targets.base import CFamilyTarget, Target
+from kgen.targets.base import Target
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.c import (
     CTarget,
     CWithGNULibcTarget,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, Self
 
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import (
@@ -25,6 +24,7 @@ from kgen.ir.types import INT64, AddressSpace, NumpyType
 from kgen.targets.ispc.variability import Variability
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import parenthesized
+from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["ISPCExpressionWriter"]
 
@@ -40,16 +40,15 @@ class ISPCExpressionWriter(ExpressionWriter):
     """
 
     variability: Variability
-    #: Only some lanes may run what is being written.
-    is_divergent = False
     #: What comes next is asked for its truth only.
     _is_condition = False
 
-    def enter_function(self, function: DeviceFunction | None) -> None:
-        self.variability = Variability(self.kernel, function)
-        self.is_divergent = False
-        has_lanes = self.variability.has_lanes
-        self.integers.local_index = self.target.local_index if has_lanes else ("0", "0", "0")
+    def for_function(self, function: DeviceFunction | None) -> Self:
+        writer = self.at(self.site)
+        writer._root = writer
+        writer.variability = Variability(self.kernel, function)
+        if not writer.variability.has_lanes:
+            writer.integers.local_index = ("0", "0", "0")
         for name in () if function is None else function.temporaries:
             temporary = self.kernel.temporary_variables[name]
             if temporary.base_storage is not None:
@@ -61,17 +60,15 @@ class ISPCExpressionWriter(ExpressionWriter):
                         hint="drop alias_temporaries, or base_storage=",
                     )
                 )
+        return writer
 
-    @contextmanager
-    def under(self, *conditions: Expr) -> Iterator[None]:
-        around = self.is_divergent
-        self.is_divergent = around or any(map(self.variability.is_varying, conditions))
-        yield
-        self.is_divergent = around
+    def divergent(self, site: EmissionSite, *conditions: Expr) -> EmissionSite:
+        varies = any(map(self.variability.is_varying, conditions))
+        return replace(site, is_divergent=True) if varies else site
 
     def is_varying(self, expr: Expr) -> bool:
         """Tell whether lanes may have different values of what is being written."""
-        return self.variability.is_varying(expr, self.values)
+        return self.variability.is_varying(expr, self.site.values)
 
     def declared_type(self, name: str, dtype: NumpyType) -> str:
         word = "varying" if self.is_varying(p.Variable(name)) else "uniform"
@@ -87,7 +84,7 @@ class ISPCExpressionWriter(ExpressionWriter):
         is_own = temporary is not None and temporary.address_space == AddressSpace.PRIVATE
         if not bracket or is_own or any(map(self.is_varying, index_of(expr))):
             return text
-        if not self.is_divergent and not self.is_varying(value):
+        if not self.site.is_divergent and not self.is_varying(value):
             return text
         return f"{memory}[{self._per_lane(index.removesuffix(']'), index_type(self.kernel, name))}]"
 
@@ -100,9 +97,9 @@ class ISPCExpressionWriter(ExpressionWriter):
         text = self.rec(place, PREC_NONE, dtype)
         if not self.variability.has_lanes:
             return f"streaming_store(&{text}, {self.converted(value, dtype, PREC_NONE)})"
-        index = self.accesses.linear_index(place, self.inames, self.values)
+        index = self.accesses.linear_index(place)
         first = simplify(p.Sum((index, p.Product((-1, LocalHardwareAxisIndex(0))))))
-        if self.is_divergent or self.variability.is_varying(first):
+        if self.site.is_divergent or self.variability.is_varying(first):
             return None
         memory = text.partition("[")[0]
         fits = index_type(self.kernel, assignee_name(place)) != INT64

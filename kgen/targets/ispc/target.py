@@ -16,8 +16,8 @@ from kgen.ir.data import ArrayBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import Memory, NumpyType
 from kgen.targets.atomic_functions import AtomicFunctions, AtomicSite
-from kgen.targets.base import CFamilyTarget, Dtype, dtypes_by_name
-from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.base import Dtype, dtypes_by_name
+from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.conversions import Conversions
 from kgen.targets.functions import FunctionNames
 from kgen.targets.ispc.expressions import ISPCExpressionWriter
@@ -125,7 +125,7 @@ class ISPCASTBuilder(ASTBuilderBase):
         self, kernel: LoopKernel, preamble: Preamble
     ) -> ISPCExpressionWriter:
         """Return what writes the expressions of *kernel*."""
-        return ISPCExpressionWriter(kernel, self, preamble)
+        return ISPCExpressionWriter(kernel, self.target, preamble)
 
     def has_host_function(self, is_single: bool) -> bool:
         """Tasks are launched by a function that others can call."""

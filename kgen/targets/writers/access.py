@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 import pymbolic.primitives as p
 
 from kgen.analysis.range import index_type
-from kgen.analysis.signs import Signs
 from kgen.errors import CodegenError, KgenIndexError, message
 from kgen.ir.affine import BoundsOf, simplify
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
@@ -25,9 +23,9 @@ from kgen.ir.expr import (
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
-from kgen.ir.sets.interval import Interval
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.writers.indices import IntegerWriter
+from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["AccessWriter", "has_division", "is_pointer", "offset_names", "within_storage"]
 
@@ -68,10 +66,10 @@ class AccessWriter:
     unrolled, only gets other values of its loop variables.
     """
 
-    def __init__(self, kernel: LoopKernel, integers: IntegerWriter, signs: Signs) -> None:
+    def __init__(self, kernel: LoopKernel, integers: IntegerWriter, site: EmissionSite) -> None:
         self.kernel = kernel
         self.integers = integers
-        self.signs = signs
+        self.site = site
         self.offsets = offset_names(kernel)
         #: The axes of arrays that are kept in separate arrays, for those that have some.
         self.separate = _separate_arrays(kernel)
@@ -84,58 +82,51 @@ class AccessWriter:
         self._is_wide: dict[str, bool] = {}
         #: The bytes to which arrays must be aligned, where the code relies on that.
         self.alignments: dict[str, int] = {}
-        #: Of the statement at hand: arrays are often accessed alike.
-        self._values: Mapping[str, Expr] = {}
-        self._axes: Mapping[Expr, Interval] = {}
+        #: Of one site: arrays are often accessed alike.
         self._index_texts: dict[tuple[Expr, bool], str] = {}
 
-    def element(
-        self,
-        access: p.Subscript | LinearSubscript,
-        inames: frozenset[str],
-        values: Mapping[str, Expr],
-    ) -> str:
-        """Write an access inside the loops *inames*, whose variables have *values*."""
+    def at(self, site: EmissionSite, integers: IntegerWriter) -> AccessWriter:
+        """Return the same for another site; what an access needs once is shared."""
+        writer = AccessWriter.__new__(AccessWriter)
+        writer.__dict__.update(self.__dict__, site=site, integers=integers, _index_texts={})
+        return writer
+
+    def element(self, access: p.Subscript | LinearSubscript) -> str:
+        """Write an access."""
         if isinstance(access, p.Subscript) and not access.index_tuple:
             return self.scalar(self.kernel.array_vars[_name_of(access)])
-        if not values:
-            text = self._texts.get((id(access), inames))
+        if not self.site.values:
+            key = id(access), self.site.inames
+            text = self._texts.get(key)
             if text is None:
-                text = self._element(access, inames, values)
-                self._texts[id(access), inames] = text
+                text = self._texts[key] = self._element(access)
             return text
-        return self._element(access, inames, values)
+        return self._element(access)
 
-    def _element(
-        self,
-        access: p.Subscript | LinearSubscript,
-        inames: frozenset[str],
-        values: Mapping[str, Expr],
-    ) -> str:
+    def _element(self, access: p.Subscript | LinearSubscript) -> str:
         name = _name_of(access)
         if name in self.images:
-            return self._read_image(self.images[name], access, inames, values)
-        index = self._index(access, inames)
-        memory = self._memory(name, access, values)
+            return self._read_image(self.images[name], access)
+        index = self._index(access)
+        memory = self._memory(name, access)
         if name in self.separate and memory in self.offsets:
             index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
-        text = self._index_text(index, values, self._wide(name))
+        text = self._index_text(index, self._wide(name))
         return f"{within_storage(self.kernel.array_vars[name], memory)}[{text}]"
 
     def _bounds(self) -> BoundsOf | None:
         """Return what bounds subscripts of statements; what is kept holds in all of them."""
-        return self.signs.interval if self.signs.scope is None else None
+        signs = self.site.signs
+        return signs.interval if signs.scope is None else None
 
-    def _memory(
-        self, name: str, access: p.Subscript | LinearSubscript, values: Mapping[str, Expr]
-    ) -> str:
+    def _memory(self, name: str, access: p.Subscript | LinearSubscript) -> str:
         """Return the name of the memory that an access is to: the array's, or a piece's."""
         axes = self.separate.get(name)
         array = self.kernel.array_vars[name]
         if axes is None:
             return name
         indices = access.index_tuple if isinstance(access, p.Subscript) else ()
-        chosen = [simplify(indices[axis], values) for axis in axes if axis < len(indices)]
+        chosen = [simplify(indices[axis], self.site.values) for axis in axes if axis < len(indices)]
         for axis, index, extent in zip(axes, chosen, separate_extents(array), strict=False):
             if not isinstance(index, int) or not 0 <= index < extent:
                 raise CodegenError(
@@ -158,42 +149,30 @@ class AccessWriter:
             )
         return piece_name(array, chosen)
 
-    def linear_index(
-        self,
-        access: p.Subscript | LinearSubscript,
-        inames: frozenset[str],
-        values: Mapping[str, Expr],
-    ) -> Expr:
+    def linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
         """Return the number of the element, counted from where the array begins."""
-        return simplify(self._index(access, inames), values, self._bounds())
+        return simplify(self._index(access), self.site.values, self._bounds())
 
-    def _index(self, access: p.Subscript | LinearSubscript, inames: frozenset[str]) -> Expr:
-        known = self._indices.get((id(access), inames))
+    def _index(self, access: p.Subscript | LinearSubscript) -> Expr:
+        key = id(access), self.site.inames
+        known = self._indices.get(key)
         if known is None:
             index = self._linear_index(access)
             if has_division(index):
                 index = simplify(join_digits(index), None, self._bounds())
-                index = _ProvenDivisions(self.signs, inames)(index)
-            known = self._indices[id(access), inames] = (access, index)
+                index = _ProvenDivisions(self.site)(index)
+            known = self._indices[key] = (access, index)
         return known[1]
 
-    def _index_text(self, index: Expr, values: Mapping[str, Expr], wide: bool) -> str:
-        if values is not self._values or self.signs.axes is not self._axes:
-            self._values, self._axes = values, self.signs.axes
-            self._index_texts.clear()
+    def _index_text(self, index: Expr, wide: bool) -> str:
+        values = self.site.values
         text = self._index_texts.get((index, wide))
         if text is None:
             valued = simplify(index, values, self._bounds()) if values else index
             text = self._index_texts[index, wide] = self.integers.subscript(valued, fits=not wide)
         return text
 
-    def _read_image(
-        self,
-        image: ImageArg,
-        access: p.Subscript | LinearSubscript,
-        inames: frozenset[str],
-        values: Mapping[str, Expr],
-    ) -> str:
+    def _read_image(self, image: ImageArg, access: p.Subscript | LinearSubscript) -> str:
         """Write the element of an image, whose axes are coordinates."""
         functions = self.integers.target.images
         indices = access.index_tuple if isinstance(access, p.Subscript) else ()
@@ -203,8 +182,8 @@ class AccessWriter:
         texts = []
         for index in indices:
             if has_division(index):
-                index = _ProvenDivisions(self.signs, inames)(index)
-            texts.append(self.integers.text(simplify(index, values, self._bounds())))
+                index = _ProvenDivisions(self.site)(index)
+            texts.append(self.integers.text(simplify(index, self.site.values, self._bounds())))
         text = functions.read(image.name, image.dtype.numpy_dtype, texts)
         if text is None:
             raise self._no_image(image, access, f"no images have elements of {image.dtype}")
@@ -311,20 +290,22 @@ def _name_of(access: p.Subscript | LinearSubscript) -> str:
 class _ProvenDivisions(IdentityMapper):
     """Replaces divisions whose operands have the right signs by those of C."""
 
-    def __init__(self, signs: Signs, inames: frozenset[str]) -> None:
+    def __init__(self, site: EmissionSite) -> None:
         super().__init__()
-        self.signs = signs
-        self.inames = inames
+        self.site = site
 
     def map_floor_div(self, expr: p.FloorDiv) -> Expr:
         top, den = self.rec(expr.numerator), self.rec(expr.denominator)
-        proven = self.signs.divides_as_in_c(expr.numerator, expr.denominator, self.inames)
+        proven = self._is_proven(expr.numerator, expr.denominator)
         return TruncQuotient(top, den) if proven else p.FloorDiv(top, den)
 
     def map_remainder(self, expr: p.Remainder) -> Expr:
         top, den = self.rec(expr.numerator), self.rec(expr.denominator)
-        proven = self.signs.divides_as_in_c(expr.numerator, expr.denominator, self.inames)
+        proven = self._is_proven(expr.numerator, expr.denominator)
         return TruncRemainder(top, den) if proven else p.Remainder(top, den)
+
+    def _is_proven(self, numerator: Expr, denominator: Expr) -> bool:
+        return self.site.signs.divides_as_in_c(numerator, denominator, self.site.inames)
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
         return expr  # an access of its own

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cgen
 import pymbolic.primitives as p
@@ -18,10 +19,8 @@ from kgen.ir.instruction import Assignment
 from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.atomic_functions import AtomicSite
 from kgen.targets.conversions import real_part
+from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
-
-if TYPE_CHECKING:
-    from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["atomic_statements", "is_atomic"]
 
@@ -200,10 +199,8 @@ class _AtomicWriter:
 
     def _value(self, old: str) -> str:
         """Write the expression, with *old* for the element's value."""
-        self.writer.stand_ins = {self.insn.assignee: old}
-        value = self.writer.assigned(self.insn.expression, self.dtype)
-        self.writer.stand_ins = {}
-        return value
+        writer = self.writer.at(replace(self.writer.site, texts={self.insn.assignee: old}))
+        return writer.assigned(self.insn.expression, self.dtype)
 
     def _loop(self, value_of: Callable[[str], str]) -> list[cgen.Generable]:
         """Exchange the value that *value_of* gives for the old one until that is still there."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
@@ -24,42 +21,47 @@ from kgen.ast.nodes import (
 )
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import Expr
-from kgen.ir.sets.interval import Interval
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.types import INT64, NumpyType
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
 __all__ = ["BodyEmitter", "body_of"]
 
 
-def body_of(writer: ExpressionWriter, function: DeviceFunction) -> list[cgen.Generable]:
+def body_of(
+    builder: ASTBuilderBase, writer: ExpressionWriter, function: DeviceFunction
+) -> list[cgen.Generable]:
     """Return the declarations at the top of a device function and the statements below."""
-    top: list[cgen.Generable] = list(declare_at_top(writer, function.temporaries))
+    top: list[cgen.Generable] = list(declare_at_top(builder, writer, function.temporaries))
     if top:
         top.append(cgen.Line())
-    return [*top, *_DeviceEmitter(writer).statements(function.body)]
+    return [*top, *_DeviceEmitter(builder, writer).statements(function.body)]
 
 
 class BodyEmitter:
-    """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say."""
+    """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say.
 
-    def __init__(self, writer: ExpressionWriter) -> None:
-        self.writer = writer
-        self.builder = writer.builder
+    Methods get the *writer* of the site at hand: of the bounds and conditions there.
+    """
+
+    def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
+        self.writer = writer.at(EmissionSite(writer.site.signs.within({})))
+        self.builder = builder
         self.kernel = writer.kernel
-        self.scope: dict[str, Interval] = {}
 
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the statements of a function's body."""
         self._find_long_names(body)
         result: list[cgen.Generable] = []
-        self._emit(body, result)
+        self._emit(body, self.writer, result)
         return result
 
-    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+    def run(self, node: Run, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
         """Append the statements of *node* to *out*."""
         raise NotImplementedError
 
@@ -78,75 +80,73 @@ class BodyEmitter:
         is_long = isinstance(node, For) and integers.is_large(node.first)
         return INT64 if is_long or _name_of(node) in integers.long_names else node.dtype
 
-    def _emit(self, node: Node, out: list[cgen.Generable]) -> None:
+    def _emit(self, node: Node, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
         """Append the statements of *node* to *out*."""
         match node:
             case Block():
                 at = 0
                 while at < len(node.children):
-                    taken = self.together(node.children, at, out)
+                    taken = self.together(node.children, at, writer, out)
                     if taken == 0:
-                        self._child(node.children, at, out)
+                        self._child(node.children, at, writer, out)
                     at += max(1, taken)
             case Run():
-                self.run(node, out)
+                self.run(node, writer, out)
             case For():
-                out.extend(self._for(node))
+                out.extend(self._for(node, writer))
             case If():
-                out.append(self._if(node))
+                out.append(self._if(node, writer))
             case Let():
-                self.outside()
                 dtype = self._type_of(node)
-                type_name = self.writer.declared_type(node.name, dtype)
-                value = self._value(node.value, dtype)
+                type_name = writer.declared_type(node.name, dtype)
+                value = self._value(writer, node.value, dtype)
                 out.append(
                     self.builder.emit_initializer(type_name, node.name, value, is_const=True)
                 )
-                with self._in_scope(node.name, self.writer.signs.interval(node.value)):
-                    self._emit(node.body, out)
+                values = writer.site.signs.interval(node.value)
+                self._emit(node.body, writer.at(writer.site.inside(node.name, values)), out)
             case Barrier():
                 out.append(self._barrier(node))
             case Comment():
                 out.append(self.builder.emit_comment(node.text))
-                self._emit(node.body, out)
+                self._emit(node.body, writer, out)
 
-    def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
+    def together(
+        self,
+        nodes: tuple[Node, ...],
+        at: int,
+        writer: ExpressionWriter,
+        out: list[cgen.Generable],
+    ) -> int:
         """Append the statements of several nodes from ``nodes[at]`` on, if they are made as one.
 
         Returns how many.
         """
         return 0
 
-    def _child(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> None:
+    def _child(
+        self,
+        nodes: tuple[Node, ...],
+        at: int,
+        writer: ExpressionWriter,
+        out: list[cgen.Generable],
+    ) -> None:
         if needs_braces(nodes, at):
             inner: list[cgen.Generable] = []
-            self._emit(nodes[at], inner)
+            self._emit(nodes[at], writer, inner)
             out.append(cgen.Block(inner))
         else:
-            self._emit(nodes[at], out)
+            self._emit(nodes[at], writer, out)
 
-    def outside(self) -> None:
-        """Tell the writer that variables have no values: bounds and conditions of the tree."""
-        self.writer.enter(frozenset(), {})
-        self.writer.signs.scope = self.scope
-
-    @contextlib.contextmanager
-    def _in_scope(self, name: str, values: Interval) -> Iterator[None]:
-        """Let a variable have some values in bounds and conditions below."""
-        around, self.scope = self.scope, {**self.scope, name: values}
-        yield
-        self.scope = around
-
-    def _for(self, node: For) -> list[cgen.Generable]:
-        self.outside()
+    def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
         dtype = self._type_of(node)
-        first = self._value(node.first, dtype)
-        condition = f"{node.iname} < {self._value(node.stop, dtype, PREC_COMPARISON)}"
-        type_name = self.writer.declared_type(node.iname, dtype)
-        signs = self.writer.signs
+        first = self._value(writer, node.first, dtype)
+        condition = f"{node.iname} < {self._value(writer, node.stop, dtype, PREC_COMPARISON)}"
+        type_name = writer.declared_type(node.iname, dtype)
+        signs = writer.site.signs
         values = signs.interval(node.first).until(signs.interval(node.stop))
-        with self._in_scope(node.iname, values), self.writer.under(node.first, node.stop):
-            body = self._body(node.body)
+        inside = writer.divergent(writer.site.inside(node.iname, values), node.first, node.stop)
+        body = self._body(node.body, writer.at(inside))
         loop = self.builder.emit_sequential_loop(
             node.iname, type_name, first, condition, node.step, body
         )
@@ -169,27 +169,28 @@ class BodyEmitter:
                 return f"{target.unroll_count_pragma} {hint.value}"
         return target.unroll_pragma if node.is_short else None
 
-    def _value(self, value: Expr, dtype: NumpyType, prec: int = PREC_NONE) -> str:
+    def _value(
+        self, writer: ExpressionWriter, value: Expr, dtype: NumpyType, prec: int = PREC_NONE
+    ) -> str:
         """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
-        integers = self.writer.integers
+        integers = writer.integers
         is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
         return integers.text(value, prec, wide=is_wide or integers.overflows(value))
 
-    def _if(self, node: If) -> cgen.Generable:
-        self.outside()
-        condition = self.writer.condition(node.condition)
-        signs = self.writer.signs
-        with self.writer.under(node.condition):
-            with signs.under(*conjuncts(node.condition)):
-                body = self._body(node.body)
-            with signs.under(*conjuncts(negation(node.condition))):
-                orelse = None if node.orelse is None else self._body(node.orelse)
+    def _if(self, node: If, writer: ExpressionWriter) -> cgen.Generable:
+        condition = writer.condition(node.condition)
+        site = writer.divergent(writer.site, node.condition)
+        body = self._body(node.body, writer.at(site.under(*conjuncts(node.condition))))
+        orelse = None
+        if node.orelse is not None:
+            otherwise = site.under(*conjuncts(negation(node.condition)))
+            orelse = self._body(node.orelse, writer.at(otherwise))
         return self.builder.emit_if(condition, body, orelse)
 
-    def _body(self, node: Node) -> cgen.Generable:
+    def _body(self, node: Node, writer: ExpressionWriter) -> cgen.Generable:
         """Return the statements of *node*, in braces unless there is just one."""
         inner: list[cgen.Generable] = []
-        self._emit(node, inner)
+        self._emit(node, writer, inner)
         if len(inner) == 1 and isinstance(inner[0], _SINGLE):
             return inner[0]
         return cgen.Block(inner)
@@ -217,33 +218,36 @@ def _name_of(node: For | Let) -> str:
 class _DeviceEmitter(BodyEmitter):
     """Writes the body of a device function, whose runs are instructions."""
 
-    def __init__(self, writer: ExpressionWriter) -> None:
-        super().__init__(writer)
+    def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
+        super().__init__(builder, writer)
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
 
-    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+    def run(self, node: Run, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
         insn = self.kernel.id_to_insn[node.insn_id]
-        self.writer.enter(insn.within_inames, node.values)
-        self.writer.signs.scope = None
+        writer = writer.statement(insn.within_inames, node.values)
         if node.declares is not None:
-            out.extend(declare_and_assign(self.writer, insn, node.declares, node.is_only))
+            out.extend(declare_and_assign(self.builder, writer, insn, node.declares, node.is_only))
         else:
-            out.extend(statements_of(self.writer, insn))
+            out.extend(statements_of(self.builder, writer, insn))
 
-    def together(self, nodes: tuple[Node, ...], at: int, out: list[cgen.Generable]) -> int:
+    def together(
+        self,
+        nodes: tuple[Node, ...],
+        at: int,
+        writer: ExpressionWriter,
+        out: list[cgen.Generable],
+    ) -> int:
         """Append the lanes of a vector."""
-        if not self.has_vectors:
-            return 0
-        lanes = lanes_at(self.kernel, nodes, at)
+        lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
             return 0
-        self.writer.signs.scope = None
-        statements = vector_statements(self.writer, lanes)
+        first = writer.statement(lanes.insn.within_inames, lanes.values[0])
+        statements = vector_statements(first, lanes)
         if statements is None:
             for lane in range(len(lanes.values)):
-                self._child(nodes, at + lane, out)
+                self._child(nodes, at + lane, writer, out)
         else:
             out.extend(statements)
         return len(lanes.values)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import Final
 
 import cgen
 import pymbolic.primitives as p
@@ -27,13 +28,11 @@ from kgen.targets.conversions import is_narrow
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
 from kgen.targets.writers.complex_functions import INVERSES, inverse_name, inverse_need
+from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.helpers import find_helper, helper_name, helper_need
 from kgen.targets.writers.indices import parenthesized
 from kgen.targets.writers.random123 import RandomWriter
 from kgen.targets.writers.user_calls import UserCallWriter, assign_returned
-
-if TYPE_CHECKING:
-    from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["CallWriter"]
 
@@ -43,10 +42,14 @@ _WITH_RESULTS: Final = (RandomFunction, RegisteredFunction)
 class CallWriter:
     """Writes the calls in the expressions of *writer*."""
 
-    def __init__(self, writer: ExpressionWriter) -> None:
+    def __init__(self, writer: WriterContext) -> None:
         self.writer = writer
         self.target = writer.target
-        self.users = UserCallWriter(writer)
+
+    @cached_property
+    def users(self) -> UserCallWriter:
+        """What writes calls of a user's functions."""
+        return UserCallWriter(self.writer)
 
     def call(self, expr: p.Call, prec: int, beside: NumpyType) -> str:
         """Write a call of a known function, its arguments converted to what it takes."""
@@ -105,7 +108,7 @@ class CallWriter:
         self._refuse_other_types(insn, places, results)
         names = [place for place, _ in places]
         if isinstance(function, RandomFunction):
-            writer = RandomWriter(self.writer)
+            writer = RandomWriter(self.writer, self.named)
             return [writer.draw(function.generator, expr.parameters, names)]
         texts = self._converted(expr, dtypes)
         pointers = [f"&{place}" for place in names[1:]]

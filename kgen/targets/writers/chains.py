@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import (
@@ -20,10 +20,8 @@ from kgen.ir.types import NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_narrow, real_part
 from kgen.targets.writers.complex import call_operation, stem
+from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.indices import negated, parenthesized
-
-if TYPE_CHECKING:
-    from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["ChainWriter"]
 
@@ -47,7 +45,7 @@ class ChainWriter:
     Operands are cast where C would join two of them in another type than numpy.
     """
 
-    def __init__(self, writer: ExpressionWriter) -> None:
+    def __init__(self, writer: WriterContext) -> None:
         self.writer = writer
         self.style = writer.target.complex_style
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_UNARY
 
 from kgen.ir.types import NumpyType
-from kgen.targets.base import CFamilyTarget, ComplexStyle
+from kgen.targets.base import CFamilyLanguage, ComplexStyle
 
 __all__ = ["call_operation", "cast_complex", "stem"]
 
@@ -16,7 +16,7 @@ def stem(dtype: NumpyType) -> str:
 
 
 def cast_complex(
-    target: CFamilyTarget, text: str, given: NumpyType, wanted: NumpyType
+    target: CFamilyLanguage, text: str, given: NumpyType, wanted: NumpyType
 ) -> tuple[str, int]:
     """Convert a number to or from a complex type: the text and its precedence.
 

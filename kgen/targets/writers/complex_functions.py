@@ -11,7 +11,7 @@ from typing import Final
 import cgen
 
 from kgen.ir.types import NumpyType
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.conversions import real_part
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.complex import stem
@@ -59,7 +59,7 @@ def inverse_name(name: str, dtype: NumpyType) -> str:
     return f"kgen_{name}_{dtype.dtype.name}"
 
 
-def inverse_need(target: CFamilyTarget, name: str, dtype: NumpyType) -> Need:
+def inverse_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
     """Return the definition of the function *name* for *dtype*."""
     roots, real, imaginary = INVERSES[name]
     kind, part, root = target.type_name(dtype), target.type_name(real_part(dtype)), stem(dtype)

@@ -30,7 +30,8 @@ from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
 from kgen.ir.types import AddressSpace, NumpyType
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.literals import literal
@@ -177,7 +178,9 @@ def _is_scalar(kernel: LoopKernel, name: str) -> bool:
 # -- declarations ------------------------------------------------------------------------
 
 
-def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Generable]:
+def declare_at_top(
+    builder: ASTBuilderBase, writer: ExpressionWriter, names: Iterable[str]
+) -> Iterator[cgen.Generable]:
     """Declare temporaries, most without values; tables stand in front of the code instead."""
     shared: dict[str, list[TemporaryVariable]] = {}
     for name in names:
@@ -189,13 +192,13 @@ def declare_at_top(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[c
         else:
             value = writer.target.first_value(temporary)
             for declaration in _declare(writer, temporary):
-                declared = writer.builder.get_temporary_decl(temporary, declaration)
+                declared = builder.get_temporary_decl(temporary, declaration)
                 yield declared if value is None else cgen.Initializer(declared, value)
     for base, temporaries in shared.items():
         whole = writer.kernel.temporary_variables.get(base)
         members = temporaries if whole is None else [*temporaries, whole]
         parts = [part for member in members for part in _declare(writer, member)]
-        yield writer.builder.get_temporary_decl(temporaries[0], Union(base, parts))
+        yield builder.get_temporary_decl(temporaries[0], Union(base, parts))
 
 
 def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator[cgen.Declarator]:
@@ -254,7 +257,7 @@ def _storage_size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
 _MOST_ENTRIES = 1 << 24
 
 
-def table_need(target: CFamilyTarget, kernel: LoopKernel, table: TemporaryVariable) -> Need:
+def table_need(target: CFamilyLanguage, kernel: LoopKernel, table: TemporaryVariable) -> Need:
     """Return the definition of a table of constants."""
     assert isinstance(table.dtype, NumpyType)
     values: np.ndarray[Any, Any] = table.initializer

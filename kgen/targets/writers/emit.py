@@ -19,7 +19,7 @@ from kgen.ir.sets.domain import Set
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.tags import FoundInCallTag, HostLoopTag
 from kgen.ir.types import AddressSpace, NumpyType, auto
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import ArgumentInfo, Launch, Module
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import is_pointer
@@ -63,15 +63,15 @@ def emit_module(
     heads: list[cgen.NestedDeclarator] = []
     for function in functions:
         _check_types(target, kernel, function)
-        writer.enter_function(function)
-        block = cgen.Block(body_of(writer, function))
-        heads.append(declare_function(writer, function))
+        own = writer.for_function(function)
+        block = cgen.Block(body_of(builder, own, function))
+        heads.append(declare_function(builder, own, function))
         bodies += [cgen.Line(), builder.get_function_definition(heads[-1], block)]
-    writer.enter_function(None)
+    writer = writer.for_function(None)
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
-    driver = host_driver(writer, functions, launches, host)
+    driver = host_driver(builder, writer, functions, launches, host)
     preamble.add_user_code(kernel, builder.preamble_generators())
     top = list(preamble.generate())
     return Module(

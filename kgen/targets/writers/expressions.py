@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pymbolic.primitives as p
@@ -51,7 +51,7 @@ from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.sets.interval import Interval
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of
-from kgen.targets.base import ComplexStyle
+from kgen.targets.base import CFamilyLanguage, ComplexStyle
 from kgen.targets.conversions import is_narrow, real_part
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import AccessWriter, has_division
@@ -60,9 +60,7 @@ from kgen.targets.writers.chains import ChainWriter
 from kgen.targets.writers.complex import cast_complex, stem
 from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.writers.literals import digits_type, literal, typed_integer
-
-if TYPE_CHECKING:
-    from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.writers.site import NO_VALUES, EmissionSite
 
 __all__ = ["ExpressionWriter"]
 
@@ -88,38 +86,70 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     compute in another type than numpy.
     """
 
-    def __init__(self, kernel: LoopKernel, builder: ASTBuilderBase, preamble: Preamble) -> None:
+    def __init__(self, kernel: LoopKernel, target: CFamilyLanguage, preamble: Preamble) -> None:
         self.kernel = kernel
-        self.builder = builder
-        self.target = target = builder.target
+        self.target = target
         self.preamble = preamble
         self.typer = ExpressionTyper(kernel)
-        self.signs = Signs(kernel)
+        self.site = EmissionSite(Signs(kernel))
         ranges = Ranges.of(kernel)
-        self.integers = IntegerWriter(target, self.signs, ranges, preamble, self._plain, self.typer)
-        self.accesses = AccessWriter(kernel, self.integers, self.signs)
-        self.calls = CallWriter(self)
-        self.chains = ChainWriter(self)
-        #: The loops around what is being written, and the values of their variables.
-        self.inames: frozenset[str] = frozenset()
+        signs = self.site.signs
+        self.integers = IntegerWriter(target, signs, ranges, preamble, self._plain, self.typer)
+        self.accesses = AccessWriter(kernel, self.integers, self.site)
         self._whole_names = kernel.all_inames() | kernel.all_params()
-        self.values: Mapping[str, Expr] = {}
-        #: Texts that stand for elements whose values are known under another name.
-        self.stand_ins: Mapping[Expr, str] = {}
+        self._root = self
+        self._statements: dict[frozenset[str], Self] = {}
+
+    def at(self, site: EmissionSite) -> Self:
+        """Return what writes the expressions at *site*, as this does at its own."""
+        if site is self.site:
+            return self
+        if site.values:
+            return self.at(replace(site, values=NO_VALUES))._with_values(site.values)
+        writer = self._new(site)
+        writer.integers = self.integers.at(site.signs, writer._plain)
+        writer.accesses = self.accesses.at(site, writer.integers)
+        return writer
+
+    def statement(self, inames: frozenset[str], values: Mapping[str, Expr]) -> Self:
+        """Return what writes a statement inside of *inames*, whose variables have *values*."""
+        writer = self._statements.get(inames)
+        if writer is None:
+            writer = self._statements[inames] = self.at(self.site.statement(inames))
+        return writer._with_values(values) if values else writer
+
+    def _with_values(self, values: Mapping[str, Expr]) -> Self:
+        """Give loop variables values; subscripts and bounds are written with those put in."""
+        writer = self._new(self.site.with_values(values))
+        writer.accesses = self.accesses.at(writer.site, self.integers)
+        return writer
+
+    def _new(self, site: EmissionSite) -> Self:
+        writer = self.__class__.__new__(self.__class__)
+        writer.__dict__.update(self.__dict__, site=site, _statements={})
+        writer.__dict__.pop("calls", None)
+        writer.__dict__.pop("chains", None)
+        return writer
+
+    def for_function(self, function: DeviceFunction | None) -> Self:
+        """Return what writes the expressions of a function; ``None`` is the host's."""
+        return self
+
+    def divergent(self, site: EmissionSite, *conditions: Expr) -> EmissionSite:
+        """Return the site of what runs whenever, or as often as, *conditions* at *site* say."""
+        return site
+
+    @cached_property
+    def calls(self) -> CallWriter:
+        """What writes calls."""
+        return CallWriter(self)
+
+    @cached_property
+    def chains(self) -> ChainWriter:
+        """What writes chains of operators."""
+        return ChainWriter(self)
 
     # -- entry ----------------------------------------------------------------------------
-
-    def enter(self, inames: frozenset[str], values: Mapping[str, Expr]) -> None:
-        """Say where what comes next stands: inside *inames*, whose variables have *values*."""
-        self.inames = inames
-        self.values = values
-
-    def enter_function(self, function: DeviceFunction | None) -> None:
-        """Say which function comes next: one that is launched, or, ``None``, the host's."""
-
-    def under(self, *conditions: Expr) -> AbstractContextManager[None]:
-        """Say what decides whether, or how often, the statements of a ``with`` block run."""
-        return nullcontext()
 
     def declared_type(self, name: str, dtype: NumpyType) -> str:
         """Return the type with which a variable of the code is declared."""
@@ -218,11 +248,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return parenthesized(f"({name}) {text}", PREC_UNARY, prec)
 
     def _plain(self, expr: Expr, prec: int) -> str:
-        """Write what stands in an integer expression whose variables have got their values."""
-        values, self.values = self.values, {}
-        text = self.rec(expr, prec, INT32)
-        self.values = values
-        return text
+        """Write what stands in an integer expression, whose variables have got their values."""
+        return self.rec(expr, prec, INT32)
 
     # -- leaves ---------------------------------------------------------------------------
 
@@ -244,12 +271,12 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_variable(self, expr: p.Variable, enclosing_prec: int, beside: NumpyType) -> str:
         name = expr.name
-        if name in self.values:
-            return self._value(expr, self.values[name], enclosing_prec)
+        if name in self.site.values:
+            return self._value(expr, self.site.values[name], enclosing_prec)
         array = self.kernel.array_vars.get(name)
         if array is not None:
-            if self.stand_ins and expr in self.stand_ins:
-                return self.stand_ins[expr]
+            if self.site.texts and expr in self.site.texts:
+                return self.site.texts[expr]
             return self.accesses.scalar(array)
         if self.kernel.symbol_manglers and name not in self.kernel.all_variable_names():
             found = self.kernel.mangled_symbol(name)
@@ -271,16 +298,16 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.map_variable(expr, enclosing_prec, beside)
 
     def map_subscript(self, expr: p.Subscript, enclosing_prec: int, beside: NumpyType) -> str:
-        if self.stand_ins and expr in self.stand_ins:
-            return self.stand_ins[expr]
-        return self.accesses.element(expr, self.inames, self.values)
+        if self.site.texts and expr in self.site.texts:
+            return self.site.texts[expr]
+        return self.accesses.element(expr)
 
     def map_linear_subscript(
         self, expr: LinearSubscript, enclosing_prec: int, beside: NumpyType
     ) -> str:
-        if self.stand_ins and expr in self.stand_ins:
-            return self.stand_ins[expr]
-        return self.accesses.element(expr, self.inames, self.values)
+        if self.site.texts and expr in self.site.texts:
+            return self.site.texts[expr]
+        return self.accesses.element(expr)
 
     def map_group_hardware_axis_index(
         self, expr: GroupHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
@@ -334,7 +361,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return None
         if not self._was_replaced(expr):
             return None
-        index = simplify(expr, self.values, self.signs.interval)
+        index = simplify(expr, self.site.values, self.site.signs.interval)
         found, has_large = self.integers.ranges.survey(index)
         return index if is_int32(found) and not has_large else None
 
@@ -342,13 +369,13 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """Return what a division of an index by a number is without one, if that is known."""
         if not is_constant(expr.denominator) or self._index(expr.numerator) is None:
             return None
-        index = simplify(expr, self.values, self.signs.interval)
+        index = simplify(expr, self.site.values, self.site.signs.interval)
         return None if has_division(index) else index
 
     def _was_replaced(self, expr: Expr) -> bool:
         """Tell whether a loop variable gets a value, or has become that of a split loop."""
         return any(
-            node.name in self.values
+            node.name in self.site.values
             if isinstance(node, p.Variable)
             else isinstance(node, p.Product) and isinstance(node.children[-1], int)
             for node in walk(expr)
@@ -406,7 +433,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if index is not None:
             return self.integers.text(index, prec)
         if result.dtype.kind == "u" or (
-            result.is_integral() and self.signs.divides_as_in_c(*operands, self.inames)
+            result.is_integral() and self.site.signs.divides_as_in_c(*operands, self.site.inames)
         ):
             return self._divided_by_c(expr, sign, prec, result)
         texts = [self.converted(operand, result, PREC_NONE) for operand in operands]
@@ -516,7 +543,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             at = 0 if seen[0] != joined else 1
             types[at], write[at] = joined, self.exact
         left, right = (
-            self.integers.text(substitute(side, self.values), PREC_BITWISE_OR, wide=True)
+            self.integers.text(substitute(side, self.site.values), PREC_BITWISE_OR, wide=True)
             if dtype == INT32 and self._may_overflow(side)
             else write_side(side, dtype, PREC_BITWISE_OR)
             for side, dtype, write_side in zip(sides, types, write, strict=True)
@@ -534,7 +561,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             case p.Variable():
                 name = expr.name
                 is_long = name in self.integers.long_names
-                return name in self._index_names and name not in self.values and not is_long
+                is_plain = name in self._root._index_names and not is_long
+                return is_plain and name not in self.site.values
             case p.Sum():
                 return all(map(self._is_plain_index, expr.children))
             case p.Product():
@@ -612,9 +640,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def _whole(self, expr: Expr) -> int | None:
         """Return the number that *expr* is, with the values of loop variables put in."""
         names = variable_names(expr)
-        if not all(isinstance(self.values.get(name), int) for name in names):
+        if not all(isinstance(self.site.values.get(name), int) for name in names):
             return None
-        value = _evaluated(expr, {name: self.values[name] for name in names})
+        value = _evaluated(expr, {name: self.site.values[name] for name in names})
         return value if type(value) is int else None
 
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 import cgen
 
 from kgen.ir.types import NumpyType
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.functions import Helper
 from kgen.targets.preamble import Need, Rank
 
@@ -105,7 +105,7 @@ HELPERS: Final[Mapping[str, Helper]] = {
 }
 
 
-def find_helper(target: CFamilyTarget, name: str, dtype: NumpyType) -> Helper | None:
+def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper | None:
     """Return the helper *name* for *dtype*, if the target has one."""
     if name == "mod" and dtype.dtype.kind == "f":
         suffix = "f" if dtype.itemsize == 4 else ""
@@ -125,7 +125,7 @@ def helper_name(name: str, dtype: NumpyType) -> str:
     return f"kgen_{name}_{dtype.dtype.name}"
 
 
-def helper_need(target: CFamilyTarget, name: str, dtype: NumpyType) -> Need:
+def helper_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
     """Return the definition of the helper *name* for *dtype*."""
     helper = find_helper(target, name, dtype)
     assert helper is not None

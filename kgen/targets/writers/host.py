@@ -13,6 +13,7 @@ from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, child
 from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import NumpyType
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.module import HostIf, HostLoop, Launch, Step
 from kgen.targets.writers.bodies import BodyEmitter
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -72,13 +73,13 @@ class HostDriver:
 
 
 def host_driver(
+    builder: ASTBuilderBase,
     writer: ExpressionWriter,
     functions: tuple[DeviceFunction, ...],
     launches: tuple[Launch, ...],
     host: Node,
 ) -> HostDriver | None:
     """Write a function that makes all launches, where the host can call them as functions."""
-    builder = writer.builder
     if not builder.has_host_function(isinstance(host, Run)):
         return None
     kernel = writer.kernel
@@ -89,10 +90,12 @@ def host_driver(
     names += [name for name in sorted(kernel.temporary_variables) if name in used]
     written = set(kernel.get_written_variables())
     name = _driver_name(kernel.name, functions)
-    parameters = declare_parameters(writer, names, written)
+    parameters = declare_parameters(builder, writer, names, written)
     head = builder.get_host_function_declaration(name, parameters)
     calls = builder.get_host_function_start(launches)
-    calls += _DriverEmitter(writer, launches, is_single=isinstance(host, Run)).statements(host)
+    calls += _DriverEmitter(builder, writer, launches, is_single=isinstance(host, Run)).statements(
+        host
+    )
     together = DeviceFunction(name, host, (), (), tuple(names), (), ())
     launch = Launch(name, tuple(parameters_of(writer, together)), (), ())
     return HostDriver(head, builder.get_function_definition(head, cgen.Block(calls)), launch)
@@ -102,26 +105,31 @@ class _DriverEmitter(BodyEmitter):
     """Writes calls of the functions that a tree of the host runs."""
 
     def __init__(
-        self, writer: ExpressionWriter, launches: tuple[Launch, ...], *, is_single: bool
+        self,
+        builder: ASTBuilderBase,
+        writer: ExpressionWriter,
+        launches: tuple[Launch, ...],
+        *,
+        is_single: bool,
     ) -> None:
-        super().__init__(writer)
+        super().__init__(builder, writer)
         self.launches = {launch.function: launch for launch in launches}
         self.is_single = is_single
 
-    def run(self, node: Run, out: list[cgen.Generable]) -> None:
+    def run(self, node: Run, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
         launch = self.launches[self.builder.get_function_name(node.insn_id)]
-        self.outside()
         passed = [
-            self.writer.integers.text(node.values[name]) if name in node.values else name
+            writer.integers.text(node.values[name]) if name in node.values else name
             for name in launch.parameters
         ]
-        groups = [self._count(substitute(count, node.values)) for count in launch.groups]
+        groups = [_count(writer, substitute(count, node.values)) for count in launch.groups]
         out += self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
 
-    def _count(self, count: Expr) -> str:
-        """Write a number of work-groups: none where it would be negative."""
-        is_known = self.writer.signs.is_at_least(count, 0)
-        return self.writer.integers.text(count if is_known else p.Max((0, count)))
+
+def _count(writer: ExpressionWriter, count: Expr) -> str:
+    """Write a number of work-groups: none where it would be negative."""
+    is_known = writer.site.signs.is_at_least(count, 0)
+    return writer.integers.text(count if is_known else p.Max((0, count)))
 
 
 def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:

@@ -31,7 +31,7 @@ from kgen.ir.expr import (
     is_constant,
 )
 from kgen.ir.types import INT32, INT64, NumpyType
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.helpers import helper_name, helper_need
 from kgen.targets.writers.literals import integer_text
@@ -101,7 +101,7 @@ class IntegerWriter:
 
     def __init__(
         self,
-        target: CFamilyTarget,
+        target: CFamilyLanguage,
         signs: Signs,
         ranges: Ranges,
         preamble: Preamble,
@@ -119,6 +119,12 @@ class IntegerWriter:
         #: How the index of the work-item is written, along each axis.
         self.local_index = target.local_index
         self._texts: dict[str, str] = {}
+
+    def at(self, signs: Signs, fallback: Fallback) -> IntegerWriter:
+        """Return the same for another site."""
+        writer = IntegerWriter.__new__(IntegerWriter)
+        writer.__dict__.update(self.__dict__, signs=signs, fallback=fallback)
+        return writer
 
     def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
         """Write *expr* as an operand of an operator of precedence *prec*."""

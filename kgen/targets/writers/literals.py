@@ -10,14 +10,14 @@ from pymbolic.mapper.stringifier import PREC_CALL, PREC_SUM, PREC_UNARY
 
 from kgen.errors import CodegenError
 from kgen.ir.types import INT32, INT64, UINT32, NumpyType
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.base import CFamilyLanguage
 
 __all__ = ["digits_type", "integer_text", "literal", "typed_integer"]
 
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
-def literal(target: CFamilyTarget, value: Any, dtype: NumpyType) -> tuple[str, int]:
+def literal(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> tuple[str, int]:
     """Write *value* as a constant of *dtype*: the text and its precedence.
 
     Real numbers get as many digits as tell them apart from their neighbours.
@@ -42,7 +42,7 @@ def literal(target: CFamilyTarget, value: Any, dtype: NumpyType) -> tuple[str, i
     raise CodegenError(f"{target.language} has no constants of type {dtype.dtype}")
 
 
-def _integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[str, int]:
+def _integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str, int]:
     limits = np.iinfo(dtype.dtype)
     if not limits.min <= value <= limits.max:
         raise CodegenError(
@@ -58,7 +58,7 @@ def _integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[str, 
     return integer_text(target, value), PREC_CALL if value >= 0 else PREC_UNARY
 
 
-def integer_text(target: CFamilyTarget, value: int) -> str:
+def integer_text(target: CFamilyLanguage, value: int) -> str:
     """Return the digits of an integer, and what tells that it has 64 bits.
 
     >>> from kgen.targets.c import CTarget
@@ -83,7 +83,7 @@ def digits_type(value: int, dtype: NumpyType) -> NumpyType:
     return INT64
 
 
-def typed_integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[str, int]:
+def typed_integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str, int]:
     """Write an integer that has the type *dtype* where nothing converts it.
 
     >>> from kgen.targets.c import CTarget
@@ -97,7 +97,7 @@ def typed_integer(target: CFamilyTarget, value: int, dtype: NumpyType) -> tuple[
     return text, PREC_UNARY
 
 
-def _real(target: CFamilyTarget, value: float, dtype: NumpyType) -> tuple[str, int]:
+def _real(target: CFamilyLanguage, value: float, dtype: NumpyType) -> tuple[str, int]:
     is_single = dtype.itemsize == 4
     sign = "-" if math.copysign(1, value) < 0 else ""
     if math.isnan(value):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import cgen
 from pymbolic.mapper.stringifier import PREC_NONE
@@ -13,10 +13,8 @@ from kgen.ir.random123 import GENERATORS, Generator
 from kgen.ir.types import FLOAT64, UINT64, NumpyType
 from kgen.ir.vector_values import numbers_of
 from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.literals import literal
-
-if TYPE_CHECKING:
-    from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["RandomWriter"]
 
@@ -41,10 +39,16 @@ _PARITY: Final = {32: 0x1BD11BDA, 64: 0x1BD11BDAA9FC1A22}
 
 
 class RandomWriter:
-    """Writes calls of generators for *writer*, and asks for what they need."""
+    """Writes calls of generators for *writer*, and asks for what they need.
 
-    def __init__(self, writer: ExpressionWriter) -> None:
+    *call* writes a call of a function by name, with operands of one type.
+    """
+
+    def __init__(
+        self, writer: WriterContext, call: Callable[[str, Sequence[str], NumpyType], str]
+    ) -> None:
         self.writer = writer
+        self.call = call
         self.target = writer.target
 
     def draw(
@@ -189,7 +193,7 @@ class RandomWriter:
         wide = self.writer.type_name(UINT64)
         if bits == 32:
             return f"({wide}) {left} * {right} >> 32"
-        return self.writer.calls.named("mul_hi", (left, right), UINT64)
+        return self.call("mul_hi", (left, right), UINT64)
 
     # -- values -----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.ir.data import ImageArg, ValueArg
 from kgen.ir.pieces import piece_names
 from kgen.ir.types import INT64, NumpyType
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["declare_function", "declare_parameters", "parameters_of"]
@@ -25,7 +26,9 @@ def parameters_of(writer: ExpressionWriter, function: DeviceFunction) -> Iterabl
                 yield offset
 
 
-def declare_function(writer: ExpressionWriter, function: DeviceFunction) -> cgen.NestedDeclarator:
+def declare_function(
+    builder: ASTBuilderBase, writer: ExpressionWriter, function: DeviceFunction
+) -> cgen.NestedDeclarator:
     """Declare *function* with all its qualifiers."""
     kernel = writer.kernel
     written = {
@@ -33,12 +36,15 @@ def declare_function(writer: ExpressionWriter, function: DeviceFunction) -> cgen
         for insn_id in function.insn_ids
         for name in kernel.id_to_insn[insn_id].assignee_var_names()
     }
-    parameters = declare_parameters(writer, function.arguments, written)
-    return writer.builder.get_function_declaration(function, parameters)
+    parameters = declare_parameters(builder, writer, function.arguments, written)
+    return builder.get_function_declaration(function, parameters)
 
 
 def declare_parameters(
-    writer: ExpressionWriter, names: Iterable[str], written: set[str]
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    names: Iterable[str],
+    written: set[str],
 ) -> list[cgen.Declarator]:
     """Declare the parameters *names*, each array before its offset."""
     kernel = writer.kernel
@@ -57,7 +63,7 @@ def declare_parameters(
         for piece in _memory_names(writer, name):
             value = cgen.Value(type_name, piece)
             parameters.append(
-                writer.builder.get_array_arg_decl(
+                builder.get_array_arg_decl(
                     declared,
                     value,
                     is_written=name in written,

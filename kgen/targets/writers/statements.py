@@ -23,6 +23,7 @@ from kgen.ir.instruction import (
 )
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
+from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.atomics import atomic_statements, is_atomic
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -35,15 +36,17 @@ __all__ = ["declare_and_assign", "statements_of"]
 _STREAMED: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 
 
-def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.Generable]:
-    """Write *insn* with the values of loop variables that *writer* has been told."""
+def statements_of(
+    builder: ASTBuilderBase, writer: ExpressionWriter, insn: InstructionBase
+) -> list[cgen.Generable]:
+    """Write *insn* at the site of *writer*."""
     match insn:
         case Assignment():
             if is_atomic(writer, insn):
                 return [*atomic_statements(writer, insn), *trace(writer, insn)]
-            return [*_assign(writer, insn), *trace(writer, insn)]
+            return [*_assign(builder, writer, insn), *trace(writer, insn)]
         case CInstruction():
-            return [_snippet(writer, insn)]
+            return [_snippet(builder, writer, insn)]
         case NoOpInstruction():
             return []
         case CallInstruction():
@@ -64,7 +67,11 @@ def statements_of(writer: ExpressionWriter, insn: InstructionBase) -> list[cgen.
 
 
 def declare_and_assign(
-    writer: ExpressionWriter, insn: InstructionBase, name: str, is_only: bool
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    insn: InstructionBase,
+    name: str,
+    is_only: bool,
 ) -> list[cgen.Generable]:
     """Write the first assignment to a scalar as its declaration; const if it *is_only*."""
     assert isinstance(insn, Assignment)
@@ -72,9 +79,9 @@ def declare_and_assign(
     type_name = writer.declared_type(name, dtype)
     if writer.calls.is_statement(insn.expression):
         declaration = cgen.Value(type_name, name)
-        return [declaration, *_assign(writer, insn), *trace(writer, insn)]
+        return [declaration, *_assign(builder, writer, insn), *trace(writer, insn)]
     value = writer.assigned(insn.expression, dtype)
-    initializer = writer.builder.emit_initializer(type_name, name, value, is_const=is_only)
+    initializer = builder.emit_initializer(type_name, name, value, is_const=is_only)
     return [initializer, *trace(writer, insn)]
 
 
@@ -96,7 +103,9 @@ def _place(writer: ExpressionWriter, expr: Expr, call: Expr) -> tuple[str, Numpy
     return writer.place(expr, call, dtype), dtype
 
 
-def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
+def _assign(
+    builder: ASTBuilderBase, writer: ExpressionWriter, insn: Assignment
+) -> list[cgen.Generable]:
     if writer.calls.is_statement(insn.expression):
         return _call(writer, insn) or []
     dtype = _type_of_place(writer, insn)
@@ -109,9 +118,9 @@ def _assign(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
     if update is not None:
         operator, operand = update
         value = writer.rec(operand, PREC_NONE, dtype)
-        return [writer.builder.emit_update(insn, place, operator, value)]
+        return [builder.emit_update(insn, place, operator, value)]
     value = writer.assigned(insn.expression, dtype)
-    return [writer.builder.emit_assignment(insn, place, value)]
+    return [builder.emit_assignment(insn, place, value)]
 
 
 def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
@@ -201,7 +210,9 @@ def _is_streamed(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -
     return is_pointer(writer.kernel.array_vars[insn.assignee_var_names()[0]])
 
 
-def _snippet(writer: ExpressionWriter, insn: CInstruction) -> cgen.Generable:
+def _snippet(
+    builder: ASTBuilderBase, writer: ExpressionWriter, insn: CInstruction
+) -> cgen.Generable:
     """Write a piece of C in braces, its names defined in front of it."""
     lines: list[cgen.Generable] = []
     for name, expr in insn.iname_exprs:
@@ -210,7 +221,7 @@ def _snippet(writer: ExpressionWriter, insn: CInstruction) -> cgen.Generable:
             continue
         dtype = INT32 if is_constant(expr) else writer.typer(expr)
         type_name = writer.declared_type(name, dtype)
-        lines.append(writer.builder.emit_initializer(type_name, name, value, is_const=True))
+        lines.append(builder.emit_initializer(type_name, name, value, is_const=True))
     code = textwrap.dedent(insn.code).strip("\n")
     lines.extend(cgen.Line(line) for line in code.split("\n"))
     return cgen.Block(lines)

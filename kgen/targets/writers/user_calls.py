@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import cgen
 import numpy as np
@@ -24,10 +24,8 @@ from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import settle
 from kgen.ir.types import FLOAT64, NumpyType, to_kgen_type
 from kgen.targets.preamble import Need, Rank, SeenFunction
+from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.indices import parenthesized
-
-if TYPE_CHECKING:
-    from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["CodeExpression", "CodeMapper", "UserCallWriter"]
 
@@ -58,7 +56,7 @@ class CodeMapper:
     *addressed* are places that stand for their addresses.
     """
 
-    def __init__(self, writer: ExpressionWriter, addressed: Sequence[Expr] = ()) -> None:
+    def __init__(self, writer: WriterContext, addressed: Sequence[Expr] = ()) -> None:
         self.writer = writer
         self.addressed = addressed
 
@@ -88,7 +86,7 @@ class CodeMapper:
 class UserCallWriter:
     """Writes calls of registered functions for *writer*."""
 
-    def __init__(self, writer: ExpressionWriter) -> None:
+    def __init__(self, writer: WriterContext) -> None:
         self.writer = writer
         self.kernel = writer.kernel
         self.printer = _CodePrinter(writer)
@@ -159,7 +157,7 @@ class UserCallWriter:
 class _CodePrinter(CCodeMapper):
     """Prints what hooks return: pymbolic nodes whose names are those of the code."""
 
-    def __init__(self, writer: ExpressionWriter) -> None:
+    def __init__(self, writer: WriterContext) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.writer = writer
         self.kernel = writer.kernel
@@ -198,8 +196,9 @@ class _CodePrinter(CCodeMapper):
                     hint=f"declare '{array.name}' as a GlobalArg",
                 )
             )
-        values = {**writer.values, **dict.fromkeys(swept, 0)}
-        return writer.accesses.element(expr.subscript, writer.inames | set(swept), values)
+        values = {**writer.site.values, **dict.fromkeys(swept, 0)}
+        site = replace(writer.site, inames=writer.site.inames | set(swept), values=values)
+        return writer.at(site).accesses.element(expr.subscript)
 
     def map_constant(self, expr: Any, enclosing_prec: int) -> str:
         """Write a number: an integer with its digits, another one as a double."""
@@ -230,7 +229,7 @@ class _CodePrinter(CCodeMapper):
 
 
 def assign_returned(
-    writer: ExpressionWriter, place: str, dtype: NumpyType, text: str, own: NumpyType
+    writer: WriterContext, place: str, dtype: NumpyType, text: str, own: NumpyType
 ) -> cgen.Assign:
     """Assign what a call returns, of type *own*, to a place of type *dtype*."""
     if own != dtype:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import cgen
@@ -155,7 +155,7 @@ class _VectorWriter:
             if stored is not None:
                 lines.append(cgen.Assign(f"{result}.{stored.lanes[lane]}", value))
             else:
-                place = self.writer.rec(insn.assignee, PREC_CALL, self.dtype)
+                place = self._at(lane).rec(insn.assignee, PREC_CALL, self.dtype)
                 lines.append(cgen.Assign(place, value))
         if stored is not None:
             lines.append(self._store(stored, result))
@@ -163,20 +163,16 @@ class _VectorWriter:
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _enter(self, lane: int) -> None:
-        self.writer.enter(self.insn.within_inames, self.lanes[lane])
+    def _at(self, lane: int) -> ExpressionWriter:
+        return self.writer.at(replace(self.writer.site, values=self.lanes[lane]))
 
     def _value(self, lane: int, known: Mapping[Expr, str]) -> str:
-        self._enter(lane)
-        self.writer.stand_ins = known
-        text = self.writer.assigned(self.insn.expression, self.dtype)
-        self.writer.stand_ins = {}
-        return text
+        site = replace(self.writer.site, values=self.lanes[lane], texts=known)
+        return self.writer.at(site).assigned(self.insn.expression, self.dtype)
 
     def _first(self, access: p.Subscript) -> str:
         """Write the element of lane 0."""
-        self._enter(0)
-        return self.writer.rec(access, PREC_CALL, self.dtype)
+        return self._at(0).rec(access, PREC_CALL, self.dtype)
 
     def _store(self, vector: VectorType, value: str) -> cgen.Generable:
         name = self.insn.assignee_var_names()[0]
@@ -217,8 +213,8 @@ class _VectorWriter:
         aligned = _ASKED_OF_CALLERS if is_pointer(array) else array.alignment
         if aligned is None:
             return None  # registers
-        inames = self.insn.within_inames
-        indices = [self.writer.accesses.linear_index(access, inames, v) for v in self.lanes]
+        lanes = range(self.count)
+        indices = [self._at(lane).accesses.linear_index(access) for lane in lanes]
         steps = [_difference(index, indices[0]) for index in indices]
         if all(step == 0 for step in steps):
             return None
@@ -229,7 +225,7 @@ class _VectorWriter:
         if vector is None:
             self._complain(access, f"there is no type for {self.count} numbers of {dtype.dtype}")
             return None
-        if steps != list(range(self.count)):
+        if steps != list(lanes):
             lane = next(k for k, step in enumerate(steps) if step != k)
             shown = to_text(steps[lane])
             self._complain(

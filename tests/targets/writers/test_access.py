@@ -10,7 +10,7 @@ import pytest
 import kgen as lp
 from kgen.errors import CodegenError
 from kgen.lowering import generate_module
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.c import CTarget
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.opencl import OpenCLTarget

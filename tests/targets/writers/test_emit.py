@@ -18,7 +18,7 @@ from kgen.ir.instruction import UseStreamingStoreTag
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import INT32, INT64, Memory
 from kgen.lowering import prepare
-from kgen.targets.base import CFamilyTarget
+from kgen.targets.builder import CFamilyTarget
 from kgen.targets.c import CTarget
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import Module

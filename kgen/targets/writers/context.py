@@ -1,0 +1,53 @@
+"""What the parts of a writer of expressions need of the whole."""
+
+from __future__ import annotations
+
+from typing import Protocol, Self
+
+from kgen.analysis.typing import ExpressionTyper
+from kgen.ir.expr import Expr
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import NumpyType
+from kgen.targets.base import CFamilyLanguage
+from kgen.targets.preamble import Preamble
+from kgen.targets.writers.access import AccessWriter
+from kgen.targets.writers.indices import IntegerWriter
+from kgen.targets.writers.site import EmissionSite
+
+__all__ = ["WriterContext"]
+
+
+class WriterContext(Protocol):
+    """What the parts of a writer of expressions use of it; *prec* is the precedence around."""
+
+    kernel: LoopKernel
+    target: CFamilyLanguage
+    preamble: Preamble
+    typer: ExpressionTyper
+    accesses: AccessWriter
+    integers: IntegerWriter
+    site: EmissionSite
+
+    def at(self, site: EmissionSite) -> Self:
+        """Return the same for another site."""
+
+    def rec(self, expr: Expr, prec: int, beside: NumpyType, /) -> str:
+        """Write *expr*, in which Python numbers adapt to the type *beside*."""
+
+    def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
+        """Return the type of the text of *expr* beside a type."""
+
+    def text_type(self, expr: Expr, own: NumpyType) -> NumpyType:
+        """Return the type that the language gives to the text of *expr*."""
+
+    def type_name(self, dtype: NumpyType) -> str:
+        """Return the name of a type, whose headers the code then needs."""
+
+    def converted(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
+        """Write *expr* with a cast to *wanted* unless that is its type."""
+
+    def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
+        """Write *expr* as an operand that is a *wanted* to the compiler, too."""
+
+    def cast_text(self, text: str, own: NumpyType, wanted: NumpyType, prec: int = ...) -> str:
+        """Convert *text*, an operand of type *own*, to the type *wanted*."""

@@ -1,0 +1,50 @@
+"""Where code is written: statements, bounds and conditions; and what is known there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from constantdict import constantdict
+
+from kgen.analysis.signs import Signs
+from kgen.ir.expr import Expr
+from kgen.ir.sets.interval import Interval
+
+__all__ = ["NO_VALUES", "EmissionSite"]
+
+NO_VALUES: Mapping[str, Expr] = constantdict()
+_NO_TEXTS: Mapping[Expr, str] = constantdict()
+
+
+@dataclass(frozen=True, slots=True)
+class EmissionSite:
+    """A place in the code: a statement, or the bounds and conditions of loops around it.
+
+    ``signs`` have what loops and conditions around say. Statements have ``inames``, the loops
+    around them, and ``values`` of these; ``texts`` stand for elements whose values are known under
+    another name. ``is_divergent``: only some of the work-items may be there.
+    """
+
+    signs: Signs
+    inames: frozenset[str] = frozenset()
+    values: Mapping[str, Expr] = NO_VALUES
+    texts: Mapping[Expr, str] = _NO_TEXTS
+    is_divergent: bool = False
+
+    def statement(self, inames: frozenset[str]) -> EmissionSite:
+        """Return the site of a statement, where the domains of its loops hold."""
+        return EmissionSite(self.signs.within(None), inames, is_divergent=self.is_divergent)
+
+    def with_values(self, values: Mapping[str, Expr]) -> EmissionSite:
+        """Return the site where loop variables have *values*."""
+        return EmissionSite(self.signs, self.inames, values, self.texts, self.is_divergent)
+
+    def inside(self, name: str, values: Interval) -> EmissionSite:
+        """Return the site where a variable of the code has some values."""
+        return replace(self, signs=self.signs.within({**(self.signs.scope or {}), name: values}))
+
+    def under(self, *conditions: Expr) -> EmissionSite:
+        """Return the site where *conditions* hold."""
+        signs = self.signs.under(*conditions)
+        return self if signs is self.signs else replace(self, signs=signs)
