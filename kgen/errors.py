@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 __all__ = [
     "AutomaticTestFailure",
@@ -191,6 +192,20 @@ class UnscheduledInstructionError(ScheduleError):
     """
 
 
+class MissingBarrier(NamedTuple):
+    """A dependency that only a global barrier meets; one of a later iteration of *loop*, if any."""
+
+    first: str
+    second: str
+    array: str
+    loop: str | None
+
+    def __str__(self) -> str:
+        carried = f", in a later iteration of '{self.loop}'" if self.loop is not None else ""
+        what = f"'{self.second} depends on {self.first}' (for variable '{self.array}'{carried})"
+        return f"Dependency {what}"
+
+
 class MissingBarrierError(ScheduleError):
     """A dependency between work-items that nothing synchronizes.
 
@@ -205,11 +220,10 @@ class MissingBarrierError(ScheduleError):
     kgen.errors.MissingBarrierError: kgen_kernel: Dependency 'read depends on write' (for...
     """
 
-    def __init__(self, text: str, *, pair: tuple[str, str] = ("", ""), loop: str = "") -> None:
-        """*pair*: what a barrier has to keep apart, *loop*: in iterations of which, if it is."""
+    def __init__(self, text: str, missing: Iterable[MissingBarrier] = ()) -> None:
+        """*missing*: the pairs of instructions that global barriers have to keep apart."""
         super().__init__(text)
-        self.pair = pair
-        self.loop = loop
+        self.missing = tuple(missing)
 
 
 class MissingDefinitionError(ScheduleError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -19,9 +19,10 @@ from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
-from kgen.errors import CodegenError, MissingBarrierError, ScheduleError
+from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
 from kgen.ir.construction.declare import refuse_undeclared_sizes
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import isl_limit, limited
 from kgen.ir.tags import ConcurrentTag
@@ -116,23 +117,45 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
 @limited("scheduling", ScheduleError)
 def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel, Schedule]:
     """Schedule a prepared kernel, with missing global barriers put in where options say so."""
-    seen: set[tuple[tuple[str, str], str]] = set()
+    seen: set[MissingBarrier] = set()
     while True:
         try:
             return kernel, schedule_kernel(kernel, sequential_axes=not has_axes)
         except MissingBarrierError as err:
-            key = (err.pair, err.loop)
-            if not kernel.options.insert_gbarriers or not all(err.pair) or key in seen:
+            if not kernel.options.insert_gbarriers or err.missing[0] in seen:
                 raise
-            seen.add(key)
-            first, second = (kernel.id_to_insn[name] for name in err.pair)
-            shared = first.within_inames & second.within_inames
-            kernel = add_barrier(
-                kernel,
-                f"id:{first.id}",
-                "" if err.loop else f"id:{second.id}",
-                within_inames=[n for n in shared if not kernel.has_tag(n, ConcurrentTag)],
-            )
+            for need in _unshared(kernel, err.missing):
+                seen.add(need)
+                kernel = _with_barrier(kernel, need)
+
+
+def _unshared(kernel: LoopKernel, missing: Sequence[MissingBarrier]) -> list[MissingBarrier]:
+    """Return needs, the first among them, no two of which one barrier can meet.
+
+    Those are between instructions of which some come after those of the others; whether a barrier
+    meets others too is seen once there is one.
+    """
+    before = {n: ancestors(kernel, kernel.id_to_insn[n]) | {n} for one in missing for n in one[:2]}
+    chosen = [missing[0]]
+    for one in missing[1:]:
+        if all(
+            not (one.loop or other.loop)
+            and (other.second in before[one.first] or one.second in before[other.first])
+            for other in chosen
+        ):
+            chosen.append(one)
+    return chosen
+
+
+def _with_barrier(kernel: LoopKernel, need: MissingBarrier) -> LoopKernel:
+    first, second = (kernel.id_to_insn[name] for name in (need.first, need.second))
+    shared = first.within_inames & second.within_inames
+    return add_barrier(
+        kernel,
+        f"id:{first.id}",
+        "" if need.loop else f"id:{second.id}",
+        within_inames=[n for n in shared if not kernel.has_tag(n, ConcurrentTag)],
+    )
 
 
 @limited("code generation", CodegenError)

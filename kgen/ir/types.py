@@ -104,13 +104,6 @@ class Memory(Flag):
         space = getattr(array, "address_space", None)
         return cls.LOCAL if space == AddressSpace.LOCAL else cls.GLOBAL
 
-    @classmethod
-    def named(cls, name: str) -> Memory:
-        """Return the memory called ``local`` or ``global``."""
-        if name not in ("local", "global"):
-            raise KgenError(f"there is no memory '{name}'\n  hint: mem_kind is local or global")
-        return cls[name.upper()]
-
     def __str__(self) -> str:
         return " and ".join(str(memory.name).lower() for memory in self)
 

@@ -157,7 +157,7 @@ def _children(kernel: LoopKernel, body: _Body) -> Iterable[Item]:
             if insn.synchronization_kind == "global":
                 result.append(GlobalBarrier(item.key))
             else:
-                result.append(Barrier(Memory.named(insn.mem_kind), f"requested by '{insn.id}'"))
+                result.append(Barrier(Memory[insn.mem_kind.upper()], f"requested by '{insn.id}'"))
             continue
         if block and (
             insn.within_inames != block[-1].within_inames

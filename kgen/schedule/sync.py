@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -12,7 +12,7 @@ from operator import or_
 from typing import TypeAlias
 
 from kgen.analysis.access import Access
-from kgen.errors import MissingBarrierError
+from kgen.errors import MissingBarrier, MissingBarrierError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
 from kgen.ir.types import Memory
@@ -68,13 +68,34 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
     refuse_races(conflicts, insn_ids(root))
     if not any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames):
         return root
-    return _Inserter(kernel, conflicts).body(root, (), None)
+    inserter = _Inserter(kernel, conflicts)
+    body = inserter.body(root, (), None)
+    if inserter.missing:
+        raise _missing_error(kernel, inserter.missing)
+    return body
+
+
+def _missing_error(
+    kernel: LoopKernel, missing: Mapping[MissingBarrier, Conflict]
+) -> MissingBarrierError:
+    """Return the error for dependencies between work-groups, the first of them with a point."""
+    (one, conflict), *others = missing.items()
+    also = "".join(f"\n  also: {other}" for other, _ in others)
+    return MissingBarrierError(
+        f"{kernel.name}: {one} requires synchronization by a global barrier (add a 'no_sync_with' "
+        "instruction option to state that no synchronization is needed)\n"
+        f"  at: {conflict.point}{also}\n"
+        f"  hint: put '... gbarrier {{dep={one.first}}}' before '{one.second}'",
+        missing,
+    )
 
 
 class _Inserter:
     def __init__(self, kernel: LoopKernel, conflicts: Conflicts) -> None:
         self.kernel = kernel
         self.conflicts = conflicts
+        #: dependencies between work-groups, with an example of each
+        self.missing: dict[MissingBarrier, Conflict] = {}
         self.inside: tuple[str, ...] = ()  # the instructions of the loop that is looked at
 
     def body(self, node: Node, outer: tuple[str, ...], loop: str | None) -> Node:
@@ -137,16 +158,19 @@ class _Inserter:
             for one, other in _pairs(visits, apart, carried=ascending is not None):
                 inside = memory in one.after or memory in other.before
                 place = (one.child, other.child)
-                if memory is Memory.LOCAL and (inside or place in met):
-                    continue
-                if memory is Memory.LOCAL and kept_apart and one.child <= other.child:
+                is_met = inside or place in met or (kept_apart and one.child <= other.child)
+                if memory is Memory.LOCAL and is_met:
                     continue
                 found = self.conflicts.between(one.access, other.access, equal, ascending)
                 if found is None or self._is_race_of_one(found):
                     if self.conflicts.never_meet(one.access, other.access, equal, ascending):
                         apart[one.kind].add(other.kind)
                     continue
-                if not (inside and found.reach is Reach.GROUP):
+                if found.reach is Reach.DEVICE:
+                    pair = one.access.insn_id, other.access.insn_id
+                    need = MissingBarrier(*pair, one.access.array, ascending)
+                    self.missing.setdefault(need, found)
+                elif not inside:
                     span = self._span(found, one.child, other.child, count, ascending)
                     is_distant = self._are_distant(found, equal, ascending)
                     spans[replace(span, first=0, last=count - 1) if is_distant else span] = None
@@ -181,18 +205,6 @@ class _Inserter:
 
     def _span(self, conflict: Conflict, i: int, j: int, count: int, loop: str | None) -> Span:
         first, second = conflict.first, conflict.second
-        if conflict.reach is Reach.DEVICE:
-            carried = f", in a later iteration of '{loop}'" if loop is not None else ""
-            raise MissingBarrierError(
-                f"{self.kernel.name}: Dependency '{second.insn_id} depends on {first.insn_id}' "
-                f"(for variable '{first.array}'{carried}) requires synchronization by a global "
-                "barrier (add a 'no_sync_with' instruction option to state that no "
-                "synchronization is needed)\n"
-                f"  at: {conflict.point}\n"
-                f"  hint: put '... gbarrier {{dep={first.insn_id}}}' before '{second.insn_id}'",
-                pair=(first.insn_id, second.insn_id),
-                loop=loop or "",
-            )
         memory = Memory.of(self.kernel.array_vars[first.array])
         reason = f"for {first.array} ({second.insn_id} depends on {first.insn_id})"
         if loop is None:

@@ -6,16 +6,19 @@ import itertools
 import random
 import warnings
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import kgen as lp
+from kgen import lowering
 from kgen.ir.expr import Expr
 from kgen.ir.language.expressions import parse
 from kgen.ir.types import Memory
 from kgen.lowering import lower
 from kgen.schedule.conflicts import Conflicts
+from kgen.schedule.place import schedule_kernel
 from kgen.schedule.sync import Span, choose_boundaries
 
 
@@ -545,10 +548,25 @@ def test_ranges_from_data_may_overlap(end: str, tags: str) -> None:
         lp.generate_code_v2(make("x[j] = 1"))
 
 
-def test_a_barrier_for_an_unknown_memory_is_refused() -> None:
-    wait = lp.BarrierInstruction("wait", synchronization_kind="local", mem_kind="shared")
+def test_all_missing_global_barriers_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     knl = lp.make_kernel(
-        "{[l]: 0 <= l < 8}", [lp.Assignment("out[l]", "l"), wait], target=lp.OpenCLTarget()
+        "{ [i]: 0 <= i < 64 }",
+        """
+        b[i] = a[i]       {id=one}
+        c[i] = b[63 - i]  {id=two, dep=one}
+        d[i] = c[63 - i]  {id=three, dep=two}
+        e[i] = c[i // 2]  {id=four, dep=three}
+        """,
+        [lp.GlobalArg("a, b, c, d, e", np.float32, shape=64)],
+        target=lp.OpenCLTarget(),
     )
-    with pytest.raises(lp.KgenError, match="there is no memory 'shared'"):
-        lp.generate_code_v2(lp.tag_inames(knl, "l:l.0"))
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    both = r"(?s)'two depends on one'.*also: .*'four"
+    with pytest.raises(lp.MissingBarrierError, match=both) as err:
+        lp.generate_code_v2(knl)
+    pairs = [(need.first, need.second) for need in err.value.missing]
+    assert pairs == [("one", "two"), ("two", "three"), ("two", "four")]
+    schedule_once = Mock(wraps=schedule_kernel)
+    monkeypatch.setattr(lowering, "schedule_kernel", schedule_once)
+    module = lowering.generate_module(lp.set_options(knl, insert_gbarriers=True))
+    assert (len(module.launches), schedule_once.call_count) == (3, 2)
