@@ -9,6 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import equation_set
+from kgen.errors import TransformError, message
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import (
@@ -135,7 +136,10 @@ def _in_one(relation: isl.Map) -> isl.Map:
 
 
 def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[str]) -> BasicSet:
-    """Return the values of *inames* inside of the loops *around*, which are its parameters."""
+    """Return the values of *inames* inside of the loops *around*, which are its parameters.
+
+    Raises :class:`TransformError` where they have gaps that no bounds of loops describe.
+    """
     names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
     domain = _as_params(kernel.domain_of((*names, *inames)), len(names))
     outside = _as_params(kernel.domain_of(names), len(names)).params()
@@ -143,6 +147,17 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
     # in what never runs, a loop still ends
     own = kernel.domain_of(tuple(inames))
     domain = own if outside.is_empty() else domain.gist_params(outside)
+    if len(domain.coalesce().get_basic_sets()) > 1:
+        loops = ", ".join(map(repr, inames))
+        raise TransformError(
+            message(
+                f"the iterations of {loops} inside of {', '.join(map(repr, names))} have gaps",
+                kernel=kernel.name,
+                because=f"they are {domain.coalesce()}",
+                hint=f"take the sums over {loops} and over the loops that these depend on in "
+                "another order, or none of them apart",
+            )
+        )
     return _with_few_params(as_basic_set(domain).remove_redundancies(), inames)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgen.analysis.access import Access
-from kgen.errors import KernelError, VariableAccessNotOrdered, message
+from kgen.errors import ScheduleError, VariableAccessNotOrdered, message
 from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace
@@ -20,7 +20,7 @@ __all__ = ["check_storage"]
 def check_storage(kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
     """Refuse an order in which temporaries of one storage overwrite each other's values.
 
-    Raises :class:`VariableAccessNotOrdered`, and :class:`KernelError` for temporaries that
+    Raises :class:`VariableAccessNotOrdered`, and :class:`ScheduleError` for temporaries that
     cannot be in one storage.
     """
     storages: dict[str, list[str]] = {}
@@ -42,7 +42,7 @@ def _check_spaces(kernel: LoopKernel, base: str, names: list[str]) -> None:
     odd = next((n for n in names if spaces[n] != spaces[first]), None)
     if odd is not None or spaces[first] == AddressSpace.GLOBAL:
         shown = ", ".join(f"'{n}' is {AddressSpace.stringify(spaces[n])}" for n in names)
-        raise KernelError(
+        raise ScheduleError(
             message(
                 f"the temporaries in storage '{base}' are not all private, or all local",
                 kernel=kernel.name,

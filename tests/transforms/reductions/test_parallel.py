@@ -468,3 +468,19 @@ def test_places_and_groups_on_cuda(items: int) -> None:
     a = RNG.random(5000).astype(np.float32)
     _, (value, place) = knl(a=a)
     assert (value, place) == (a.min(), a.argmin())
+
+
+def test_groups_with_gaps_are_refused_with_the_loops() -> None:
+    """Of the first group, some parts of the sum are empty, and others are not."""
+    knl = lp.make_kernel(
+        "{ [i,q]: 0<=i<n and 1<=q<n - 2 }",
+        "out[i] = sum(q, a[q])",
+        [lp.GlobalArg("a, out", np.float64, shape="n"), "..."],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(knl, "q", 4, outer_tag="g.0")
+    knl = lp.split_reduction_outward(lp.chunk_iname(knl, "q_inner", 2), "q_inner_inner")
+    with pytest.raises(
+        lp.TransformError, match="(?s)'q_outer' inside of .*'q_inner_inner' have ga"
+    ):
+        lp.generate_code_v2(knl)
