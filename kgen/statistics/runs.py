@@ -17,6 +17,7 @@ from kgen.ir.expr import to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, dim_names, isl_int, param_names
 from kgen.ir.sets.effort import isl_limit
+from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.statistics.count import count
@@ -128,7 +129,7 @@ class Runs:
         if prod(sizes) <= self.subgroup_size:
             return _without(domain, axes.values())
         at = domain.dim(_SET)
-        domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, ".subgroup")
+        domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, SetName.SUBGROUP)
         space = domain.get_space()
         number = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
         for axis, name in sorted(axes.items()):
@@ -136,7 +137,7 @@ class Runs:
             index = pw_aff_from_expr(space, p.Sum((p.Variable(name), p.Product((-1, first)))))
             number = number.add(index.scale_val(isl_int(prod(sizes[:axis]))))
         whole = number.scale_down_val(isl_int(self.subgroup_size)).floor()
-        same = pw_aff_from_expr(space, p.Variable(".subgroup")).eq_set(whole)
+        same = pw_aff_from_expr(space, p.Variable(SetName.SUBGROUP)).eq_set(whole)
         return _without(domain.intersect(same), axes.values())
 
     def unused_groups(self, inames: tuple[str, ...]) -> Count:
@@ -229,7 +230,7 @@ def with_unused_axes(domain: Set, axes: dict[int, str], sizes: Iterable[int]) ->
     """Add to a domain, and to the names of *axes*, the local axes that are not among these."""
     for number, size in enumerate(sizes):
         if number not in axes:
-            axes[number] = f".l{number}"
+            axes[number] = SetName.UNUSED.at(number)
             at = domain.dim(_SET)
             domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, axes[number])
             domain = domain.lower_bound_val(_SET, at, isl_int(0))

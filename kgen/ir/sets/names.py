@@ -26,6 +26,9 @@ class SetName(StrEnum):
     SOUGHT = ".at"
     #: the lowest point of a loop
     LEAST = ".least"
+    #: the sub-group that a work-item is in, and a local axis that an instruction does not use
+    SUBGROUP = ".subgroup"
+    UNUSED = ".l"
     #: loops of a nest, those around it, and dimensions that are tied to axes
     LOOP = ".x"
     OUTER = ".o"
