@@ -25,6 +25,7 @@ from kgen.ir.construction.declare import refuse_undeclared_sizes
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import isl_limit, limited
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.definition import refuse_reads_before_writes
@@ -54,14 +55,14 @@ Observer: TypeAlias = Callable[[str, str], None]
 class Lowered:
     """A kernel on its last stop before text: prepared, scheduled, translated."""
 
-    kernel: LoopKernel
+    kernel: DeviceKernel
     schedule: Schedule
     functions: tuple[DeviceFunction, ...]
     #: the order of the functions, as code of the host
     host: Node
 
 
-def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> LoopKernel:
+def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> PreparedKernel:
     """Expand rules, find shapes and types, realize reductions: what a schedule starts from."""
     return _prepare(kernel, dtypes, None)
 
@@ -69,7 +70,7 @@ def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> Loop
 @limited("the preparation of code", CodegenError)
 def _prepare(
     kernel: LoopKernel, dtypes: Mapping[str, Any] | None, observe: Observer | None
-) -> LoopKernel:
+) -> PreparedKernel:
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", expand_subst),
         ("sizes", refuse_undeclared_sizes),
@@ -90,7 +91,7 @@ def _prepare(
         kernel = stage(kernel)
         if observe is not None:
             observe(name, str(kernel))
-    return kernel
+    return PreparedKernel(kernel)
 
 
 @checked
@@ -115,7 +116,7 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
 
 
 @limited("scheduling", ScheduleError)
-def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel, Schedule]:
+def schedule_prepared(kernel: PreparedKernel, *, has_axes: bool) -> tuple[PreparedKernel, Schedule]:
     """Schedule a prepared kernel, with missing global barriers put in where options say so."""
     seen: set[MissingBarrier] = set()
     while True:
@@ -126,7 +127,7 @@ def schedule_prepared(kernel: LoopKernel, *, has_axes: bool) -> tuple[LoopKernel
                 raise
             for need in _unshared(kernel, err.missing):
                 seen.add(need)
-                kernel = _with_barrier(kernel, need)
+                kernel = PreparedKernel(_with_barrier(kernel, need))
 
 
 def _unshared(kernel: LoopKernel, missing: Sequence[MissingBarrier]) -> list[MissingBarrier]:
@@ -211,7 +212,13 @@ def generate_module(
 
 def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
     with isl_limit("writing code", lowered.kernel, CodegenError):
-        module = emit_module(lowered.kernel, lowered.functions, lowered.host, kernel.assumptions)
+        module = emit_module(
+            lowered.kernel,
+            lowered.functions,
+            lowered.host,
+            kernel.assumptions,
+            lowered.schedule.host_inames,
+        )
     if lowered.kernel.options.guard_accesses:
         module = replace(module, faults=_faults_of(lowered.kernel))
     return module

@@ -15,6 +15,7 @@ from kgen.ir.data import ValueArg
 from kgen.ir.expr import Reduction, TypedLiteral, is_constant, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import NumpyType
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
@@ -49,7 +50,7 @@ class Comparison:
 
 def compare_with_origin(
     origin: LoopKernel,
-    kernel: LoopKernel,
+    kernel: PreparedKernel,
     schedule: Schedule,
     dtypes: Mapping[str, Any] | None,
     *,
@@ -104,7 +105,7 @@ def _scheduled(
     dtypes: Mapping[str, Any] | None,
     *,
     has_axes: bool,
-) -> tuple[LoopKernel, Schedule]:
+) -> tuple[PreparedKernel, Schedule]:
     """Prepare and schedule a kernel as it was written, for the target and options of now."""
     silenced = (f"write_race({insn.id})" for insn in origin.instructions)
     given = origin.copy(
@@ -145,7 +146,7 @@ def _size_names(kernel: LoopKernel) -> Iterator[str]:
 
 
 def _differences(
-    before: LoopKernel, then: Evaluation, now: Evaluation, sizes: Mapping[str, int]
+    before: PreparedKernel, then: Evaluation, now: Evaluation, sizes: Mapping[str, int]
 ) -> Iterator[Difference]:
     for array in sorted(then.results.keys() | now.results.keys()):
         old, new = then.results.get(array, {}), now.results.get(array, {})

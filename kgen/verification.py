@@ -33,6 +33,7 @@ from kgen.errors import (
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import STEP, answer
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
 from kgen.origin import compare_with_origin, origin_error
@@ -175,7 +176,7 @@ class _Verifier:
         target = kernel.target
         self.target = target if isinstance(target, Target) else None
         self.has_axes = self.target is None or self.target.has_hardware_axes
-        self.kernel = kernel
+        self.kernel: PreparedKernel
         self.schedule: Schedule | None = None
         self.unproved: frozenset[tuple[str, str]] = frozenset()
 
@@ -284,7 +285,8 @@ class _Verifier:
 
     def _schedule(self) -> Iterator[Finding]:
         silenced = [f"write_race({insn_id})" for insn_id in self.kernel.id_to_insn]
-        kernel = self.kernel.copy(silenced_warnings=(*self.kernel.silenced_warnings, *silenced))
+        silenced = [*self.kernel.silenced_warnings, *silenced]
+        kernel = PreparedKernel(self.kernel.copy(silenced_warnings=silenced))
         try:
             self.kernel, self.schedule = schedule_prepared(kernel, has_axes=self.has_axes)
         except MissingBarrierError as err:
@@ -357,7 +359,7 @@ class _Verifier:
             yield Finding(check="origin", status=Status.UNKNOWN, message=found.reason)
 
     @cached_property
-    def _code(self) -> tuple[LoopKernel, tuple[DeviceFunction, ...]]:
+    def _code(self) -> tuple[DeviceKernel, tuple[DeviceFunction, ...]]:
         """The code tree, and the kernel that it is of."""
         assert self.schedule is not None
         kernel = on_device(self.kernel, self.schedule.host_inames)

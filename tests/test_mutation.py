@@ -15,7 +15,7 @@ import pytest
 import kgen as lp
 from kgen.ast.build import build_code
 from kgen.ir.data import ArrayArg
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.lowering import prepare
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.separation import find_unsynchronized
@@ -26,7 +26,7 @@ from tests.mutation.mutants import with_moved_barriers, without_barriers, withou
 
 
 @cache
-def lowered(name: str) -> tuple[LoopKernel, Schedule, Memory]:
+def lowered(name: str) -> tuple[PreparedKernel, Schedule, Memory]:
     """Return a case, prepared, its schedule, and what it computes."""
     kernel = prepare(CASES[name].build().default_entrypoint)
     schedule = schedule_kernel(kernel)
@@ -35,7 +35,7 @@ def lowered(name: str) -> tuple[LoopKernel, Schedule, Memory]:
     return kernel, schedule, results[0][1]
 
 
-def run(name: str, kernel: LoopKernel, schedule: Schedule) -> Any:
+def run(name: str, kernel: PreparedKernel, schedule: Schedule) -> Any:
     parameters = CASES[name].parameters
     rng = random.Random(1)
     inputs: Memory = {}
@@ -44,10 +44,10 @@ def run(name: str, kernel: LoopKernel, schedule: Schedule) -> Any:
             sizes = [parameters.get(str(extent), extent) for extent in arg.shape]
             elements = itertools.product(*(range(size) for size in sizes))
             inputs[arg.name] = {at: float(rng.randint(1, 9)) for at in elements}
-    return all_results(kernel, build_code(kernel, schedule), parameters, inputs)
+    return all_results(kernel, build_code(DeviceKernel(kernel), schedule), parameters, inputs)
 
 
-def is_harmless(name: str, kernel: LoopKernel, schedule: Schedule) -> bool:
+def is_harmless(name: str, kernel: PreparedKernel, schedule: Schedule) -> bool:
     expected = lowered(name)[2]
     return all(is_same(expected, result) for _, result in run(name, kernel, schedule))
 

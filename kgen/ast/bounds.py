@@ -17,15 +17,15 @@ from kgen.ast.facts import Facts, params_where
 from kgen.ast.nodes import For, If, Let, Node, Run, children_of, has_barrier, map_children
 from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, dim_names, param_names, project_out_named, to_named
+from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import Nest, Statement, axis_context
 from kgen.schedule.tree import Barrier
 
 __all__ = ["guard_bounds", "guard_bounds_by_data"]
 
 
-def guard_bounds(kernel: LoopKernel, nest: Nest, code: Node) -> Node:
+def guard_bounds(kernel: DeviceKernel, nest: Nest, code: Node) -> Node:
     """Put loops with computed bounds, and such values, under conditions for what is inside.
 
     ::
@@ -156,7 +156,7 @@ def _names_below(node: Node) -> Iterator[str]:
 # -- conditions on data ----------------------------------------------------------------------
 
 
-def guard_bounds_by_data(kernel: LoopKernel, node: Node) -> Node:
+def guard_bounds_by_data(kernel: DeviceKernel, node: Node) -> Node:
     """Put loops whose bounds are computed under conditions on data below these conditions.
 
     ``for (i = s; i < e; ++i) if (flag[b]) S(i);`` becomes
@@ -170,7 +170,7 @@ def guard_bounds_by_data(kernel: LoopKernel, node: Node) -> Node:
     return _guard_by_data(kernel, conditional, node) if conditional else node
 
 
-def _guard_by_data(kernel: LoopKernel, conditional: frozenset[str], node: Node) -> Node:
+def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node) -> Node:
     node = map_children(node, lambda child: _guard_by_data(kernel, conditional, child))
     if not isinstance(node, For | Let) or conditional.isdisjoint(variable_names(*_bounds(node))):
         return node
@@ -200,7 +200,7 @@ def _conditions_of_runs(
         yield from _conditions_of_runs(child, inner, conditions)
 
 
-def _names_written(kernel: LoopKernel, node: Node) -> frozenset[str]:
+def _names_written(kernel: DeviceKernel, node: Node) -> frozenset[str]:
     found = (kernel.id_to_insn[run.insn_id].assignee_var_names() for run in _runs(node))
     return frozenset(name for names in found for name in names)
 

@@ -16,9 +16,9 @@ from kgen.ir.closure import closure
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.grid import Grid
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, param_names
 from kgen.ir.sets.text import parse_assumptions
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axes_in, axis_context, make_nest
 from kgen.schedule.tree import (
@@ -37,14 +37,14 @@ from kgen.schedule.tree import (
 )
 
 
-def build_code(kernel: LoopKernel, schedule: Schedule) -> tuple[DeviceFunction, ...]:
+def build_code(kernel: DeviceKernel, schedule: Schedule) -> tuple[DeviceFunction, ...]:
     """Turn every launch of *schedule* into a device function."""
     memo: dict[Hashable, Node] = {}
     return tuple(_device_function(kernel, launch, memo) for launch in schedule.launches)
 
 
 def _device_function(
-    kernel: LoopKernel, launch: Launch, memo: dict[Hashable, Node]
+    kernel: DeviceKernel, launch: Launch, memo: dict[Hashable, Node]
 ) -> DeviceFunction:
     ids = insn_ids(launch.body)
     grid = kernel.grid_of_launch(ids)
@@ -68,7 +68,7 @@ def _device_function(
 
 
 def nest_code(
-    kernel: LoopKernel,
+    kernel: DeviceKernel,
     grid: Grid,
     root: ScheduleNode,
     axes: list[tuple[str, Expr]],
@@ -117,7 +117,7 @@ def _conditions(node: Node) -> list[Expr]:
 
 
 def _storage(
-    kernel: LoopKernel, ids: tuple[str, ...], sizes: Iterable[Expr]
+    kernel: DeviceKernel, ids: tuple[str, ...], sizes: Iterable[Expr]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a launch is passed, and what it declares: used names and their sizes."""
     used: set[str] = set(variable_names(*sizes))

@@ -21,9 +21,9 @@ from kgen.ast.expr import ExprReader, conjunction
 from kgen.ast.islast import KIND, NODE, OP, children_of_block
 from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, to_named
 from kgen.ir.sets.effort import answer
+from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
 from kgen.schedule.tree import Bind, Loop, Node, Sequence
 
@@ -43,7 +43,7 @@ MAX_OPERATIONS = 1_000_000
 MIN_STEEP_LOOPS = 2
 
 
-def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
+def build_ast(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     """Ask isl for the code of a nest; return it with the nest that it is for.
 
     Where isl leaves instances out, the statements of that nest have a wider domain, and a guard:
@@ -58,7 +58,7 @@ def build_ast(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
         return _build(kernel, plain)
 
 
-def _build(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
+def _build(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     context = nest.context
     if nest.axes:
         statements = tuple(map(_with_plain_starts, nest.statements))

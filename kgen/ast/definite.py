@@ -28,8 +28,8 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets import domain as domains
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axis_context
 
@@ -40,7 +40,7 @@ _Way: TypeAlias = frozenset[Expr]
 
 
 def check_definite_assignment(
-    kernel: LoopKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
+    kernel: DeviceKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
 ) -> DeviceFunction:
     """Return *function* if it reads no value where it has not set it.
 
@@ -53,7 +53,7 @@ def check_definite_assignment(
 
 
 def find_assigned_by_data(
-    kernel: LoopKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
+    kernel: DeviceKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
 ) -> tuple[tuple[str, str], ...]:
     """Return instructions, and what each or a loop around it reads, for which a user vouches.
 
@@ -67,14 +67,14 @@ def find_assigned_by_data(
     return tuple(checker.vouched)
 
 
-def _known_at_root(kernel: LoopKernel, function: DeviceFunction) -> domains.Set:
+def _known_at_root(kernel: DeviceKernel, function: DeviceFunction) -> domains.Set:
     grid = kernel.grid_of_launch(function.insn_ids)
     axes: list[Expr] = [GroupHardwareAxisIndex(k) for k in range(len(function.groups))]
     axes += [LocalHardwareAxisIndex(k) for k in range(len(function.locals))]
     return kernel.assumptions.intersect(axis_context(grid, axes)).params()
 
 
-def _tracked(kernel: LoopKernel) -> frozenset[str]:
+def _tracked(kernel: DeviceKernel) -> frozenset[str]:
     return frozenset(
         name
         for name, temporary in kernel.temporary_variables.items()
@@ -98,7 +98,7 @@ class _Checker:
 
     def __init__(
         self,
-        kernel: LoopKernel,
+        kernel: DeviceKernel,
         function: DeviceFunction,
         tracked: frozenset[str],
         unproved: Set[tuple[str, str]],

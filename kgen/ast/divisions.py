@@ -11,15 +11,15 @@ from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, map_children
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.interval import Interval
+from kgen.ir.stages import DeviceKernel
 
 __all__ = ["fold_divisions"]
 
 _DIVISIONS = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
 
 
-def fold_divisions(node: Node, kernel: LoopKernel) -> Node:
+def fold_divisions(node: Node, kernel: DeviceKernel) -> Node:
     """Replace divisions by the one quotient that the bounds of variables leave, or what is left.
 
     For 120 work-items ::

@@ -8,9 +8,9 @@ from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import NoOpInstruction
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import used_param_names
 from kgen.ir.sets.text import parse_assumptions
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.schedule.tree import HostLoop, Loop, Schedule, Step, sequence
 from kgen.schedule.tree import Node as ScheduleNode
 from kgen.schedule.tree import Run as ScheduleRun
@@ -18,7 +18,7 @@ from kgen.schedule.tree import Run as ScheduleRun
 __all__ = ["build_host"]
 
 
-def build_host(kernel: LoopKernel, schedule: Schedule) -> Node:
+def build_host(kernel: PreparedKernel, schedule: Schedule) -> Node:
     """Turn loops and launches of the host into a code tree; a launch is a run of its name.
 
     Raises :class:`ScheduleError` for a loop whose bounds only the device knows.
@@ -28,7 +28,7 @@ def build_host(kernel: LoopKernel, schedule: Schedule) -> Node:
         return runs[0] if len(runs) == 1 else Block(tuple(runs))
     launches: list[NoOpInstruction] = []
     nodes = [_to_node(step, frozenset(), launches) for step in schedule.steps]
-    host = kernel.copy(instructions=tuple(launches))
+    host = DeviceKernel(PreparedKernel(kernel.copy(instructions=tuple(launches))))
     _check_bounds(kernel, schedule.host_inames)
     known = parse_assumptions(None)
     return nest_code(host, grid_of(host, ()), sequence(tuple(nodes)), [], known, {})
@@ -44,7 +44,7 @@ def _to_node(step: Step, outer: frozenset[str], launches: list[NoOpInstruction])
     return ScheduleRun((step.name,))
 
 
-def _check_bounds(kernel: LoopKernel, host_inames: frozenset[str]) -> None:
+def _check_bounds(kernel: PreparedKernel, host_inames: frozenset[str]) -> None:
     for iname in sorted(host_inames):
         for name in used_param_names(kernel.domain_of((iname,))):
             if not isinstance(kernel.arg_dict.get(name), ValueArg):

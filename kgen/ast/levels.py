@@ -23,7 +23,6 @@ from kgen.ast.nodes import Block, For, If, Let, Node, Run, map_children, map_run
 from kgen.ast.translate import instantiate, of_one, translate, translate_guard
 from kgen.ast.unroll import bind
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import (
     BasicSet,
     Set,
@@ -32,6 +31,7 @@ from kgen.ir.sets.domain import (
     project_out_named,
     used_param_names,
 )
+from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import (
     Nest,
     Statement,
@@ -59,7 +59,7 @@ _SET = isl.dim_type.set
 _INSIDE = ScheduleRun(())
 
 
-def code_of(kernel: LoopKernel, nest: Nest, memo: dict[Hashable, Node]) -> Node:
+def code_of(kernel: DeviceKernel, nest: Nest, memo: dict[Hashable, Node]) -> Node:
     """Return the code of a nest; *memo* has the code of shapes of nests, in canonical names."""
     key = (code_of, nest.key)  # the code of a part of a nest has its guards below those around it
     general = memo.get(key)
@@ -72,7 +72,7 @@ def code_of(kernel: LoopKernel, nest: Nest, memo: dict[Hashable, Node]) -> Node:
 class _Levels:
     """Makes code in the canonical names of each nest, and asks once for those of one shape."""
 
-    def __init__(self, kernel: LoopKernel, memo: dict[Hashable, Node]) -> None:
+    def __init__(self, kernel: DeviceKernel, memo: dict[Hashable, Node]) -> None:
         self.kernel = kernel
         self.memo = memo
 

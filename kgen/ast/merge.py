@@ -25,10 +25,10 @@ from kgen.ast.starts import free_starts
 from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, variable_names
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 
 
-def merge_guards(node: Node, kernel: LoopKernel) -> Node:
+def merge_guards(node: Node, kernel: DeviceKernel) -> Node:
     """Open nested blocks, drop empty nodes and unused names, join neighbours of related conditions.
 
     ``if (c) a; if (c) b;`` becomes ``if (c) { a; b; }``, and ``if (c) a; if (!c && d) b;``
@@ -57,7 +57,7 @@ def _flat(node: Node) -> Node:
 
 
 class _Merger:
-    def __init__(self, kernel: LoopKernel) -> None:
+    def __init__(self, kernel: DeviceKernel) -> None:
         self.kernel = kernel
         self.changing = frozenset(kernel.writers)
 

@@ -11,15 +11,15 @@ from kgen.ast.nodes import Block, If, Node
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, TruncQuotient, is_constant
 from kgen.ir.grid import Grid
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
+from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import axes_in, axis_range
 
 __all__ = ["bulk_of", "either"]
 
 
 def bulk_of(
-    kernel: LoopKernel, grid: Grid, axes: Sequence[tuple[str, Expr]]
+    kernel: DeviceKernel, grid: Grid, axes: Sequence[tuple[str, Expr]]
 ) -> tuple[Expr, Set] | None:
     """Return which groups are in no slab, as a condition and as a set; ``None`` if all are.
 

@@ -11,13 +11,13 @@ import pymbolic.primitives as p
 from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run, children_of, map_children
 from kgen.ir.expr import is_constant, variable_names
 from kgen.ir.instruction import Assignment
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 
 __all__ = ["free_starts"]
 
 
-def free_starts(node: Node, kernel: LoopKernel) -> Node:
+def free_starts(node: Node, kernel: DeviceKernel) -> Node:
     """Take constants that private variables start with out of conditions.
 
     ::
@@ -38,7 +38,7 @@ def free_starts(node: Node, kernel: LoopKernel) -> Node:
     return _Starts(kernel, starts, node).node(node) if starts else node
 
 
-def _is_start(kernel: LoopKernel, insn: Assignment) -> bool:
+def _is_start(kernel: DeviceKernel, insn: Assignment) -> bool:
     """Tell whether a constant is assigned to a variable of each work-item's own."""
     if not isinstance(insn.assignee, p.Variable) or insn.atomicity:
         return False
@@ -57,7 +57,7 @@ class _Starts:
     *starts* are the names to which instructions assign constants, by their ids.
     """
 
-    def __init__(self, kernel: LoopKernel, starts: Mapping[str, str], root: Node) -> None:
+    def __init__(self, kernel: DeviceKernel, starts: Mapping[str, str], root: Node) -> None:
         self.kernel = kernel
         self.starts = starts
         self.used: Counter[str] = Counter()

@@ -24,7 +24,7 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.grid import Grid
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import INT32
 from kgen.schedule.to_isl import Nest, axes_in, axis_from_name, canonical_names, loop_name
 from kgen.schedule.tree import Barrier as ScheduleBarrier
@@ -225,13 +225,13 @@ def _with_rest(node: Node, name: str, quotient: p.FloorDiv | TruncQuotient) -> N
 # -- from canonical names to a kernel's own ------------------------------------------------
 
 
-def instantiate(node: Node, nest: Nest, kernel: LoopKernel) -> Node:
+def instantiate(node: Node, nest: Nest, kernel: DeviceKernel) -> Node:
     """Put the names of a kernel into the translation of a nest of this shape."""
     return _Instance(nest, kernel).node(node)
 
 
 class _Instance:
-    def __init__(self, nest: Nest, kernel: LoopKernel) -> None:
+    def __init__(self, nest: Nest, kernel: DeviceKernel) -> None:
         self.nest = nest
         self.kernel = kernel
         self.loops = {loop_name(k): loop for k, loop in enumerate(nest.loops)}

@@ -33,9 +33,9 @@ from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
 from kgen.ir.sets.interval import Interval
+from kgen.ir.stages import DeviceKernel
 
 __all__ = ["count_trips"]
 
@@ -47,7 +47,7 @@ MAX_TRIPS, MAX_TRIPS_TOGETHER = 16, 64
 MAX_COPIED_RUNS = 4
 
 
-def count_trips(node: Node, kernel: LoopKernel, facts: Set) -> Node:
+def count_trips(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
     """Give loops in strides of work-items a constant number of trips, where it is small.
 
     ::
@@ -73,7 +73,7 @@ def _has_strides(node: Node) -> bool:
     return (isinstance(node, For) and node.step != 1) or any(map(_has_strides, children_of(node)))
 
 
-def _names(kernel: LoopKernel) -> Callable[[str], str]:
+def _names(kernel: DeviceKernel) -> Callable[[str], str]:
     make, names = kernel.get_var_name_generator(), dict[str, str]()
 
     def name_of(iname: str) -> str:

@@ -21,8 +21,8 @@ from kgen.ir.expr import (
     substitute,
     variable_names,
 )
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import (
     InameImplementationTag,
     LoopedIlpTag,
@@ -35,7 +35,7 @@ from kgen.ir.tags import (
 MAX_COPIES = 1 << 16
 
 
-def expand_unrolled(node: Node, kernel: LoopKernel, facts: Set) -> Node:
+def expand_unrolled(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
     """Replace the loops over inames tagged ``unr``, ``ilp`` or ``vec`` by copies.
 
     *facts*: what is known of parameters and hardware axes at the root.
@@ -52,7 +52,7 @@ def expand_unrolled(node: Node, kernel: LoopKernel, facts: Set) -> Node:
 
 
 class _Expander:
-    def __init__(self, kernel: LoopKernel, unrolled: frozenset[str], facts: Facts) -> None:
+    def __init__(self, kernel: DeviceKernel, unrolled: frozenset[str], facts: Facts) -> None:
         self.kernel = kernel
         self.unrolled = unrolled
         self.facts = facts

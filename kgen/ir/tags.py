@@ -19,7 +19,6 @@ __all__ = [
     "FoundInCallTag",
     "GroupInameTag",
     "HardwareConcurrentTag",
-    "HostLoopTag",
     "IlpBaseTag",
     "InOrderSequentialSequentialTag",
     "InameImplementationTag",
@@ -224,10 +223,6 @@ class UseStreamingStoreTag(Tag):
 
 class FoundInCallTag(Tag):
     """A value argument that follows from the arrays of a call and is never passed."""
-
-
-class HostLoopTag(Tag):
-    """A value argument of device functions that is the variable of a loop on the host."""
 
 
 def filter_iname_tags_by_type(

@@ -19,6 +19,7 @@ from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import BasicSet, PwAff, Set
 from kgen.ir.sets.quasi_affine import aff_to_expr
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.launches.linearize import has_hardware_axes
@@ -147,7 +148,7 @@ class _Move:
 
 @dataclass
 class _Saver:
-    kernel: LoopKernel
+    kernel: PreparedKernel
     schedule: Schedule
     sequential: bool
     moves: list[_Move] = field(default_factory=list)

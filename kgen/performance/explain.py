@@ -11,6 +11,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.ir.checked import checked
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import (
     AxisTag,
     IlpBaseTag,
@@ -90,18 +91,18 @@ def explain(
     else:
         kernel = program
     lowered = lower(kernel, dtypes)
-    kernel = lowered.kernel
-    assert isinstance(kernel.target, CFamilyLanguage)
+    device = lowered.kernel
+    assert isinstance(device.target, CFamilyLanguage)
     functions = {function.name: function for function in lowered.functions}
     launches = tuple(
-        _Collector(kernel, kernel.target, functions[launch.name], around).launch(launch)
+        _Collector(device, device.target, functions[launch.name], around).launch(launch)
         for launch, around in _launches(lowered.schedule.steps)
     )
     return Explanation(
         kernel_name=kernel.name,
-        target=kernel.target.language,
+        target=device.target.language,
         launches=launches,
-        advice=advise(kernel, launches),
+        advice=advise(device, launches),
     )
 
 
@@ -120,7 +121,7 @@ def _launches(
 class _Collector:
     """Collects what there is to say about one launch."""
 
-    kernel: LoopKernel
+    kernel: DeviceKernel
     target: CFamilyLanguage
     function: DeviceFunction
     host: tuple[str, ...]

@@ -27,9 +27,9 @@ from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.instruction import Assignment
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, param_names, project_out_named, to_named
 from kgen.ir.sets.names import PAIR, SetName, Side
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 
@@ -68,7 +68,7 @@ class Conflicts:
     A subscript that is not affine may be any element.
     """
 
-    def __init__(self, kernel: LoopKernel) -> None:
+    def __init__(self, kernel: PreparedKernel) -> None:
         self.kernel = kernel
         self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}

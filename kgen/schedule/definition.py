@@ -30,9 +30,9 @@ from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import to_text, variable_names
 from kgen.ir.instruction import Assignment
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named
 from kgen.ir.sets.names import SetName, Side
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
@@ -58,7 +58,7 @@ class Undefined:
 
 
 def refuse_reads_before_writes(
-    kernel: LoopKernel, schedule: Schedule, *, has_axes: bool = True
+    kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> frozenset[tuple[str, str]]:
     """Refuse a read of a temporary's element that no write can have reached before.
 
@@ -86,14 +86,16 @@ def refuse_reads_before_writes(
     return unproved_reads(kernel, every)
 
 
-def unproved_reads(kernel: LoopKernel, every: Iterable[Undefined]) -> frozenset[tuple[str, str]]:
+def unproved_reads(
+    kernel: PreparedKernel, every: Iterable[Undefined]
+) -> frozenset[tuple[str, str]]:
     """Return the instructions and temporaries of *every* read, but for those in bounds of loops."""
     in_bounds = frozenset(bound_reads(kernel))
     reads = (found.read for found in every)
     return frozenset((read.insn_id, read.array) for read in reads if read not in in_bounds)
 
 
-def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionError:
+def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefinitionError:
     """Return the error for a read of what nothing wrote."""
     name = found.read.array
     writers = kernel.writers.get(name, ())
@@ -126,7 +128,7 @@ def undefined_error(kernel: LoopKernel, found: Undefined) -> MissingDefinitionEr
 
 
 def find_undefined(
-    kernel: LoopKernel, schedule: Schedule, *, has_axes: bool = True
+    kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> Iterator[Undefined]:
     """Give the reads of temporaries that nothing wrote, and those of which that is not known."""
     return _Finder(kernel, schedule, has_axes).find()
@@ -137,7 +139,7 @@ _Answer: TypeAlias = tuple[tuple[str, tuple[int, ...], bool, bool] | None, bool]
 
 
 class _Finder:
-    def __init__(self, kernel: LoopKernel, schedule: Schedule, has_axes: bool) -> None:
+    def __init__(self, kernel: PreparedKernel, schedule: Schedule, has_axes: bool) -> None:
         self.kernel = kernel
         self.schedule = schedule
         self.instances = Instances(kernel, has_axes=has_axes)

@@ -30,8 +30,8 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, isl_int, param_names
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.schedule.tree import Schedule, insn_ids
@@ -76,7 +76,7 @@ class Evaluation:
 
 
 def evaluate(
-    kernel: LoopKernel,
+    kernel: PreparedKernel,
     schedule: Schedule,
     sizes: Mapping[str, int],
     *,
@@ -92,7 +92,9 @@ def evaluate(
     return _Evaluator(kernel, schedule, sizes, has_axes=has_axes, most=most).run()
 
 
-def value_of(kernel: LoopKernel, name: str, index: Point, results: Mapping[Point, Write]) -> int:
+def value_of(
+    kernel: PreparedKernel, name: str, index: Point, results: Mapping[Point, Write]
+) -> int:
     """Return the value of an element of an argument in the end, written or not."""
     written = results.get(index)
     return _initial(kernel, name, index) if written is None else written.value
@@ -108,7 +110,7 @@ class _Instance(NamedTuple):
 class _Evaluator:
     def __init__(
         self,
-        kernel: LoopKernel,
+        kernel: PreparedKernel,
         schedule: Schedule,
         sizes: Mapping[str, int],
         *,
@@ -331,7 +333,7 @@ class _Evaluator:
             place[index] = Write(one, str(insn.id), instance.point)
 
 
-def _initial(kernel: LoopKernel, name: str, index: Point) -> int:
+def _initial(kernel: PreparedKernel, name: str, index: Point) -> int:
     declared = kernel.arg_dict.get(name)
     value = _random("argument", name, *index)
     return value % _INTEGERS if _is_integral(getattr(declared, "dtype", None)) else value

@@ -27,15 +27,15 @@ from kgen.ir.sets.domain import (
 )
 from kgen.ir.sets.interval import Interval
 from kgen.ir.sets.quasi_affine import conditions_of
-from kgen.ir.tags import HostLoopTag
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.types import INT32, INT64, NumpyType
 
 __all__ = ["on_device"]
 
-_ON_DEVICE = Analysis[LoopKernel](LoopKernel)
+_ON_DEVICE = Analysis[DeviceKernel](LoopKernel)
 
 
-def on_device(kernel: LoopKernel, host_inames: Collection[str]) -> LoopKernel:
+def on_device(kernel: PreparedKernel, host_inames: Collection[str]) -> DeviceKernel:
     """Make the variables of host loops value arguments, which every launch is passed.
 
     That they are within their loops is assumed of them. Loops of the device that some of the
@@ -43,17 +43,14 @@ def on_device(kernel: LoopKernel, host_inames: Collection[str]) -> LoopKernel:
     them to it becomes a condition of the instructions inside of it.
     """
     if not host_inames:
-        return kernel
+        return DeviceKernel(kernel)
     key = frozenset(host_inames)
     return kernel.analyses.answer(_ON_DEVICE, key, lambda: _on_device(kernel, key))
 
 
-def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
+def _on_device(kernel: PreparedKernel, host_inames: frozenset[str]) -> DeviceKernel:
     ordered = _in_order(kernel, host_inames)
-    values = tuple(
-        ValueArg(name, _value_type(kernel, name), tags=frozenset((HostLoopTag(),)))
-        for name in ordered
-    )
+    values = tuple(ValueArg(name, _value_type(kernel, name)) for name in ordered)
     device = kernel.copy(
         domains=tuple(
             part
@@ -76,7 +73,7 @@ def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
         args=(*kernel.args, *values),
         assumptions=_assumptions(kernel, ordered),
     )
-    return device.copy(
+    tied = device.copy(
         instructions=tuple(
             changed.copy(predicates=changed.predicates.union(_ties(kernel, device, insn)))
             if insn.within_inames & host_inames and not isinstance(insn, BarrierInstruction)
@@ -84,18 +81,19 @@ def _on_device(kernel: LoopKernel, host_inames: frozenset[str]) -> LoopKernel:
             for insn, changed in zip(kernel.instructions, device.instructions, strict=True)
         )
     )
+    return DeviceKernel(PreparedKernel(tied))
 
 
-def _in_order(kernel: LoopKernel, inames: Collection[str]) -> tuple[str, ...]:
+def _in_order(kernel: PreparedKernel, inames: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(inames, key=kernel.iname_order.__getitem__))
 
 
-def _inside(kernel: LoopKernel, inames: Collection[str]) -> Set:
+def _inside(kernel: PreparedKernel, inames: Collection[str]) -> Set:
     """Return what holds of the variables of host loops inside of them, as parameters."""
     return to_named(kernel.domain_of(_in_order(kernel, inames))).params()
 
 
-def _assumptions(kernel: LoopKernel, host: tuple[str, ...]) -> Set:
+def _assumptions(kernel: PreparedKernel, host: tuple[str, ...]) -> Set:
     """Return what may be assumed in all launches of host loops' variables.
 
     A launch outside of a loop runs also where the loop has no iterations. There its variable
@@ -136,7 +134,7 @@ def _involved(hull: BasicSet, row: isl.Constraint) -> int:
     return sum(row.involves_dims(kind, k, 1) for k in range(hull.dim(kind)))
 
 
-def _ties(kernel: LoopKernel, device: LoopKernel, insn: InstructionBase) -> tuple[Expr, ...]:
+def _ties(kernel: PreparedKernel, device: LoopKernel, insn: InstructionBase) -> tuple[Expr, ...]:
     """Return what ties the loops around an instruction to host loops, beyond their domains.
 
     That of a loop that others use outside of the host loop does not mention its variable.
@@ -156,7 +154,7 @@ def _ties(kernel: LoopKernel, device: LoopKernel, insn: InstructionBase) -> tupl
 class _DomainSplitter:
     """What a domain is on the device: one for loops inside of host loops, one for others."""
 
-    kernel: LoopKernel
+    kernel: PreparedKernel
     host: frozenset[str]
     domain: BasicSet
 
@@ -239,7 +237,7 @@ class _DomainSplitter:
             )
 
 
-def _value_type(kernel: LoopKernel, iname: str) -> NumpyType:
+def _value_type(kernel: PreparedKernel, iname: str) -> NumpyType:
     """Return the type of a host loop's variable: integers of 32 bits are sizes in kernels."""
     values = Ranges.of(kernel).interval(p.Variable(iname))
     return INT32 if values.is_inside(Interval(-PARAM_LIMIT, PARAM_LIMIT)) else INT64

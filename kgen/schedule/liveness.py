@@ -15,7 +15,6 @@ from kgen.analysis.instances import axis_name, bound, element_name, elements_of,
 from kgen.errors import MissingDefinitionError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import (
     BasicSet,
     Set,
@@ -25,6 +24,7 @@ from kgen.ir.sets.domain import (
     to_named,
 )
 from kgen.ir.sets.quasi_affine import conditions_of
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import HostLoop, Launch, Schedule, Step
@@ -60,7 +60,7 @@ class Liveness:
     elements later launches need the values of that it has at the end of launch *k*.
     """
 
-    def __init__(self, kernel: LoopKernel, schedule: Schedule) -> None:
+    def __init__(self, kernel: PreparedKernel, schedule: Schedule) -> None:
         self.kernel = kernel
         self.schedule = schedule
         self.footprints = Footprints.of(kernel)
@@ -234,7 +234,7 @@ def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tup
     return conditions_of(region.intersect(around).gist(around).params())
 
 
-def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
+def refuse_undefined(kernel: PreparedKernel, schedule: Schedule) -> None:
     """Refuse private and local values that would have to survive the end of a launch.
 
     *kernel* is as devices see it: the variables of loops on the host are arguments.
@@ -260,13 +260,13 @@ def refuse_undefined(kernel: LoopKernel, schedule: Schedule) -> None:
             )
 
 
-def _first_reader(kernel: LoopKernel, launch: Launch, name: str) -> str:
+def _first_reader(kernel: PreparedKernel, launch: Launch, name: str) -> str:
     accesses = Footprints.of(kernel).accesses[name]
     readers = {access.insn_id for access in accesses if not access.is_write}
     return next(v.insn_id for v in visits_of((launch,)) if v.insn_id in readers)
 
 
-def launch_axes(kernel: LoopKernel, insn_ids: Iterable[str]) -> tuple[AxisTag, ...]:
+def launch_axes(kernel: PreparedKernel, insn_ids: Iterable[str]) -> tuple[AxisTag, ...]:
     """Return the hardware axes that some instructions are on, groups first."""
     inames = frozenset[str]().union(*(kernel.id_to_insn[n].within_inames for n in insn_ids))
     tags = {axis.tag for iname, axis in kernel.axes.items() if iname in inames}

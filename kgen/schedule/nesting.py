@@ -11,7 +11,7 @@ from kgen.analysis.strides import unit_stride_scores
 from kgen.errors import ScheduleError, message
 from kgen.ir.closure import closure
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
     ConcurrentTag,
     HardwareConcurrentTag,
@@ -30,7 +30,7 @@ class LoopNesting:
     without inclusion have no nesting: :class:`ScheduleError`.
     """
 
-    def __init__(self, kernel: LoopKernel, sequential_axes: bool) -> None:
+    def __init__(self, kernel: PreparedKernel, sequential_axes: bool) -> None:
         self.kernel = kernel
         self._concurrent = frozenset(
             name
@@ -123,7 +123,7 @@ class LoopNesting:
         }
 
 
-def _priority_closure(kernel: LoopKernel) -> Mapping[str, frozenset[str]]:
+def _priority_closure(kernel: PreparedKernel) -> Mapping[str, frozenset[str]]:
     """Return, per iname, all that the declared priorities put inside of it."""
     direct: dict[str, set[str]] = {}
     for chain in kernel.loop_priority:

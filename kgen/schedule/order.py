@@ -11,7 +11,7 @@ from typing import TypeAlias
 from kgen.errors import DependencyCycleFound, ScheduleError, message
 from kgen.ir.expr import variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, UnrollTag, VectorizeTag
 from kgen.ir.types import Memory
 from kgen.schedule.nesting import LoopNesting
@@ -62,7 +62,7 @@ class LaunchLoop:
 Item: TypeAlias = Node | GlobalBarrier | LaunchLoop
 
 
-def order_kernel(kernel: LoopKernel, *, sequential_axes: bool) -> tuple[Item, ...]:
+def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item, ...]:
     """Put loops and instructions in order; return the children of the outermost body.
 
     A dependency acts inside the loops that both instructions share. Ties go by priority of
@@ -101,7 +101,7 @@ def order_kernel(kernel: LoopKernel, *, sequential_axes: bool) -> tuple[Item, ..
     return tuple(_children(kernel, root))
 
 
-def _connect(kernel: LoopKernel, home: dict[str, _Body]) -> None:
+def _connect(kernel: PreparedKernel, home: dict[str, _Body]) -> None:
     for insn in kernel.instructions:
         for dependency in insn.depends_on:
             if dependency not in home:
@@ -135,7 +135,7 @@ def _connect(kernel: LoopKernel, home: dict[str, _Body]) -> None:
                 )
 
 
-def _children(kernel: LoopKernel, body: _Body) -> Iterable[Item]:
+def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
     """Make the ordered nodes of a body, consecutive alike instructions in one block."""
     result: list[Item] = []
     block: list[InstructionBase] = []
@@ -187,7 +187,7 @@ def _reads_own_condition(block: list[InstructionBase], insn: InstructionBase) ->
     return any(name in conditions for other in block for name in other.assignee_var_names())
 
 
-def _interleaved(kernel: LoopKernel, insn: InstructionBase, inames: list[str]) -> Node:
+def _interleaved(kernel: PreparedKernel, insn: InstructionBase, inames: list[str]) -> Node:
     node: Node = Run((str(insn.id),))
     for iname in reversed(inames):
         looped = kernel.has_tag(iname, LoopedIlpTag)
@@ -195,7 +195,7 @@ def _interleaved(kernel: LoopKernel, insn: InstructionBase, inames: list[str]) -
     return node
 
 
-def _loop(kernel: LoopKernel, body: _Body, inner: tuple[Item, ...]) -> Loop | LaunchLoop:
+def _loop(kernel: PreparedKernel, body: _Body, inner: tuple[Item, ...]) -> Loop | LaunchLoop:
     assert body.iname is not None
     nodes = [child for child in inner if not isinstance(child, GlobalBarrier | LaunchLoop)]
     if len(nodes) < len(inner):
@@ -209,7 +209,7 @@ def _loop(kernel: LoopKernel, body: _Body, inner: tuple[Item, ...]) -> Loop | La
     )
 
 
-def _sorted(kernel: LoopKernel, body: _Body) -> list[_Item]:
+def _sorted(kernel: PreparedKernel, body: _Body) -> list[_Item]:
     """Sort the items of a body topologically: Kahn's algorithm with a heap."""
     items = body.items
     waiting = {key: len(item.after) for key, item in items.items()}
@@ -275,7 +275,7 @@ class _GroupCounts:
             self.seen[group] = self.seen.get(group, 0) + 1
 
 
-def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> DependencyCycleFound:
+def _cycle(kernel: PreparedKernel, items: dict[str, _Item], done: set[str]) -> DependencyCycleFound:
     """Walk back through unfinished prerequisites until a place comes again."""
     key = min((key for key in items if key not in done), key=lambda k: items[k].order)
     path: list[str] = []
@@ -328,7 +328,7 @@ def _cycle(kernel: LoopKernel, items: dict[str, _Item], done: set[str]) -> Depen
     )
 
 
-def _reads_from(kernel: LoopKernel, insn_id: str, other: str) -> list[str]:
+def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
     """Return the variables on account of which an instruction waits for their only writer."""
     insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
     if insn.depends_on_is_final:
@@ -337,13 +337,13 @@ def _reads_from(kernel: LoopKernel, insn_id: str, other: str) -> list[str]:
     return sorted(name for name in names if kernel.writers[name] == (other,))
 
 
-def _reason(kernel: LoopKernel, insn_id: str, other: str) -> str:
+def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
     """Say why an instruction waits for another one."""
     read = _reads_from(kernel, insn_id, other)
     return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
 
 
-def _way_out(kernel: LoopKernel, insn_id: str, other: str, is_read: bool) -> str:
+def _way_out(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
     """Say how an instruction need not wait for another one."""
     if not is_read:
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
@@ -354,7 +354,7 @@ def _way_out(kernel: LoopKernel, insn_id: str, other: str, is_read: bool) -> str
     )
 
 
-def _described(kernel: LoopKernel, item: _Item, insn_id: str) -> str:
+def _described(kernel: PreparedKernel, item: _Item, insn_id: str) -> str:
     """Name an instruction, whether it is a barrier, and the loop that is the item it is in."""
     insn = kernel.id_to_insn[insn_id]
     text = f"'{insn_id}'"

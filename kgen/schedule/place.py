@@ -10,7 +10,7 @@ from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.grid import at_axis
 from kgen.ir.instruction import BarrierInstruction
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
     AutoFitLocalInameTag,
     GroupInameTag,
@@ -41,7 +41,7 @@ from kgen.schedule.tree import (
 )
 
 
-def schedule_kernel(kernel: LoopKernel, *, sequential_axes: bool = False) -> Schedule:
+def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) -> Schedule:
     """Make the schedule of a typed kernel without reductions.
 
     Groups become known at the root of each launch, work-items below every barrier.
@@ -87,7 +87,7 @@ def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator
                 yield HostLoop(item.iname, inner)
 
 
-def _with_axes(kernel: LoopKernel, launch: Launch) -> Launch:
+def _with_axes(kernel: PreparedKernel, launch: Launch) -> Launch:
     """Insert barriers into a launch, and bind its hardware axes."""
     ids = insn_ids(launch.body)
     _check_axes(kernel, ids)
@@ -95,7 +95,7 @@ def _with_axes(kernel: LoopKernel, launch: Launch) -> Launch:
     return Launch(launch.name, _bind(kernel, GroupInameTag, body, ids), launch.barriers)
 
 
-def _ordered(kernel: LoopKernel, launch: Launch) -> Launch:
+def _ordered(kernel: PreparedKernel, launch: Launch) -> Launch:
     """Order a launch again, now with hardware axes as loops, which end with the launch."""
     ids = frozenset(insn_ids(launch.body))
     only = [
@@ -103,13 +103,13 @@ def _ordered(kernel: LoopKernel, launch: Launch) -> Launch:
         for insn in kernel.instructions
         if insn.id in ids
     ]
-    items = order_kernel(kernel.copy(instructions=only), sequential_axes=True)
+    items = order_kernel(PreparedKernel(kernel.copy(instructions=only)), sequential_axes=True)
     (ordered,) = _steps(items, launch.name, itertools.count())
     assert isinstance(ordered, Launch)
     return Launch(launch.name, ordered.body, launch.barriers)
 
 
-def _has_barrier_on_axes(kernel: LoopKernel) -> bool:
+def _has_barrier_on_axes(kernel: PreparedKernel) -> bool:
     has_barrier = any(
         isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
         for insn in kernel.instructions
@@ -117,7 +117,7 @@ def _has_barrier_on_axes(kernel: LoopKernel) -> bool:
     return has_barrier and any(kernel.has_tag(n, HardwareConcurrentTag) for n in kernel.inames)
 
 
-def _place(kernel: LoopKernel, node: Node) -> Node:
+def _place(kernel: PreparedKernel, node: Node) -> Node:
     """Bind the work-item indices around maximal parts without a barrier."""
     if not contains_barrier(node):
         return _bind(kernel, LocalInameTag, node, insn_ids(node))
@@ -143,7 +143,7 @@ def _place(kernel: LoopKernel, node: Node) -> Node:
 
 
 def _bind(
-    kernel: LoopKernel,
+    kernel: PreparedKernel,
     kind: type[GroupInameTag] | type[LocalInameTag],
     body: Node,
     insns: Iterable[str],
@@ -163,7 +163,7 @@ def _bind(
 # -- checks ------------------------------------------------------------------------------
 
 
-def _check_tags(kernel: LoopKernel) -> None:
+def _check_tags(kernel: PreparedKernel) -> None:
     for iname in sorted(kernel.inames):
         if kernel.has_tag(iname, AutoFitLocalInameTag):
             raise ScheduleError(
@@ -175,7 +175,7 @@ def _check_tags(kernel: LoopKernel) -> None:
             )
 
 
-def _check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
+def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
     """Refuse writes to shared memory by instructions that leave a hardware axis unused.
 
     Those are the axes of one launch, which runs *insns*.
@@ -223,13 +223,13 @@ def _check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
             )
 
 
-def _space(kernel: LoopKernel, name: str) -> AddressSpace:
+def _space(kernel: PreparedKernel, name: str) -> AddressSpace:
     array = kernel.array_vars.get(name)
     space = getattr(array, "address_space", AddressSpace.PRIVATE)
     return space if isinstance(space, AddressSpace) else AddressSpace.PRIVATE
 
 
-def _check_sequential(kernel: LoopKernel) -> None:
+def _check_sequential(kernel: PreparedKernel) -> None:
     """Refuse what plain loops cannot do in the place of work-items."""
     parallel = [
         name for name in sorted(kernel.inames) if kernel.has_tag(name, HardwareConcurrentTag)

@@ -28,9 +28,9 @@ from kgen.errors import (
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, project_out_named
 from kgen.ir.sets.names import PAIR, SetName, Side
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
@@ -96,7 +96,7 @@ def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
 
 
-def refuse_swapped_copies(kernel: LoopKernel, insn_ids: Sequence[str]) -> None:
+def refuse_swapped_copies(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:
     """Refuse loops whose iterations are said to be independent, and are not.
 
     All copies of an instruction run before those of the next one of *insn_ids*: what the next
@@ -122,7 +122,7 @@ def refuse_swapped_copies(kernel: LoopKernel, insn_ids: Sequence[str]) -> None:
 
 
 def _swapped(
-    kernel: LoopKernel, first: Access, second: Access, iname: str, point: str
+    kernel: PreparedKernel, first: Access, second: Access, iname: str, point: str
 ) -> ScheduleError:
     return ScheduleError(
         message(
@@ -162,7 +162,7 @@ def _verb(access: Access) -> str:
     return "writes" if access.is_write else "reads"
 
 
-def _tag_text(kernel: LoopKernel, iname: str) -> str:
+def _tag_text(kernel: PreparedKernel, iname: str) -> str:
     (tag,) = kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag))
     return str(tag)
 
@@ -198,7 +198,7 @@ def _where_swapped(
     return None
 
 
-def race_text(kernel: LoopKernel, race: Race) -> str:
+def race_text(kernel: PreparedKernel, race: Race) -> str:
     """Say what races with what, and where."""
     access = race.access
     if race.kind is RaceKind.IN_COPIES:
@@ -279,7 +279,7 @@ def _race(conflicts: Conflicts, insn: InstructionBase, access: Access) -> Race |
     return _Pairs(conflicts, insn, access, copied).race_of_copies()
 
 
-def _axes_that_meet(kernel: LoopKernel, access: Access) -> tuple[str, ...]:
+def _axes_that_meet(kernel: PreparedKernel, access: Access) -> tuple[str, ...]:
     """Return the inames on axes along which work-items share the array."""
     space = getattr(kernel.array_vars[access.array], "address_space", None)
     return tuple(
@@ -290,7 +290,7 @@ def _axes_that_meet(kernel: LoopKernel, access: Access) -> tuple[str, ...]:
     )
 
 
-def _copied(kernel: LoopKernel, access: Access) -> tuple[str, ...]:
+def _copied(kernel: PreparedKernel, access: Access) -> tuple[str, ...]:
     """Return the inames whose iterations are said to be independent, and run in one work-item.
 
     Temporaries get an entry for each of those.
@@ -438,7 +438,7 @@ def _unequal(pairs: Set, one: Expr, other: Expr) -> Set:
 class _Operands(WalkMapper):
     """Collect what a value is made of: subscripts of what is read, and plain variables."""
 
-    def __init__(self, kernel: LoopKernel) -> None:
+    def __init__(self, kernel: PreparedKernel) -> None:
         self.kernel = kernel
         self.found: dict[Expr, None] = {}
         self.arrays: set[str] = set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError, message
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Schedule, Sequence
@@ -87,7 +87,7 @@ class _Order:
         return False
 
 
-def find_unsynchronized(kernel: LoopKernel, schedule: Schedule) -> Iterator[Unsynchronized]:
+def find_unsynchronized(kernel: PreparedKernel, schedule: Schedule) -> Iterator[Unsynchronized]:
     """Give the accesses of different work-items that no barrier of *schedule* keeps apart."""
     if not kernel.axes:
         return
@@ -173,7 +173,7 @@ def _of_pair(
             yield Unsynchronized(found, ascending)
 
 
-def unsynchronized_error(kernel: LoopKernel, found: Unsynchronized) -> MissingBarrierError:
+def unsynchronized_error(kernel: PreparedKernel, found: Unsynchronized) -> MissingBarrierError:
     """Return the error for two accesses that nothing keeps apart."""
     first, second = found.conflict.first, found.conflict.second
     later = f" in a later iteration of '{found.loop}'" if found.loop is not None else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kgen.analysis.access import Access
 from kgen.errors import ScheduleError, VariableAccessNotOrdered, message
 from kgen.ir.expr import variable_names
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.liveness import Liveness
 from kgen.schedule.tree import Launch, Schedule
@@ -17,7 +17,7 @@ from kgen.schedule.visits import Visit, visits_of
 __all__ = ["check_storage"]
 
 
-def check_storage(kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
+def check_storage(kernel: PreparedKernel, launches: tuple[Launch, ...]) -> None:
     """Refuse an order in which temporaries of one storage overwrite each other's values.
 
     Raises :class:`VariableAccessNotOrdered`, and :class:`ScheduleError` for temporaries that
@@ -36,7 +36,7 @@ def check_storage(kernel: LoopKernel, launches: tuple[Launch, ...]) -> None:
             _Checker(kernel, liveness, base, {name: _State() for name in names}).check(launch)
 
 
-def _check_spaces(kernel: LoopKernel, base: str, names: list[str]) -> None:
+def _check_spaces(kernel: PreparedKernel, base: str, names: list[str]) -> None:
     spaces = {n: kernel.temporary_variables[n].address_space for n in names}
     first = names[0]
     odd = next((n for n in names if spaces[n] != spaces[first]), None)
@@ -63,7 +63,7 @@ class _State:
 
 @dataclass
 class _Checker:
-    kernel: LoopKernel
+    kernel: PreparedKernel
     liveness: Liveness
     base: str
     states: Mapping[str, _State]

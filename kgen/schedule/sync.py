@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrier, MissingBarrierError
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
 from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
@@ -53,7 +53,7 @@ class Span:
         return (*boundaries[:end], *boundaries[first:])
 
 
-def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
+def insert_barriers(kernel: PreparedKernel, root: Node) -> Node:
     """Insert the local barriers that a launch needs.
 
     Raises :class:`MissingBarrierError` for a conflict between two work-groups: only a
@@ -76,7 +76,7 @@ def insert_barriers(kernel: LoopKernel, root: Node) -> Node:
 
 
 def _missing_error(
-    kernel: LoopKernel, missing: Mapping[MissingBarrier, Conflict]
+    kernel: PreparedKernel, missing: Mapping[MissingBarrier, Conflict]
 ) -> MissingBarrierError:
     """Return the error for dependencies between work-groups, the first of them with a point."""
     (one, conflict), *others = missing.items()
@@ -91,7 +91,7 @@ def _missing_error(
 
 
 class _Inserter:
-    def __init__(self, kernel: LoopKernel, conflicts: Conflicts) -> None:
+    def __init__(self, kernel: PreparedKernel, conflicts: Conflicts) -> None:
         self.kernel = kernel
         self.conflicts = conflicts
         #: dependencies between work-groups, with an example of each

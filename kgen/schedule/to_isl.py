@@ -24,7 +24,6 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.grid import Grid
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import (
     Set,
     dim_names,
@@ -37,6 +36,7 @@ from kgen.ir.sets.domain import (
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.sets.text import parse_assumptions
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import NumpyType
 from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
@@ -171,7 +171,7 @@ def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:
 
 
 class _NestMaker:
-    def __init__(self, kernel: LoopKernel, axes: Sequence[tuple[str, Expr]]) -> None:
+    def __init__(self, kernel: PreparedKernel, axes: Sequence[tuple[str, Expr]]) -> None:
         self.kernel = kernel
         self.axes = dict(axes)
         self.loops: list[Loop] = []
@@ -279,7 +279,7 @@ def _links(condition: Expr, strided: frozenset[str], dims: tuple[str, ...]) -> b
     return not strided.isdisjoint(names) and len(names.intersection(dims)) > 1
 
 
-def _where(kernel: LoopKernel, domain: Set, condition: Expr) -> Set:
+def _where(kernel: PreparedKernel, domain: Set, condition: Expr) -> Set:
     """Return where an affine condition holds; it may bring in sizes that are arguments."""
     space = domain.get_space()
     for name in variable_names(condition):
@@ -289,7 +289,7 @@ def _where(kernel: LoopKernel, domain: Set, condition: Expr) -> Set:
     return set_from_condition(space, condition)
 
 
-def _is_size(kernel: LoopKernel, name: str) -> bool:
+def _is_size(kernel: PreparedKernel, name: str) -> bool:
     arg = kernel.arg_dict.get(name)
     dtype = arg.dtype if isinstance(arg, ValueArg) else None
     return isinstance(dtype, NumpyType) and dtype.is_integral()
@@ -312,7 +312,7 @@ def _equate(named: Set, iname: str, value: Expr) -> Set:
 
 
 def make_nest(
-    kernel: LoopKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]], known: Set
+    kernel: PreparedKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]], known: Set
 ) -> Nest:
     """Collect loops and statements below *root*, with *axes* of *grid* bound around it.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from kgen.ir.analyses import Analysis
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare
 from kgen.transforms.programs.inline import without_calls
 
 __all__ = ["prepared_kernel"]
 
-_PREPARED = Analysis[LoopKernel](LoopKernel)
+_PREPARED = Analysis[PreparedKernel](LoopKernel)
 
 
 def prepared_kernel(
     unit: TranslationUnit | LoopKernel, entrypoint: str | None = None
-) -> LoopKernel:
+) -> PreparedKernel:
     """Return a kernel of a program as code generation sees it: with types, without reductions.
 
     Kernels that it calls stand in the place of their calls. It is kept with the kernel, since

@@ -12,7 +12,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.header import c_header
@@ -87,7 +87,7 @@ class ASTBuilderBase:
         return ()
 
     def get_expression_to_code_mapper(
-        self, kernel: LoopKernel, preamble: Preamble
+        self, kernel: DeviceKernel, preamble: Preamble
     ) -> ExpressionWriter:
         """Return what writes the expressions of *kernel*; what they need goes to *preamble*."""
         return ExpressionWriter(kernel, self.target, preamble)

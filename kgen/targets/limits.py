@@ -10,7 +10,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import is_constant
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 
 __all__ = ["WARP_SIZE", "DeviceLimits", "find_excesses", "refuse_excesses"]
@@ -34,7 +34,7 @@ class DeviceLimits:
 
 
 def refuse_excesses(
-    kernel: LoopKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits | None
+    kernel: DeviceKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits | None
 ) -> None:
     """Raise :class:`CodegenError` where the device has no room for a launch."""
     if limits is not None:
@@ -43,7 +43,7 @@ def refuse_excesses(
 
 
 def find_excesses(
-    kernel: LoopKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits
+    kernel: DeviceKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits
 ) -> Iterator[CodegenError]:
     """Give an error for each limit of the device that a launch is beyond."""
     for function in functions:
@@ -103,7 +103,7 @@ def _error(
     )
 
 
-def local_arrays(kernel: LoopKernel, function: DeviceFunction) -> dict[str, int]:
+def local_arrays(kernel: DeviceKernel, function: DeviceFunction) -> dict[str, int]:
     """Return the bytes of local memory of each array, or of each base storage."""
     sizes: dict[str, int] = {}
     for name in function.temporaries:

@@ -15,18 +15,19 @@ from kgen.ast.divisions import fold_divisions
 from kgen.ast.nodes import Block, If, Run, print_tree
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, TruncQuotient, TruncRemainder
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from tests.oracle import Evaluator
 
 LID = LocalHardwareAxisIndex(0)
 
 
-def axis_of(size: int) -> lp.TranslationUnit:
+def axis_of(size: int) -> DeviceKernel:
     knl = lp.make_kernel(f"{{[i, j]: 0 <= i < {size} and -6 <= j < 9}}", "out[i, j + 6] = 1")
-    return lp.tag_inames(knl, "i:l.0")
+    return DeviceKernel(PreparedKernel(lp.tag_inames(knl, "i:l.0")["kgen_kernel"]))
 
 
 def folded(condition: Expr, **values: Expr) -> str:
-    node = fold_divisions(If(condition, Run("s", values)), axis_of(120).default_entrypoint)
+    node = fold_divisions(If(condition, Run("s", values)), axis_of(120))
     return print_tree(node)
 
 
@@ -35,7 +36,7 @@ def test_guards_that_always_hold_are_left_out() -> None:
     assert folded(guard, i=p.Remainder(LID, 128), k=p.FloorDiv(LID, 128)) == "s(i=lid(0), k=0)"
     assert folded(p.LogicalNot(guard)).startswith("if")
     never = p.Comparison(TruncQuotient(LID, 120), ">=", 1)
-    assert fold_divisions(If(never, Run("s", {})), axis_of(120).default_entrypoint) == Block(())
+    assert fold_divisions(If(never, Run("s", {})), axis_of(120)) == Block(())
 
 
 def test_guards_bound_the_axis_below_them() -> None:
@@ -47,7 +48,7 @@ def test_guards_bound_the_axis_below_them() -> None:
 def test_the_other_branch_has_the_opposite_bound() -> None:
     guard = p.Comparison(LID, "<", 40)
     branches = Run("s", {"i": p.FloorDiv(LID, 40)}), Run("t", {"k": p.Remainder(LID + 40, 80)})
-    text = print_tree(fold_divisions(If(guard, *branches), axis_of(80).default_entrypoint))
+    text = print_tree(fold_divisions(If(guard, *branches), axis_of(80)))
     assert text == "if lid(0) < 40\n  s(i=0)\nelse\n  t(k=lid(0) - 40)"
 
 
@@ -104,7 +105,7 @@ def test_simplified_divisions_have_the_same_values(seed: int) -> None:
     size = rng.choice((1, 3, 8, 17, 32))
     expr, bound = draw_index(rng, rng.randint(1, 4)), rng.randint(-3, 4)
     sign = rng.choice(("<", "<=", ">", ">=", "==", "!="))
-    signs = Signs(axis_of(size).default_entrypoint)
+    signs = Signs(axis_of(size))
     simple = simplify(expr, None, signs.interval)
     guard = move_to_sides(expr, sign, bound)
     for i in range(size):

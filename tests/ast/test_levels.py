@@ -8,7 +8,7 @@ import pytest
 import kgen as lp
 from kgen.ast import levels
 from kgen.ast.complete import build_ast
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import Nest
 
 
@@ -16,7 +16,7 @@ def questions(knl: lp.TranslationUnit, monkeypatch: pytest.MonkeyPatch) -> list[
     """Return the number of loops in each question to isl that the code of *knl* takes."""
     asked: list[int] = []
 
-    def ask(kernel: LoopKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
+    def ask(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
         asked.append(len(nest.loops))
         return build_ast(kernel, nest)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 import kgen as lp
+from kgen.ir.stages import PreparedKernel
 from kgen.schedule.place import schedule_kernel
 
 
 def tree(unit: lp.TranslationUnit) -> str:
-    text = str(schedule_kernel(unit.default_entrypoint))
+    text = str(schedule_kernel(PreparedKernel(unit.default_entrypoint)))
     return "\n".join(line[2:] for line in text.splitlines()[1:])
 
 

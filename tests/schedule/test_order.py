@@ -9,11 +9,12 @@ import pytest
 import kgen as lp
 from kgen.errors import DependencyCycleFound, ScheduleError
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
 from kgen.schedule.place import schedule_kernel
 
 
 def order(unit: lp.TranslationUnit) -> str:
-    return " ".join(str(schedule_kernel(unit.default_entrypoint)).split()[2:])
+    return " ".join(str(schedule_kernel(PreparedKernel(unit.default_entrypoint))).split()[2:])
 
 
 def test_program_order_breaks_ties() -> None:
@@ -149,7 +150,9 @@ def test_a_global_barrier_splits_the_kernel() -> None:
         name="two",
     )
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
-    names = [launch.name for launch in schedule_kernel(knl.default_entrypoint).launches]
+    names = [
+        launch.name for launch in schedule_kernel(PreparedKernel(knl.default_entrypoint)).launches
+    ]
     assert names == ["two", "two_0"]
 
 

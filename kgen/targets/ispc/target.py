@@ -13,7 +13,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError, message
 from kgen.ir.atomicity import MemoryScope
 from kgen.ir.data import ArrayBase
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import Memory, NumpyType
 from kgen.targets.atomic_functions import AtomicFunctions, AtomicSite
 from kgen.targets.base import Dtype, dtypes_by_name
@@ -122,7 +122,7 @@ class ISPCASTBuilder(ASTBuilderBase):
     """
 
     def get_expression_to_code_mapper(
-        self, kernel: LoopKernel, preamble: Preamble
+        self, kernel: DeviceKernel, preamble: Preamble
     ) -> ISPCExpressionWriter:
         """Return what writes the expressions of *kernel*."""
         return ISPCExpressionWriter(kernel, self.target, preamble)

@@ -11,7 +11,7 @@ from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, R
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, walk
 from kgen.ir.instruction import CInstruction
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 
 __all__ = ["Variability"]
@@ -29,7 +29,7 @@ class Variability:
     with its value. The host's function, ``None``, has no lanes.
     """
 
-    def __init__(self, kernel: LoopKernel, function: DeviceFunction | None) -> None:
+    def __init__(self, kernel: DeviceKernel, function: DeviceFunction | None) -> None:
         self.kernel = kernel
         self.has_lanes = function is not None and math.prod(function.locals) > 1
         self.names: set[str] = set()

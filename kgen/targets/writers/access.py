@@ -20,9 +20,9 @@ from kgen.ir.expr import (
     is_zero,
     to_text,
 )
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.writers.indices import IntegerWriter
 from kgen.targets.writers.site import EmissionSite
@@ -46,7 +46,7 @@ def within_storage(array: ArrayBase, name: str) -> str:
     return name if base is None else f"{base}.{name}"
 
 
-def offset_names(kernel: LoopKernel) -> dict[str, str]:
+def offset_names(kernel: DeviceKernel) -> dict[str, str]:
     """Return the parameter that carries the offset of each array that has one left open.
 
     Where axes are kept in separate arrays, each of these has its own.
@@ -66,7 +66,7 @@ class AccessWriter:
     unrolled, only gets other values of its loop variables.
     """
 
-    def __init__(self, kernel: LoopKernel, integers: IntegerWriter, site: EmissionSite) -> None:
+    def __init__(self, kernel: DeviceKernel, integers: IntegerWriter, site: EmissionSite) -> None:
         self.kernel = kernel
         self.integers = integers
         self.site = site
@@ -260,7 +260,7 @@ class AccessWriter:
         return 0 if array.offset in (None, auto) or is_zero(array.offset) else array.offset
 
 
-def _separate_arrays(kernel: LoopKernel) -> dict[str, tuple[int, ...]]:
+def _separate_arrays(kernel: DeviceKernel) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for name, array in kernel.array_vars.items():
         axes = separate_axes(array)

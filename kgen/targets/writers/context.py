@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ir.expr import Expr
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
@@ -20,7 +20,7 @@ __all__ = ["WriterContext"]
 class WriterContext(Protocol):
     """What the parts of a writer of expressions use of it; *prec* is the precedence around."""
 
-    kernel: LoopKernel
+    kernel: DeviceKernel
     target: CFamilyLanguage
     preamble: Preamble
     typer: ExpressionTyper

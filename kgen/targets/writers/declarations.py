@@ -27,8 +27,8 @@ from kgen.errors import CodegenError, message
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import Assignment
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.builder import ASTBuilderBase
@@ -56,7 +56,7 @@ def _leaves_name(node: Node) -> bool:
     return False
 
 
-def with_declarations(kernel: LoopKernel, function: DeviceFunction) -> DeviceFunction:
+def with_declarations(kernel: DeviceKernel, function: DeviceFunction) -> DeviceFunction:
     """Decide where the temporaries of *function* are declared.
 
     A private scalar is declared where it is first assigned, if that is in a scope around all
@@ -100,7 +100,7 @@ class _Use:
 class _UseFinder:
     """Visits a tree in the order of its text; a scope is the path of the braces around it."""
 
-    def __init__(self, kernel: LoopKernel, temporaries: tuple[str, ...]) -> None:
+    def __init__(self, kernel: DeviceKernel, temporaries: tuple[str, ...]) -> None:
         self.kernel = kernel
         self.names = frozenset(temporaries)
         self.scalars = frozenset(name for name in temporaries if _is_scalar(kernel, name))
@@ -168,7 +168,7 @@ class _UseFinder:
         known.scope = known.scope[:shared]
 
 
-def _is_scalar(kernel: LoopKernel, name: str) -> bool:
+def _is_scalar(kernel: DeviceKernel, name: str) -> bool:
     temporary = kernel.temporary_variables[name]
     is_private = temporary.address_space == AddressSpace.PRIVATE
     has_own = temporary.initializer is None and temporary.base_storage is None
@@ -226,7 +226,7 @@ class Union(cgen.Declarator):
         return ["union", "{", *lines, "}"], self.name
 
 
-def _storage_size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
+def _storage_size(kernel: DeviceKernel, temporary: TemporaryVariable) -> int:
     size = 1
     for extent, stride in zip(temporary.shape, temporary.fixed_strides, strict=True):
         if not isinstance(extent, int) or not isinstance(stride, int):
@@ -257,7 +257,7 @@ def _storage_size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
 _MOST_ENTRIES = 1 << 24
 
 
-def table_need(target: CFamilyLanguage, kernel: LoopKernel, table: TemporaryVariable) -> Need:
+def table_need(target: CFamilyLanguage, kernel: DeviceKernel, table: TemporaryVariable) -> Need:
     """Return the definition of a table of constants."""
     assert isinstance(table.dtype, NumpyType)
     values: np.ndarray[Any, Any] = table.initializer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import cgen
@@ -13,11 +13,11 @@ from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
 from kgen.ir.expr import Expr, variable_names
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names, without_separate
 from kgen.ir.sets.domain import Set
 from kgen.ir.sets.quasi_affine import conditions_of
-from kgen.ir.tags import FoundInCallTag, HostLoopTag
+from kgen.ir.stages import DeviceKernel
+from kgen.ir.tags import FoundInCallTag
 from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import ArgumentInfo, Launch, Module
@@ -34,11 +34,16 @@ __all__ = ["emit_module"]
 
 
 def emit_module(
-    kernel: LoopKernel, functions: tuple[DeviceFunction, ...], host: Node, assumptions: Set
+    kernel: DeviceKernel,
+    functions: tuple[DeviceFunction, ...],
+    host: Node,
+    assumptions: Set,
+    host_inames: Collection[str] = (),
 ) -> Module:
     """Write the code of *functions*, which together run *kernel*, in the order of *host*.
 
-    Callers must keep to the *assumptions*.
+    Callers must keep to the *assumptions*; they do not pass the variables *host_inames* of loops
+    on the host.
 
     The kernel's types and shapes are known, and its reductions realized. Conditions of
     instructions stand in the trees.
@@ -71,6 +76,7 @@ def emit_module(
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
+    passed = [arg for arg in kernel.args if arg.name not in host_inames]
     driver = host_driver(builder, writer, functions, launches, host)
     preamble.add_user_code(kernel, builder.preamble_generators())
     top = list(preamble.generate())
@@ -79,14 +85,14 @@ def emit_module(
         device_source=str(cgen.Module([*top, *(bodies if top else bodies[1:])])),
         host_source="" if driver is None else str(driver.body),
         declarations="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
-        arguments=tuple(_argument_infos(writer)),
+        arguments=tuple(_argument_infos(writer, passed)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
-        conditions=_conditions(writer, assumptions),
+        conditions=_conditions(writer, assumptions, passed),
         has_fragile_barriers=is_fragile,
     )
 
 
-def _check_types(target: CFamilyTarget, kernel: LoopKernel, function: DeviceFunction) -> None:
+def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFunction) -> None:
     """Refuse arguments of types that the language does not have."""
     for name in function.arguments:
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
@@ -94,10 +100,12 @@ def _check_types(target: CFamilyTarget, kernel: LoopKernel, function: DeviceFunc
         target.type_name(dtype_of(declared), kernel=kernel.name, where=f"{kind} '{name}'")
 
 
-def _conditions(writer: ExpressionWriter, assumptions: Set) -> tuple[Expr, ...]:
+def _conditions(
+    writer: ExpressionWriter, assumptions: Set, passed: Sequence[ArrayArg | ValueArg]
+) -> tuple[Expr, ...]:
     """Return the conditions on value arguments, which a caller must keep to."""
     kernel = writer.kernel
-    values = {arg.name for arg in _passed(kernel) if isinstance(arg, ValueArg)}
+    values = {arg.name for arg in passed if isinstance(arg, ValueArg)}
     of_loops = conditions_of_values(kernel, writer.integers.long_names)
     return tuple(
         condition
@@ -106,12 +114,9 @@ def _conditions(writer: ExpressionWriter, assumptions: Set) -> tuple[Expr, ...]:
     )
 
 
-def _passed(kernel: LoopKernel) -> Iterable[ArrayArg | ValueArg]:
-    """Return the arguments without the variables of loops on the host."""
-    return (arg for arg in kernel.args if HostLoopTag() not in arg.tags)
-
-
-def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
+def _argument_infos(
+    writer: ExpressionWriter, passed: Sequence[ArrayArg | ValueArg]
+) -> Iterable[ArgumentInfo]:
     """Describe what a caller passes, then the global temporaries that the runtime allocates."""
     kernel = writer.kernel
     written = kernel.get_written_variables()
@@ -120,7 +125,7 @@ def _argument_infos(writer: ExpressionWriter) -> Iterable[ArgumentInfo]:
         for array in allocated_outputs(kernel)
         if find_unwritten(kernel, array) is not None
     }
-    for arg in _passed(kernel):
+    for arg in passed:
         assert isinstance(arg.dtype, NumpyType)
         if isinstance(arg, ValueArg):
             yield ArgumentInfo(

@@ -46,9 +46,9 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.sets.interval import Interval
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
@@ -86,7 +86,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     compute in another type than numpy.
     """
 
-    def __init__(self, kernel: LoopKernel, target: CFamilyLanguage, preamble: Preamble) -> None:
+    def __init__(self, kernel: DeviceKernel, target: CFamilyLanguage, preamble: Preamble) -> None:
         self.kernel = kernel
         self.target = target
         self.preamble = preamble

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, children_of
 from kgen.ir.expr import Expr, substitute, variable_names
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.module import HostIf, HostLoop, Launch, Step
@@ -22,12 +22,12 @@ from kgen.targets.writers.signature import declare_parameters, parameters_of
 __all__ = ["HostDriver", "host_driver", "host_steps"]
 
 
-def host_steps(kernel: LoopKernel, launches: tuple[Launch, ...], host: Node) -> tuple[Step, ...]:
+def host_steps(kernel: DeviceKernel, launches: tuple[Launch, ...], host: Node) -> tuple[Step, ...]:
     """Return the steps of a call, in which *host* runs *launches*."""
     return tuple(_steps(kernel, {launch.function: launch for launch in launches}, host))
 
 
-def _steps(kernel: LoopKernel, launches: Mapping[str, Launch], node: Node) -> Iterator[Step]:
+def _steps(kernel: DeviceKernel, launches: Mapping[str, Launch], node: Node) -> Iterator[Step]:
     match node:
         case Block():
             for child in node.children:
@@ -47,7 +47,7 @@ def _steps(kernel: LoopKernel, launches: Mapping[str, Launch], node: Node) -> It
                 yield HostIf(p.LogicalNot(node.condition), otherwise)
 
 
-def _once(kernel: LoopKernel, values: Mapping[str, Expr], launch: Launch) -> Iterator[Step]:
+def _once(kernel: DeviceKernel, values: Mapping[str, Expr], launch: Launch) -> Iterator[Step]:
     """Yield a launch, and around it loops for the variables that have one value."""
     step: Step = launch
     for name, value in values.items():
@@ -56,7 +56,7 @@ def _once(kernel: LoopKernel, values: Mapping[str, Expr], launch: Launch) -> Ite
 
 
 def _loop(
-    kernel: LoopKernel, name: str, first: Expr, stop: Expr, by: int, steps: tuple[Step, ...]
+    kernel: DeviceKernel, name: str, first: Expr, stop: Expr, by: int, steps: tuple[Step, ...]
 ) -> HostLoop:
     dtype = kernel.arg_dict[name].dtype
     assert isinstance(dtype, NumpyType)

@@ -9,15 +9,15 @@ import pymbolic.primitives as p
 
 from kgen.ir.expr import CombineMapper, Expr
 from kgen.ir.instruction import Assignment, InstructionBase
-from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import SET_DIM, Set, isl_int
 from kgen.ir.sets.quasi_affine import conditions_of
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import INT32
 
 __all__ = ["conditions_of_values"]
 
 
-def conditions_of_values(kernel: LoopKernel, long_names: AbstractSet[str]) -> tuple[Expr, ...]:
+def conditions_of_values(kernel: DeviceKernel, long_names: AbstractSet[str]) -> tuple[Expr, ...]:
     """Return what sizes must keep to for the code to compute right with loop variables.
 
     *long_names* are variables of 64 bits. They are right in subscripts, comparisons, sums, products
@@ -32,7 +32,7 @@ def conditions_of_values(kernel: LoopKernel, long_names: AbstractSet[str]) -> tu
     return tuple(condition for conditions in found for condition in conditions)
 
 
-def _sizes_within(kernel: LoopKernel, iname: str) -> Set:
+def _sizes_within(kernel: DeviceKernel, iname: str) -> Set:
     """Return the sizes for which all values of a loop variable are int32."""
     values = kernel.domain_of((iname,))
     above = values.lower_bound_val(SET_DIM, 0, isl_int(2**31))
@@ -40,7 +40,7 @@ def _sizes_within(kernel: LoopKernel, iname: str) -> Set:
     return above.union(below).params().complement()
 
 
-def _cut_names(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+def _cut_names(kernel: DeviceKernel, insn: InstructionBase) -> frozenset[str]:
     """Return the variables whose values *insn* may take for 32 bits wide."""
     if not isinstance(insn, Assignment):
         return _names_of_data(insn.read_exprs())

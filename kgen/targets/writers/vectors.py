@@ -16,7 +16,7 @@ from kgen.errors import VectorizationWarning, message, warn
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, WalkMapper, is_constant, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, UseStreamingStoreTag
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import VectorizeTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.conversions import is_narrow
@@ -36,7 +36,7 @@ class Lanes:
     values: tuple[Mapping[str, Expr], ...]
 
 
-def lanes_at(kernel: LoopKernel, nodes: Sequence[Node], at: int) -> Lanes | None:
+def lanes_at(kernel: DeviceKernel, nodes: Sequence[Node], at: int) -> Lanes | None:
     """Return the lanes of which ``nodes[at]`` is the first; ``None`` if it is no lane 0."""
     first = nodes[at]
     if not isinstance(first, Run) or first.declares is not None:

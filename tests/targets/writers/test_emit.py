@@ -16,6 +16,7 @@ from kgen.errors import CodegenError
 from kgen.ir.expr import GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.instruction import UseStreamingStoreTag
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.types import INT32, INT64, Memory
 from kgen.lowering import prepare
 from kgen.targets.builder import CFamilyTarget
@@ -67,7 +68,8 @@ def emit(
         tuple(sorted(set(knl.temporary_variables) - set(arguments))),
         tuple(knl.id_to_insn),
     )
-    return emit_module(knl, (function,), Run(function.name, {}), knl.assumptions)
+    device = DeviceKernel(PreparedKernel(knl))
+    return emit_module(device, (function,), Run(function.name, {}), knl.assumptions)
 
 
 def lines(knl: LoopKernel, body: Node) -> list[str]:
@@ -424,7 +426,9 @@ def test_several_functions_get_a_host_function_in_c() -> None:
         return DeviceFunction(name, loop(run(insn)), (), (), ("a", "out", "n"), (), (insn,))
 
     host = Block((Run("k", {}), Run("k_0", {})))
-    module = emit_module(knl, (function("k", "x"), function("k_0", "y")), host, knl.assumptions)
+    device = DeviceKernel(PreparedKernel(knl))
+    functions = (function("k", "x"), function("k_0", "y"))
+    module = emit_module(device, functions, host, knl.assumptions)
     assert module.host_source.split("\n") == [
         "void k_all(float const *__restrict__ a, float *__restrict__ out, int const n)",
         "{",

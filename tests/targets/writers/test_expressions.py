@@ -11,6 +11,7 @@ import pytest
 
 import kgen as lp
 from kgen.errors import CodegenError, KgenWarning
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.types import NumpyType
 from kgen.lowering import generate_module
 from kgen.targets.c import CTarget
@@ -227,7 +228,7 @@ def test_values_of_loops_are_whole_numbers_in_their_shortest_form(
 
 
 def writer() -> ExpressionWriter:
-    kernel = make("out[i] = a[i]", {"a": f4, "out": f4})
+    kernel = DeviceKernel(PreparedKernel(make("out[i] = a[i]", {"a": f4, "out": f4})))
     return CTarget().get_device_ast_builder().get_expression_to_code_mapper(kernel, Preamble())
 
 
