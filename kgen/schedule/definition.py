@@ -221,6 +221,8 @@ class _Finder:
         if not is_exact:
             return None, False
         left = everything = self._in_grid(left, read, earlier)
+        if left.is_empty():
+            return None, True
         certain = [write for write in earlier if self._is_certain(write)]
         for some_writes in (certain, [write for write in earlier if write not in certain]):
             for written in (self._written_at_once, self._written_before):

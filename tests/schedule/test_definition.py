@@ -224,3 +224,14 @@ def test_elements_by_their_digits_are_those_of_the_loops(split: int, loops: tupl
     at = slow.find_dim_by_name(isl.dim_type.param, "m_outer")
     slow = slow.set_dim_name(isl.dim_type.param, at, ".gid0").align_params(quick.get_space())
     assert quick.align_params(slow.get_space()).is_equal(slow)
+
+
+def test_a_read_that_never_runs_is_of_nothing() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 3<=i<8 }",
+        "out[i] = t {id=r, dep=*, if=i < 3}\n<> t = 1.0 {id=w, dep=*r, inames=}",
+        [lp.GlobalArg("out", "float64", shape=8)],
+        target=lp.CTarget(),
+    )
+    assert not [found for found in lp.verify(knl).violated if found.check == "definition"]
+    lp.generate_code_v2(knl)
