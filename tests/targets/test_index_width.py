@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 import kgen as lp
 
@@ -176,3 +177,18 @@ def test_loops_of_one_name_have_one_type() -> None:
     assert "long j_inner_inner = " in code
     for name in ("j_outer", "j_inner_outer", "j_inner_inner"):
         assert len(set(re.findall(rf"(long|int) (?:const )?{name} =", code))) == 1
+
+
+@pytest.mark.parametrize("value", ["k % 4", "(k + 2) % 3", "k // 3 % 2"])
+def test_a_loop_variable_beyond_32_bits_is_divided_in_64(value: str) -> None:
+    """A joined loop counts further than the sizes that it is made of."""
+    knl = lp.make_kernel(
+        "{ [i,k]: n - 2 <= i < n and i - 1 <= k < i + 3 }",
+        f"out[i - n + 2, k - i + 1] = {value}",
+        [lp.GlobalArg("out", np.int32, shape=(2, 4)), lp.ValueArg("n", np.int32)],
+        target=lp.CTarget(),
+    )
+    knl = lp.join_inames(lp.split_iname(knl, "k", 3), ("i", "k_inner"))
+    code = lp.generate_code_v2(knl).device_code()
+    assert "int64_t k_inner_and_i" in code
+    assert not re.search(r"kgen_\w+_int32\(k_inner_and_i", code)

@@ -372,6 +372,13 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         index = simplify(expr, self.site.values, self.site.signs.interval)
         return None if has_division(index) else index
 
+    def _long_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
+        """Return a division, by a number, of loop variables and sizes that may need 64 bits."""
+        if not is_constant(expr.denominator) or not _is_whole(expr.numerator, self._whole_names):
+            return None
+        index = simplify(expr, self.site.values, self.site.signs.interval)
+        return index if self.integers.is_long(index) else None
+
     def _was_replaced(self, expr: Expr) -> bool:
         """Tell whether a loop variable gets a value, or has become that of a split loop."""
         return any(
@@ -432,6 +439,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         index = self._known_quotient(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, prec)
+        index = self._long_quotient(expr) if result == INT32 else None
+        if index is not None:
+            text = self.integers.text(index, PREC_UNARY, wide=True)
+            return self.cast_text(text, INT64, INT32, prec)
         if result.dtype.kind == "u" or (
             result.is_integral() and self.site.signs.divides_as_in_c(*operands, self.site.inames)
         ):
