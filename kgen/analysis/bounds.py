@@ -8,7 +8,7 @@ import islpy as isl
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
-from kgen.errors import KernelError, KgenIndexError, KgenWarning, message, warn
+from kgen.errors import KernelError, KgenIndexError, KgenWarning, counted, message, warn
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -181,7 +181,8 @@ def refuse_wrong_rank(kernel: LoopKernel, access: Access, naxes: int) -> None:
     if count != naxes:
         raise KgenIndexError(
             message(
-                f"'{access}' has {count} subscripts, but '{access.array}' has {naxes} axes",
+                f"'{access}' has {counted(count, 'subscript')}, but '{access.array}' has "
+                f"{counted(naxes, 'axis', 'axes')}",
                 kernel=kernel.name,
                 where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
             )

@@ -9,7 +9,7 @@ from pytools.graph import compute_sccs
 
 from kgen.analysis.access import subscript_names
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import TypeInferenceFailure, message, near_names
+from kgen.errors import TypeInferenceFailure, counted, message, near_names
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, is_constant, variable_names
@@ -17,7 +17,7 @@ from kgen.ir.functions import Function, find_function
 from kgen.ir.instruction import MultiAssignmentBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import UNDECIDED, Operand, common, settle
-from kgen.ir.types import NumpyType, to_kgen_type
+from kgen.ir.types import NumpyType, read_type
 from kgen.ir.unit import CallableKernel, TranslationUnit
 
 __all__ = [
@@ -64,7 +64,7 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
     """
     changed: dict[str, Any] = {}
     for name, given in dtypes.items():
-        dtype = to_kgen_type(given)
+        dtype = read_type(given, f"'{name}'")
         variable = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
         if variable is None:
             known = [*kernel.arg_dict, *kernel.temporary_variables]
@@ -240,7 +240,8 @@ class _Inference:
             results = result if isinstance(result, tuple) else (result,)
             if len(results) != len(insn.assignees):
                 raise self.typer.failure(
-                    f"{len(results)} values are assigned to {len(insn.assignees)} variables"
+                    f"{counted(len(results), 'value')} are assigned to {len(insn.assignees)} "
+                    f"variables"
                 )
             found.append(results[position])
         return found

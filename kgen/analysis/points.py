@@ -47,12 +47,14 @@ def describe_pair(
         cut = {n.removesuffix(suffix): v for n, v in point.items() if n.endswith(suffix)}
         sides.append(cut)
     one, other = sides
-    both = {n: v for n, v in one.items() if not _is_axis(n) and other.get(n, v) == v}
+    both = {n: v for n, v in one.items() if not _is_axis(n) and other.get(n) == v}
     shared = {n: v for n, v in point.items() if not n.endswith(suffixes)}
     element = [v for n, v in sorted(shared.items()) if SetName.ELEMENT.names(n)]
     head = _values({n: v for n, v in shared.items() if not SetName.ELEMENT.names(n)} | both)
     items = [_item({n: v for n, v in side.items() if n not in both}, unit) for side in (one, other)]
     text = f"{items[0]} and {items[1]}"
+    if items == [unit, unit]:
+        text = f"the same {unit.partition(' ')[2]}"
     if element:
         text += f", at element [{', '.join(map(str, element))}]"
     return f"{head}: {text}" if head else text

@@ -85,7 +85,7 @@ def swept_footprint(
             shown = ", ".join(":" if i is None else to_text(i) for i in index)
             raise TransformError(
                 message(
-                    f"which elements '[{shown}]' touches is not known",
+                    f"the elements that '[{shown}]' accesses are not known",
                     kernel=kernel.name,
                     because="a subscript is not affine in loop variables and sizes",
                     hint="leave this use out with within=...",
@@ -143,7 +143,7 @@ def box_of(
     context = to_named(around).params().intersect(kernel.assumptions)
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
-        raise TransformError(message(f"{what} touch nothing", kernel=kernel.name))
+        raise TransformError(message(f"{what} access no elements", kernel=kernel.name))
     spare = None
     if existing is not None and has_more:
         elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())
@@ -206,7 +206,7 @@ def _bounds(
         message(
             f"a constant extent of axis '{name}' was not found",
             kernel=kernel.name,
-            because=f"{what} touch as much as '{most.coalesce()}' and 1",
+            because=f"{what} access as many elements along it as '{most.coalesce()}' and 1",
             hint=_bounding_hint(kernel, most),
         )
     )
@@ -253,17 +253,17 @@ def _as_loops(
     if hull is not None and has_holes is False:
         return box, hull
     point = None if missing is None else answer(lambda: sample_point(missing))
-    because = "isl needs too long to find out whether all amidst it is touched"
+    because = "isl takes too long to find out whether all elements between are accessed"
     if point is not None:
         element = ", ".join(str(point[name]) for name in dim_names(footprint))
         where = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in dim_names(footprint))
-        because = f"element [{element}] is amidst what is touched, but is not"
+        because = f"element [{element}] lies between the others, and is not accessed"
         because += f", for {where}" if where else ""
     raise TransformError(
         message(
-            f"what {what} touch has holes"
+            f"the elements that {what} access have gaps between them"
             if is_hull
-            else f"what {what} touch is no box, and too complex to be told by conditions",
+            else f"the elements that {what} access are no box, and too complex to describe",
             kernel=kernel.name,
             because=because,
             hint="pass fetch_bounding_box=True to store the whole box around it",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
 import pymbolic.primitives as p
 
-from kgen.errors import TypeInferenceFailure, message, near_names
+from kgen.errors import KgenError, TypeInferenceFailure, counted, message, near_names
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import (
     Expr,
@@ -105,7 +106,7 @@ class ExpressionTyper:
         result = self.result(expr)
         if isinstance(result, tuple):
             raise self.failure(
-                f"'{to_text(expr)}' has {len(result)} values and is used as one",
+                f"'{to_text(expr)}' has {counted(len(result), 'value')} and is used as one",
                 "assign it to as many variables first: a, b = ...",
             )
         return result
@@ -331,10 +332,7 @@ class ExpressionTyper:
         function = self.find(self.kernel, name)
         if function is None:
             known = known_function_names(self.kernel)
-            raise self.failure(
-                f"there is no function '{name}'",
-                f"{near_names(name, known)} (register_callable makes others known)",
-            )
+            raise self.failure(f"there is no function '{name}'", _function_hint(name, known))
         operands = [self.operand(argument) for argument in expr.parameters]
         if type(function) is Function and name in FUNCTIONS:
             self._refuse_vectors(expr, expr.parameters, operands)
@@ -344,6 +342,17 @@ class ExpressionTyper:
             raise self.failure(
                 f"in '{to_text(expr)}': {err}", "pass other arguments, or cast them"
             ) from None
+
+
+def _function_hint(name: str, known: Collection[str]) -> str:
+    """Say how a function that is not known may have been meant."""
+    module, _, plain = name.rpartition(".")
+    if plain in known and module:
+        return f"write {plain}(...), without '{module}.'"
+    with contextlib.suppress(KgenError):
+        if module and to_kgen_type(plain) is not None:
+            return f"cast(np.{plain}, x) converts a number"
+    return f"{near_names(plain, known)} (register_callable makes others known)"
 
 
 def _is_integer(operand: Operand) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
-from kgen.errors import KernelError
+from kgen.errors import KernelError, KgenError, counted
 from kgen.ir.checked import unfit
 from kgen.ir.expr import (
     Expr,
@@ -37,7 +37,7 @@ from kgen.ir.layout import (
     resolve_strides,
 )
 from kgen.ir.tags import Taggable, to_tags
-from kgen.ir.types import AddressSpace, KgenType, auto, to_kgen_type
+from kgen.ir.types import AddressSpace, KgenType, auto, read_type
 
 __all__ = [
     "ArrayArg",
@@ -111,16 +111,21 @@ class ArrayBase(Declaration, Taggable):
         if _read_flag(self.has_layout, f"has_layout of array '{self.name}'") is None:
             is_open = self.dim_tags is None and strides is None and order is None
             self._set(has_layout=not is_open)
-        shape = parse_shape(self.shape)
+        try:
+            shape = parse_shape(self.shape)
+        except KgenError as err:
+            err.args = (f"in the shape of array '{self.name}': {err}",)
+            raise
         dim_names = _split_names(self.dim_names, f"dim_names of array '{self.name}'")
         if isinstance(shape, tuple) and dim_names is not None and len(dim_names) != len(shape):
             raise KernelError(
-                f"array '{self.name}' has {len(shape)} axes in its shape and "
-                f"{len(dim_names)} names of axes"
+                f"array '{self.name}' has {counted(len(shape), 'axis', 'axes')} in its shape and "
+                f"{len(dim_names)} in dim_names"
             )
         self._set(
-            dtype=to_kgen_type(
+            dtype=read_type(
                 self.dtype,
+                f"array '{self.name}'",
                 for_atomic=bool(_read_flag(for_atomic, f"for_atomic of array '{self.name}'")),
             ),
             shape=shape,
@@ -142,7 +147,8 @@ class ArrayBase(Declaration, Taggable):
             given = parse_array_dim_tags(None, len(_as_tuple(strides)), strides=strides)
             if isinstance(shape, tuple) and len(given) != len(shape):
                 raise KernelError(
-                    f"array '{self.name}' has {len(shape)} axes in its shape and "
+                    f"array '{self.name}' has {counted(len(shape), 'axis', 'axes')} in its "
+                    "shape and "
                     f"{len(given)} in its strides"
                 )
             return given
@@ -392,7 +398,7 @@ class ValueArg(Declaration, Taggable, KernelArgument):
 
     def __post_init__(self) -> None:
         _check_name(self.name, "a value")
-        self._set(dtype=to_kgen_type(self.dtype), tags=to_tags(self.tags))
+        self._set(dtype=read_type(self.dtype, f"value '{self.name}'"), tags=to_tags(self.tags))
 
     def __str__(self) -> str:
         kind = "<auto/runtime>" if self.dtype is None else str(self.dtype)
@@ -449,7 +455,7 @@ class TemporaryVariable(ArrayBase):
             wanted, given = _as_tuple(shape), values.shape
             if all(isinstance(n, int) for n in wanted) and wanted != given:
                 raise KernelError(f"'{self.name}' has the shape {wanted}, its initializer {given}")
-            dtype = to_kgen_type(self.dtype) or to_kgen_type(values.dtype)
+            dtype = read_type(self.dtype, what[3:]) or read_type(values.dtype, what[3:])
             self._set(shape=shape, dtype=dtype)
         if self.address_space is None:
             self._set(address_space=auto)
@@ -551,7 +557,8 @@ class SubstitutionRule(Declaration):
         """Return the expression for *operands*; refuses a wrong number of them."""
         if len(operands) != len(self.arguments):
             raise KernelError(
-                f"substitution rule '{self.name}' takes {len(self.arguments)} arguments, "
+                f"substitution rule '{self.name}' takes "
+                f"{counted(len(self.arguments), 'argument')}, "
                 f"not {len(operands)}"
             )
         return substitute(self.expression, dict(zip(self.arguments, operands, strict=True)))

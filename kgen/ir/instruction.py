@@ -30,7 +30,7 @@ from kgen.ir.fields import stored_fields
 from kgen.ir.language.expressions import parse, read_expression
 from kgen.ir.mentions import mentions_of
 from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
-from kgen.ir.types import Optional, to_kgen_type
+from kgen.ir.types import Optional, read_type, to_kgen_type
 
 __all__ = [
     "Assignment",
@@ -566,10 +566,11 @@ class BarrierInstruction(InstructionBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("synchronization_kind", "mem_kind"):
-            given = getattr(self, field)
-            if not isinstance(given, str) or given not in ("local", "global"):
-                raise unfit(f"{field} of a barrier", "'local' or 'global'", given)
+        kind: Any = self.synchronization_kind
+        if not isinstance(kind, str) or kind not in ("local", "global"):
+            raise unfit("synchronization_kind of a barrier", "'local' or 'global'", kind)
+        if not isinstance(self.mem_kind, str):
+            raise unfit("mem_kind of a barrier", "'local' or 'global'", self.mem_kind)
 
     def get_str_options(self) -> list[str]:
         """Return the options as they are written between braces."""
@@ -713,7 +714,7 @@ def _temp_type(value: Any, field: str = "temp_var_type") -> Optional:
     if value is None:
         return _CREATES_NOTHING
     if not isinstance(value, Optional):
-        return Optional(to_kgen_type(value))
+        return Optional(read_type(value, "what an instruction assigns, temp_var_type"))
     return Optional(to_kgen_type(value.value)) if value.has_value else value
 
 

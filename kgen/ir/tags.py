@@ -300,6 +300,34 @@ _FIXED: dict[str, Tag] = {
 }
 
 
+#: Tags by what users of other systems call them.
+_OTHER_NAMES: dict[str, str] = {
+    "unroll": "unr",
+    "unrolled": "unr",
+    "vector": "vec",
+    "vectorize": "vec",
+    "simd": "vec",
+    "parallel": "g.0' or 'l.0",
+    "block": "g.0",
+    "group": "g.0",
+    "thread": "l.0",
+    "local": "l.0",
+    "seq": "for",
+    "sequential": "for",
+}
+
+
+def _near_tag(text: str) -> str:
+    """Say which tag may have been meant, if any."""
+    axis = re.fullmatch(r"([gl])[^0-9A-Za-z]?(\d+)", text.lower())
+    other = f"{axis[1]}.{axis[2]}" if axis else _OTHER_NAMES.get(text.lower().split(".")[0])
+    if re.fullmatch(r"[gl](\..*)?", text.lower()) and not axis:
+        other = "', '".join(f"{text[0].lower()}.{number}" for number in range(3))
+    if other is None:
+        return ""
+    return f"did you mean '{other}'? "
+
+
 def parse_tag(tag: Any) -> Tag | None:
     """Read a tag from its spelling; ``for``, ``seq`` and ``None`` mean a plain loop.
 
@@ -329,7 +357,8 @@ def parse_tag(tag: Any) -> Tag | None:
     if other := re.fullmatch(r"like\.(\w+)", text):
         return LikeTag(other[1])
     raise KgenError(
-        f"'{tag}' is not an iname tag\n  hint: the tags are 'for', 'ord', 'unr', 'unr_hint', "
+        f"'{tag}' is not an iname tag\n  hint: {_near_tag(text)}the tags are 'for', 'ord', 'unr', "
+        "'unr_hint', "
         "'unr_hint.N', 'g.N', 'l.N', 'l.auto', 'unused.g', 'unused.l', 'like.INAME', 'ilp', "
         "'ilp.unr', 'ilp.seq', 'vec', OpenACC's 'gang', 'worker', 'vector' and "
         "'seq', or an instance of pytools.tag.Tag"

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, near_names
 
 
 class _Auto(Enum):
@@ -233,15 +233,38 @@ def to_kgen_type(
     return _from_numpy(_to_numpy(dtype), bool(for_atomic))
 
 
+_TYPE_NAMES: Final = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
 def _to_numpy(dtype: Any) -> np.dtype[Any]:
     try:
         converted: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError, AttributeError, LookupError):
+        near = near_names(dtype, _TYPE_NAMES) if isinstance(dtype, str) and dtype.strip() else ""
+        shown = reprlib.repr(dtype) if isinstance(dtype, str) else f"dtype={reprlib.repr(dtype)}"
         raise KgenError(
-            f"{reprlib.repr(dtype)} does not name a data type\n"
-            "  hint: numpy.float32, 'float32', or an array's dtype"
+            f"{shown} does not name a data type\n  hint: {near or 'numpy.float32, or its name'}"
         ) from None
     return converted
+
+
+def read_type(dtype: Any, what: str, *, for_atomic: bool = False) -> Any:
+    """Convert what a caller gives as the type of something, which errors name.
+
+    >>> read_type("flaot32", "array 'a'")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KgenError: in the type of array 'a': 'flaot32' does not name a data type
+      hint: did you mean 'float32'?
+    """
+    try:
+        return to_kgen_type(dtype, for_atomic=for_atomic)
+    except KgenError as err:
+        err.args = (f"in the type of {what}: {err}",)
+        raise
 
 
 INT32: Final = NumpyType(np.dtype(np.int32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -206,7 +207,7 @@ class TranslationUnit:
         if not isinstance(entrypoint, str | None):
             raise InvocationError(
                 message(
-                    f"entrypoint= is the name of a kernel, not a {type(entrypoint).__name__}",
+                    f"entrypoint= is the name of a kernel, not {reprlib.repr(entrypoint)}",
                     hint="where a kernel has an argument 'entrypoint': "
                     "rename_argument(knl, 'entrypoint', ...)",
                 )

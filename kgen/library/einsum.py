@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, counted
 from kgen.frontend import make_kernel
 from kgen.ir.checked import checked
 from kgen.ir.data import GlobalArg
@@ -42,13 +42,16 @@ def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any)
     factors = left.split(",")
     letters = "".join(factors)
     if not all(axis.isalpha() and axis.isascii() for axis in letters + right):
-        raise KgenError(f"'{spec}' is no specification\n  hint: axes are letters: ij,jk->ik")
+        raise KgenError(
+            f"'{spec}' is not a specification of an einsum\n  hint: axes are letters: ij,jk->ik"
+        )
     counts = Counter(letters)
     if not arrow:
         right = "".join(sorted(axis for axis, count in counts.items() if count == 1))
     if len(factors) != len(arg_names):
         raise KgenError(
-            f"'{spec}' has {len(factors)} factors, and {len(arg_names)} names are given"
+            f"'{spec}' has {counted(len(factors), 'factor')}, and arg_names has "
+            f"{counted(len(arg_names), 'item')}"
         )
     if len(set(right)) < len(right) or not set(right) <= set(letters):
         raise KgenError(
@@ -84,7 +87,10 @@ def _lengths(axes: Sequence[str], factors: Sequence[str], names: Sequence[str]) 
     for name, factor in zip(names, factors, strict=True):
         known = first.setdefault(name, factor)
         if len(known) != len(factor):
-            raise KgenError(f"'{name}' has {len(known)} axes in '{known}' and others in '{factor}'")
+            raise KgenError(
+                f"'{name}' has {counted(len(known), 'axis', 'axes')} in '{known}' and others "
+                f"in '{factor}'"
+            )
         for one, other in zip(known, factor, strict=True):
             kept, gone = sorted((same[one], same[other]), key=axes.index)
             same = {axis: kept if root == gone else root for axis, root in same.items()}

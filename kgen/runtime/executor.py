@@ -16,9 +16,16 @@ import numpy as np
 
 from kgen.analysis.access import subscript_names
 from kgen.analysis.infer import size_names
-from kgen.errors import CodegenError, InvocationError, TypeInferenceFailure, message, near_names
+from kgen.errors import (
+    CodegenError,
+    InvocationError,
+    TypeInferenceFailure,
+    counted,
+    message,
+    near_names,
+)
 from kgen.ir.data import ArrayArg, ValueArg
-from kgen.ir.types import to_kgen_type
+from kgen.ir.types import read_type
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
 from kgen.runtime.arguments import Contract
@@ -181,7 +188,10 @@ class ExecutorBase:
         """Return the device code for arguments of certain types."""
         if entrypoint is not None and entrypoint != self.entrypoint:
             raise InvocationError(f"this runs '{self.entrypoint}', not '{entrypoint}'")
-        given = {name: to_kgen_type(t).numpy_dtype for name, t in (arg_to_dtype or {}).items()}
+        given = {
+            name: read_type(t, f"argument '{name}'").numpy_dtype
+            for name, t in (arg_to_dtype or {}).items()
+        }
         return generate_module(self.unit, self.entrypoint, given).device_source
 
     def get_highlighted_code(
@@ -335,10 +345,12 @@ class ExecutorBase:
         self._check_names()
         n_passed = sum(arg is not None for arg in args)
         if n_passed != len(self.positional):
-            wanted = ", ".join(self.positional) or "nothing"
+            wanted = ", ".join(self.positional)
+            names = ", ".join(f"{arg.name}=..." for arg in self._bundles.arguments)
             self._refuse(
-                f"{n_passed} argument{' is' if n_passed == 1 else 's are'} passed by position",
-                hint=f"pass {wanted} by position and the kernel's arguments by name",
+                f"{counted(n_passed, 'argument is', 'arguments are')} passed by position"
+                + (f", and not {len(self.positional)}: {wanted}" if wanted else ""),
+                hint=f"pass the kernel's arguments by name: {names or 'it has none'}",
             )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
         arguments = {arg.name: arg for arg in self._bundles.arguments}

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
-from kgen.errors import InvocationError, message, near_names
+from kgen.errors import InvocationError, counted, message, near_names
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.options import Options
 from kgen.runtime.arguments import Contract, SizeStep, strides_fit
@@ -37,7 +37,8 @@ class CallChecker:
     def explain(self, given: Mapping[str, Any]) -> NoReturn:
         """Raise the error that says what is wrong with the arguments *given*."""
         sizes = self.check(given)
-        self.refuse("the arguments do not fit the kernel", because=f"sizes are {sizes}")
+        shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        self.refuse("the arguments do not fit the kernel", because=f"the sizes are {shown}")
 
     def check_types(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
         """Refuse types that the kernel was not generated for, though it was asked to be."""
@@ -211,7 +212,8 @@ class CallChecker:
     def _explain_axes(self, arg: ArgumentInfo, array: Any) -> NoReturn:
         shape = arg.shape or arg.strides or ()
         self.refuse(
-            f"argument '{arg.name}' has {len(array.shape)} axes, not {len(shape)}",
+            f"argument '{arg.name}' has {counted(len(array.shape), 'axis', 'axes')}, "
+            f"not {len(shape)}",
             because=f"its shape in the kernel is {_tuple_text(arg.shape or ())}" if shape else None,
         )
 

@@ -16,7 +16,7 @@ from kgen.errors import KernelError, near_names
 from kgen.ir.affine import canonical
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.language.expressions import parse
-from kgen.ir.types import NumpyType, to_kgen_type
+from kgen.ir.types import NumpyType, read_type
 
 __all__ = ["CountGranularity", "Descriptor", "MemAccess", "Op", "Sync"]
 
@@ -119,7 +119,7 @@ class Op:
         _check_name(self, "kernel_name")
         of_code = isinstance(self.name, str) and self.name.startswith(OP_PREFIXES)
         _check_name(self, "name", None if of_code else (*OP_NAMES, *OP_PREFIXES))
-        object.__setattr__(self, "dtype", to_kgen_type(self.dtype))
+        object.__setattr__(self, "dtype", read_type(self.dtype, f"a key {type(self).__name__}"))
         object.__setattr__(self, "tags", _tags(self, "tags"))
 
     def copy(self, **changes: Any) -> Op:
@@ -167,7 +167,7 @@ class MemAccess:
         _check_name(self, "count_granularity", CountGranularity.ALL)
         _check_name(self, "variable")
         _check_name(self, "kernel_name")
-        object.__setattr__(self, "dtype", to_kgen_type(self.dtype))
+        object.__setattr__(self, "dtype", read_type(self.dtype, f"a key {type(self).__name__}"))
         for name in ("lid_strides", "gid_strides"):
             object.__setattr__(self, name, _strides(self, name))
         if self.variable_tags is not None:

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.assignee import with_subscripts
 from kgen.ir.data import ArrayBase, SubstitutionRule
 from kgen.ir.expr import (
@@ -144,7 +144,8 @@ class ArrayAccessMapper(NameMapper):
         shape = () if array is None else array.shape
         if isinstance(shape, tuple) and len(shape) != len(index):
             because = (
-                f"'{to_text(expr)}' has {len(index)} subscripts, and the array {len(shape)} axes"
+                f"'{to_text(expr)}' has {counted(len(index), 'subscript')}, and the array "
+                f"{counted(len(shape), 'axis', 'axes')}"
             )
             raise self._refusal(variable.name, because)
         return self.rewrites[variable.name](variable, index)

@@ -140,7 +140,7 @@ def add_barrier(
                 )
             )
     before, after = (
-        [] if given is None or given == "" else found(kernel, given)
+        [] if isinstance(given, str | None) and not given else found(kernel, given)
         for given in (insn_before, insn_after)
     )
     based_on = id_based_on or f"{synchronization_kind[0]}_barrier"

@@ -97,7 +97,7 @@ def test_a_wrong_number_of_subscripts() -> None:
     knl = kernel("{ [i]: 0 <= i < n }", "out[i] = a[i]", "n")
     (insn,) = knl.instructions
     wrong = knl.copy(instructions=(insn.copy(expression=parse("a[i, i]")),))
-    with pytest.raises(KgenIndexError, match=r"'a\[i, i\]' has 2 subscripts, but 'a' has 1 axes"):
+    with pytest.raises(KgenIndexError, match=r"'a\[i, i\]' has 2 subscripts, but 'a' has 1 axis"):
         check_bounds(wrong)
 
 

@@ -47,7 +47,7 @@ def test_options_of_the_kernel() -> None:
     ("spec", "match"),
     [
         ("ij->ii", "each once"), ("ij->k", "some of those"),
-        ("ij,jk->ik", "2 factors, and 1 names"), ("i.->i", "axes are letters"),
+        ("ij,jk->ik", "2 factors, and arg_names has 1 item"), ("i.->i", "axes are letters"),
     ],
 )  # fmt: skip
 def test_what_is_no_specification(spec: str, match: str) -> None:

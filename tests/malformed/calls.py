@@ -71,7 +71,7 @@ def _mutated(rng: random.Random, value: Any) -> Any:
         lambda: value.astype(rng.choice(_TYPES)),
         lambda: np.broadcast_to(value, value.shape),
         lambda: np.ma.masked_array(value),
-        lambda: value.reshape(-1)[0],
+        value.reshape(-1)[:1].sum,
         lambda: np.asfortranarray(value),
         lambda: value[..., ::-1],
         lambda: value.view(np.recarray),

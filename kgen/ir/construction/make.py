@@ -33,7 +33,7 @@ from kgen.ir.sets.domain import BasicSet, as_basic_set, dim_names
 from kgen.ir.sets.text import parse_assumptions, parse_domains
 from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.target import TargetBase
-from kgen.ir.types import INT32, auto, to_kgen_type
+from kgen.ir.types import INT32, auto, read_type
 
 __all__ = ["make_loop_kernel", "read_domains"]
 
@@ -100,7 +100,9 @@ def make_loop_kernel(
         iname_slab_increments=iname_slab_increments or {},
         options=make_options(options),
         target=target,
-        index_dtype=INT32 if index_dtype is None else to_kgen_type(index_dtype),
+        index_dtype=INT32
+        if index_dtype is None
+        else read_type(index_dtype, "loop variables, the argument 'index_dtype'"),
         silenced_warnings=_words(silenced_warnings),
         preambles=tuple(preambles),
         preamble_generators=tuple(preamble_generators),

@@ -111,8 +111,8 @@ def check_slices(kernel: str, insn: InstructionBase, found: Mentions) -> None:
         raise _refusal(
             kernel,
             insn,
-            "a slice is passed to a function or assigned from one, and nothing else",
-            "write a loop: for i ... end",
+            "slices stand only in the arguments of a function, and in what its results go to",
+            "write the loop variable: out[i] = a[i], with { [i]: 0 <= i < n } as a domain",
         )
 
 
@@ -171,7 +171,8 @@ def _extent(
             kernel,
             insn,
             f"the end of '{to_text(expr)}' is not known",
-            f"declare the shape of '{to_text(expr.aggregate)}', or write where it ends: 0:n",
+            f"declare the shape of '{to_text(expr.aggregate)}', or write where it ends: 0:n; a "
+            "sum over an axis is sum(j, a[i, j])",
         )
     return array.shape[axis]
 

@@ -489,9 +489,9 @@ def _reduction(
     names = tuple(inames) if isinstance(inames, tuple) else (inames,)
     if not names or not all(type(n) is p.Variable for n in names):
         raise NotParsable(
-            f"the reduction '{name}' runs over names of loop variables",
+            f"the first operand of the reduction '{name}' is not the name of a loop variable",
             at,
-            f"write {name}(i, ...) or {name}((i, j), ...)",
+            f"write {name}(i, a[i]), or {name}((i, j), a[i, j]), to say which loops it runs over",
         )
     parts = tuple(operands)
     operation = parse_reduction_op(name)

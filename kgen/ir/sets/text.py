@@ -137,6 +137,8 @@ _FIXES = (
     (r"\{\s*\w+\s*(,\s*\w+\s*)*:", "the loop variables of a set stand in brackets: { [i]: ... }"),
     (r"\{\s*\[[^\]]*\]\s*[^:\s}]", "a colon stands behind the loop variables: { [i]: ... }"),
     (r"==", "an equation has one '='"),
+    (r"=>|=<", "comparisons are written '>=' and '<='"),
+    (r"\brange\b", "range(n) is 0 <= i < n"),
     (r"\d\.\d", "bounds are integers"),
     (r"\*\*|\^", "bounds are affine: pass the power as a parameter of its own"),
     (

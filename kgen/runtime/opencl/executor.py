@@ -107,7 +107,7 @@ class OpenCLExecutor(ExecutorBase):
         (queue,) = args
         if not isinstance(queue, cl.CommandQueue):
             self._refuse(
-                f"an OpenCL kernel runs in a queue, not in a {type(queue).__name__}",
+                f"an OpenCL kernel runs in a queue, not in {queue!r}",
                 hint="pass a queue: pyopencl.CommandQueue(context)",
             )
         if queue.context != self.context:

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
-from kgen.errors import InvocationError, message
+from kgen.errors import InvocationError, counted, message
 
 __all__ = ["ImageArray", "with_images"]
 
@@ -81,7 +81,7 @@ def _image_of(kernel: str, name: str, queue: cl.CommandQueue, value: Any) -> Any
         raise _refusal(kernel, name, "masked arrays", "pass a.filled(...)")
     channels = _FORMATS.get(value.dtype.name)
     if channels is None or not 1 <= value.ndim <= 3:
-        what = f"images with {value.ndim} axes and elements of {value.dtype}"
+        what = f"images with {counted(value.ndim, 'axis', 'axes')} and elements of {value.dtype}"
         raise _refusal(kernel, name, what, "declare it as a GlobalArg")
     image_format = cl.ImageFormat(*channels)
     shape = tuple(reversed(value.shape))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pymbolic.primitives as p
 
 from kgen.analysis.range import index_type
-from kgen.errors import CodegenError, KgenIndexError, message
+from kgen.errors import CodegenError, KgenIndexError, counted, message
 from kgen.ir.affine import BoundsOf, simplify
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.digits import join_digits
@@ -228,9 +228,9 @@ class AccessWriter:
         if len(indices) != len(strides):
             raise KgenIndexError(
                 message(
-                    f"array '{array.name}' has {len(strides)} axes",
+                    f"array '{array.name}' has {counted(len(strides), 'axis', 'axes')}",
                     kernel=self.kernel.name,
-                    because=f"'{to_text(access)}' has {len(indices)} subscripts",
+                    because=f"'{to_text(access)}' has {counted(len(indices), 'subscript')}",
                 )
             )
         if len(indices) == 1 and strides[0] == 1 and is_zero(offset):

@@ -20,7 +20,7 @@ from pymbolic.mapper.stringifier import (
 
 from kgen.analysis.range import Ranges, Sizes, is_int32
 from kgen.analysis.signs import Signs
-from kgen.errors import CodegenError
+from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.expr import (
     Expr,
@@ -317,18 +317,22 @@ class IntegerWriter:
 
     def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
         self.preamble.add(*self.target.group_needs)
-        return self._axis(self.target.group_index, expr.axis, prec, wide)
+        return self._axis("g", self.target.group_index, expr.axis, prec, wide)
 
     def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
         if self.local_index is self.target.local_index:
             self.preamble.add(*self.target.local_needs)
-        return self._axis(self.local_index, expr.axis, prec, wide)
+        return self._axis("l", self.local_index, expr.axis, prec, wide)
 
-    def _axis(self, names: tuple[str, ...], axis: int, prec: int, wide: bool) -> str:
+    def _axis(self, kind: str, names: tuple[str, ...], axis: int, prec: int, wide: bool) -> str:
         if axis >= len(names):
+            known = ", ".join(f"'{kind}.{k}'" for k in range(len(names)))
             raise CodegenError(
-                f"{self.target.language} has {len(names)} hardware axes of a kind, and the "
-                f"kernel uses axis {axis}\n  hint: join_inames makes one loop of two"
+                message(
+                    f"there is no hardware axis '{kind}.{axis}' in {self.target.language}",
+                    because=f"its axes are {known}" if known else "it has no hardware axes",
+                    hint="tag the loop with another axis; join_inames makes one loop of two",
+                )
             )
         if wide:
             return self._leaf(names[axis], prec, True)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.checked import checked
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expansion import RuleExpander
@@ -141,7 +141,8 @@ class _Expander(RuleExpander):
         if len(operands) != len(rule.arguments):
             raise TransformError(
                 message(
-                    f"rule '{rule}' takes {len(rule.arguments)} arguments, not {len(operands)}",
+                    f"rule '{rule}' takes {counted(len(rule.arguments), 'argument')}, not "
+                    f"{len(operands)}",
                     kernel=self.kernel.name,
                     where=None if self.insn is None else f"instruction '{self.insn.id}'",
                 )

@@ -107,7 +107,9 @@ def _read_clauses(
             )
         clauses[level] = int(found[2]) if found[2] else None
         if clauses[level] == 0:
-            raise TransformError(message(f"'{text}' has no length of 0", kernel=kernel.name))
+            raise TransformError(
+                message(f"the length in '{text}' is 0, and has to be positive", kernel=kernel.name)
+            )
         at = found.end()
     if "seq" in clauses and (len(clauses) > 1 or clauses["seq"] is not None):
         raise TransformError(
@@ -119,7 +121,7 @@ def _read_clauses(
     if not clauses:
         raise TransformError(
             message(
-                f"{names!r} is given no level", kernel=kernel.name, hint="'seq' is a plain loop"
+                f"there is no level for {names!r}", kernel=kernel.name, hint="'seq' is a plain loop"
             )
         )
     return clauses

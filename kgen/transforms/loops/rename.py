@@ -107,7 +107,11 @@ def _new_names(
     wanted: Sequence[str | None] = split_names(given) if isinstance(given, str) else given or ()
     if wanted and len(wanted) != len(old):
         raise TransformError(
-            message(f"{len(wanted)} new names are given for {len(old)} inames", kernel=kernel.name)
+            message(
+                f"the new names ({', '.join(map(str, wanted))}) are not as many as the inames "
+                f"({', '.join(old)})",
+                kernel=kernel.name,
+            )
         )
     names = UniqueNameGenerator(set(taken_names(kernel)))
     result: list[str] = []

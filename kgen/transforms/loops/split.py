@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -13,7 +13,7 @@ from pytools import UniqueNameGenerator
 from kgen.analysis.domains import AffineRow, drop_dims, set_where
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr, is_zero
+from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import (
     BasicSet,
@@ -302,18 +302,28 @@ def _read_slabs(kernel: LoopKernel, slabs: Any) -> tuple[int, int]:
     return first, last
 
 
+#: What a loop variable of the usual type counts to.
+_MOST_ITERATIONS: Final = 2**31 - 1
+
+
 def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_number and 0 < value <= _MOST_ITERATIONS:
         return int(value)
-    is_number = isinstance(value, int | np.integer)
+    shown = to_text(value) if isinstance(value, p.ExpressionNode) else repr(value)
+    names_parameter = isinstance(value, p.ExpressionNode) or (
+        isinstance(value, str) and value.isidentifier()
+    )
     raise TransformError(
         message(
-            f"{what}={value} is not a fixed positive integer",
+            f"{what}={shown} is not a fixed integer from 1 to 2**31 - 1",
             kernel=kernel.name,
-            because=None
-            if is_number
-            else f"the bounds of the loops that '{iname}' is split into would not be affine",
-            hint=None if is_number else "fix_parameters(kernel, ...) makes a parameter a number",
+            because=f"the bounds of the loops that '{iname}' is split into would not be affine"
+            if names_parameter
+            else None,
+            hint="fix_parameters(kernel, ...) makes a parameter a number"
+            if names_parameter
+            else f"pass a number, such as {what}=16",
         )
     )
 
@@ -364,7 +374,13 @@ def join_inames(
     for name in names:
         require_iname(kernel, name)
     if len(names) < 2:
-        raise TransformError(message("there are no two inames to join", kernel=kernel.name))
+        raise TransformError(
+            message(
+                f"join_inames joins two inames or more, not {len(names)}",
+                kernel=kernel.name,
+                hint="join_inames(kernel, ['i', 'j'])",
+            )
+        )
     taken = UniqueNameGenerator(set(taken_names(kernel)))
     new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(reversed(names)))
     values: dict[str, Expr] = {}

@@ -10,7 +10,7 @@ from pytools import UniqueNameGenerator
 
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.checked import checked
 from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ArrayBase, GlobalArg, Iname, TemporaryVariable
@@ -100,7 +100,10 @@ class _Differentiation:
         self.extents = declared.shape if isinstance(declared, ArrayBase) else ()
         unknown = [axis for axis in batch if not 0 <= axis < len(self.extents)]
         if unknown:
-            raise self._refusal(f"'{by}' has {len(self.extents)} axes, none of number {unknown[0]}")
+            raise self._refusal(
+                f"'{by}' has {counted(len(self.extents), 'axis', 'axes')}, none of number "
+                f"{unknown[0]}"
+            )
         if by in self.kernel.get_written_variables():
             raise self._refusal(f"'{by}' is written, so that there is no derivative by its values")
         self.new_names = UniqueNameGenerator(set(taken_names(self.kernel)))

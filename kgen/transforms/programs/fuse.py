@@ -70,7 +70,7 @@ def fuse_kernels(
         raise TransformError(message("there are no kernels to fuse"))
     marks = [""] * len(parts) if suffixes is None else list(suffixes)
     if len(marks) != len(parts):
-        raise TransformError(message(f"{len(marks)} suffixes are given for {len(parts)} kernels"))
+        raise TransformError(message(f"suffixes has {len(marks)} items for {len(parts)} kernels"))
     flow = [_read_flow(item, parts) for item in data_flow or ()]
     name = "_and_".join(dict.fromkeys(part.name for part in parts))
     renamed = _with_own_names(parts, marks)

@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import set_params
-from kgen.errors import KgenError, TransformError, message, near_names
+from kgen.errors import KgenError, TransformError, counted, message, near_names
 from kgen.ir.assignee import assignee_name
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, TemporaryVariable, ValueArg
@@ -434,7 +434,8 @@ class _Inlining:
         elif all(i == 0 for i in index):
             return place
         raise self._refusal(
-            f"'{to_text(place)}' is passed for '{name}', which has {len(index)} axes in "
+            f"'{to_text(place)}' is passed for '{name}', which has "
+            f"{counted(len(index), 'axis', 'axes')} in "
             f"'{self.callee.name}'",
             "pass as many loop variables as it has axes: [i, j]: a[i, j]",
         )

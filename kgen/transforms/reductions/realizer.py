@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -102,7 +102,8 @@ class Realizer:
         if len(found.values) != len(insn.assignees):
             raise TransformError(
                 message(
-                    f"'{to_text(insn.expression)}' has {len(found.values)} values and is assigned "
+                    f"'{to_text(insn.expression)}' has {counted(len(found.values), 'value')} "
+                    "and is assigned "
                     f"to {len(insn.assignees)} places",
                     kernel=self.builder.kernel.name,
                     where=f"instruction '{insn.id}'",
@@ -168,7 +169,8 @@ class _Operands(IdentityMapper):
         if len(found.values) > 1:
             raise TransformError(
                 message(
-                    f"'{to_text(expr)}' has {len(found.values)} values and is used as one",
+                    f"'{to_text(expr)}' has {counted(len(found.values), 'value')} and is used "
+                    f"as one",
                     kernel=self.realizer.builder.kernel.name,
                     where=f"instruction '{self.site.insn.id}'",
                     hint="assign it to as many variables first: a, b = ...",

@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.analysis.signs import Signs
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.data import ArrayArg, ArrayBase
 from kgen.ir.expr import Expr, subscript
@@ -63,7 +63,13 @@ def split_array_axis(
     if order not in ("C", "F"):
         raise TransformError(f"order '{order}' is neither 'C' nor 'F'")
     if count < 1:
-        raise TransformError(f"an axis cannot be split into groups of {count}")
+        raise TransformError(
+            message(
+                f"count={count} is not a positive number of elements",
+                kernel=kernel.name,
+                hint=f"split_array_axis(kernel, {array_names!r}, {axis_nr}, 4)",
+            )
+        )
     names = split_names(array_names)
     arrays = _with_known_shapes(kernel, names)
     changed = {
@@ -166,7 +172,13 @@ def concatenate_arrays(
     """
     names = split_names(array_names)
     if len(set(names)) < 2:
-        raise TransformError(message("two arrays at least can be put together", kernel=kernel.name))
+        raise TransformError(
+            message(
+                f"concatenate_arrays takes two arrays or more, not {len(names)}",
+                kernel=kernel.name,
+                hint="concatenate_arrays(kernel, ['a', 'b'])",
+            )
+        )
     arrays = _with_known_shapes(kernel, names)
     parts = [arrays[name] for name in names]
     if new_name is None:
@@ -260,6 +272,7 @@ def _require_axis(kernel: LoopKernel, array: ArrayBase, axis: int) -> None:
     if not 0 <= axis < naxes:
         raise TransformError(
             message(
-                f"array '{array.name}' has {naxes} axes, and no axis {axis}", kernel=kernel.name
+                f"array '{array.name}' has {counted(naxes, 'axis', 'axes')}, and no axis {axis}",
+                kernel=kernel.name,
             )
         )

@@ -173,7 +173,7 @@ class _Buffer:
             require_iname(kernel, name)
         if not self.users:
             raise NothingSelectedError(
-                message(f"no instruction that is meant uses '{self.array}'", kernel=kernel.name)
+                message(f"no instruction that is selected uses '{self.array}'", kernel=kernel.name)
             )
         for user in self.users:
             if isinstance(user, CInstruction):

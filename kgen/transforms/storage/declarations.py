@@ -8,14 +8,14 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import rename_params
-from kgen.errors import KernelError, TransformError, message
+from kgen.errors import KernelError, TransformError, counted, message
 from kgen.ir.checked import checked
 from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_address_space
 from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
-from kgen.ir.types import AddressSpace, to_kgen_type
+from kgen.ir.types import AddressSpace, read_type
 from kgen.transforms.array_accesses import refuse_elements_by_number
 from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.select import (
@@ -68,7 +68,8 @@ def add_dtypes(prog_or_kernel: Program, dtype_dict: Any) -> Program:
     dtypes: dict[str, Any] = {}
     for names, dtype in dtype_dict.items():
         for name in split_names(names):
-            if to_kgen_type(dtypes.setdefault(name, dtype)) != to_kgen_type(dtype):
+            what = f"'{name}'"
+            if read_type(dtypes.setdefault(name, dtype), what) != read_type(dtype, what):
                 raise TransformError(f"'{name}' is given two types: {dtypes[name]}, {dtype}")
     if has_several_kernels(program):
         for name, dtype in dtypes.items():  # each must be in one kernel, not all in the same
@@ -85,7 +86,7 @@ def _add_dtypes(kernel: LoopKernel, dtype_dict: Mapping[str, Any]) -> LoopKernel
         declared = known.get(name)
         if declared is None:
             raise NoSuchNameError(kernel.name, "argument or temporary", name, known)
-        dtype = to_kgen_type(given)
+        dtype = read_type(given, f"'{name}'")
         if dtype is None or dtype == declared.dtype:
             continue
         if declared.dtype is not None:
@@ -277,7 +278,9 @@ def set_array_axis_names(
         if naxes and naxes != len(names):
             raise TransformError(
                 message(
-                    f"array '{ary_name}' has {naxes} axes, and {len(names)} names were given",
+                    f"array '{ary_name}' has {counted(naxes, 'axis', 'axes')}, and the names "
+                    "of axes are "
+                    f"{len(names)}: {', '.join(names)}",
                     kernel=kernel.name,
                 )
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.data import ArrayArg, ImageArg
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
@@ -36,7 +36,7 @@ def change_arg_to_image(kernel: LoopKernel, name: str) -> LoopKernel:
     elif name in kernel.get_written_variables():
         why = f"instruction '{kernel.writers[name][0]}' writes it, and images are only read"
     elif isinstance(arg.shape, tuple) and not 1 <= len(arg.shape) <= 3:
-        why = f"it has {len(arg.shape)} axes, and images have one, two or three"
+        why = f"it has {counted(len(arg.shape), 'axis', 'axes')}, and images have one, two or three"
     elif arg.offset is auto or not is_zero(arg.offset):
         why = "it begins at an offset"
     if why is not None or not isinstance(arg, ArrayArg):

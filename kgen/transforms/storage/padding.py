@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kgen.analysis.infer import infer_types
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr
@@ -97,7 +97,7 @@ def find_padding_multiple(
     stride = _stride(kernel, array, axis)
     if allowed_waste < 0:
         raise TransformError(
-            message(f"less than nothing cannot be wasted: {allowed_waste}", kernel=kernel.name)
+            message(f"allowed_waste is a number from 0, not {allowed_waste}", kernel=kernel.name)
         )
     multiple = 1
     while -(multiple * stride) % size > allowed_waste * multiple * stride:
@@ -170,7 +170,10 @@ def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
     strides = array.fixed_strides
     if not 0 <= axis < len(strides):
         raise _refuse(
-            kernel, array, f"it has {len(strides)} axes and no axis {axis}", "count from 0"
+            kernel,
+            array,
+            f"it has {counted(len(strides), 'axis', 'axes')} and no axis {axis}",
+            "count from 0",
         )
     stride = strides[axis]
     if not isinstance(stride, int) or stride <= 0:

@@ -11,7 +11,7 @@ from constantdict import constantdict
 
 from kgen.analysis.access import Access, Place
 from kgen.analysis.swept import Axis, first_outside, swept_footprint
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError, counted, message
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, subscript, substitute, tags_of, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -53,7 +53,10 @@ class Values:
         """Return where a use is along the axes of the storage: arguments, or swept inames."""
         arguments = self.rule.arguments
         if len(operands) != len(arguments):
-            what = f"rule '{self.rule}' takes {len(arguments)} arguments, not {len(operands)}"
+            what = (
+                f"rule '{self.rule}' takes {counted(len(arguments), 'argument')}, not "
+                f"{len(operands)}"
+            )
             raise TransformError(message(what, kernel=self.kernel.name))
         at = dict(zip(arguments, operands, strict=True))
         return tuple(at[axis] if axis in at else p.Variable(axis) for axis in axes)

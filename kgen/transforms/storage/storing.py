@@ -22,7 +22,7 @@ from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import BasicSet, Set, dim_names
 from kgen.ir.tags import TagLike, parse_tag
-from kgen.ir.types import auto, to_kgen_type
+from kgen.ir.types import auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import give_tags
@@ -217,7 +217,7 @@ class _Names:
         space = auto if storage.address_space is None else storage.address_space
         found = self.kernel.temporary_variables.get(self.temporary)
         if found is None:
-            dtype = to_kgen_type(storage.dtype)
+            dtype = read_type(storage.dtype, "what is stored")
             return TemporaryVariable(
                 self.temporary, dtype=dtype, shape=extents, address_space=space
             )

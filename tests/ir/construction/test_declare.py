@@ -68,7 +68,7 @@ def test_the_default_order_is_for_arrays_without_another() -> None:
 def test_axes_have_names_and_tags_by_name() -> None:
     array = lp.GlobalArg("a", shape="n,m", dim_names="i,j", dim_tags={"j": "N1", "i": "N0"})
     assert [str(tag) for tag in array.dim_tags] == ["N0:stride:1", "N1:stride:n"]
-    with pytest.raises(lp.KgenError, match="2 axes in its shape and 1 names"):
+    with pytest.raises(lp.KgenError, match="2 axes in its shape and 1 in dim_names"):
         lp.GlobalArg("a", shape="n,m", dim_names="i")
     with pytest.raises(lp.KgenError, match="two axes have the level 'N1'"):
         lp.GlobalArg("a", shape="n,m", dim_tags="N1,N1")

@@ -290,7 +290,7 @@ def test_max_of_values_remains_a_function() -> None:
         ("a b", 3, "expected an operator or the end, found 'b'"),
         ("a + 'b'", 5, "expected an expression, found 'b'"),
         ("sum(i, j, a)", 1, "takes 1 operand after its loop variables, not 2"),
-        ("sum(i + 1, a)", 1, "runs over names of loop variables"),
+        ("sum(i + 1, a)", 1, "is not the name of a loop variable"),
         ("reduce(smu, i, a)", 8, "did you mean 'sum'"),
         ("1.5q", 1, "'1.5q' is not a number"),
         ("1.5u", 1, "'1.5u' is not a number"),

@@ -204,7 +204,7 @@ def test_hardware_axes() -> None:
 
 
 def test_a_fourth_axis_is_an_error() -> None:
-    with pytest.raises(CodegenError, match="3 hardware axes of a kind, and the kernel uses axis 3"):
+    with pytest.raises(CodegenError, match=r"there is no hardware axis '[gl]\.3' in"):
         emit(kernel(COPY, target=CudaTarget()), run("copy", i=LocalHardwareAxisIndex(3)))
 
 

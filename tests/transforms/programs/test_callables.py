@@ -259,7 +259,7 @@ def test_the_condition_of_a_call_holds_inside() -> None:
         ("[k]: b[i, k] = twice()", "lacks 'x'"),
         ("[k]: b[i, k] = twice([j]: a[i, j], 3)", "takes .x. and gives .y., but the call passes 2"),
         ("[k]: b[i, k] = twice(z=[j]: a[i, j])", "no further argument 'z'"),
-        ("[k]: b[i, k] = twice(a[i, 0])", "which has 1 axes"),
+        ("[k]: b[i, k] = twice(a[i, 0])", "which has 1 axis"),
     ],
 )
 def test_calls_that_do_not_fit(text: str, match: str) -> None:

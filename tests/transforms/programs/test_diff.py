@@ -253,7 +253,7 @@ def test_what_is_no_output_or_no_input() -> None:
         lp.diff_kernel(knl, "x", "x")
     with pytest.raises(TransformError, match="'z' is written"):
         lp.diff_kernel(knl, "z", "z")
-    with pytest.raises(TransformError, match="1 axes, none of number 3"):
+    with pytest.raises(TransformError, match="1 axis, none of number 3"):
         lp.diff_kernel(knl, "z", "x", batch_axes_in_by={3})
     with pytest.raises(KgenError, match="no argument"):
         lp.diff_kernel(knl, "z", "w")

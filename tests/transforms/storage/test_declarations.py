@@ -105,7 +105,7 @@ def test_layouts() -> None:
     assert "an array of 2 axes has 1 dimension tag" in str(info.value)
     named = lp.set_array_axis_names(knl, "a", "row,column")
     assert kernel_of(named).array_vars["a"].dim_names == ("row", "column")
-    with pytest.raises(lp.TransformError, match="has 2 axes, and 1 names were given"):
+    with pytest.raises(lp.TransformError, match="has 2 axes, and the names of axes are 1"):
         lp.set_array_axis_names(knl, "a", ["row"])
 
 
