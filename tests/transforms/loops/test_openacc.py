@@ -168,7 +168,7 @@ def test_bounds_that_are_data() -> None:
         ("gang seq", {}, "a loop that is 'seq' has no other level"),
         ("seq(4)", {}, "a loop that is 'seq' has no other level, and no length"),
         ("", {}, "there is no level for"),
-        ("vector(0)", {}, "the length in .vector(0). is 0"),
+        ("vector(0)", {}, "the length in 'vector(0)' is 0"),
         ("gang vector", {"vector_length": 0}, "vector_length=0 is not a positive number"),
         ("gang vector", {"num_gangs": -1}, "num_gangs=-1 is not a positive number"),
     ],

@@ -131,5 +131,5 @@ def test_unlike_arrays_are_not_put_together(dtype: Any, shape: Any, use: str, wh
 
 
 def test_an_array_cannot_be_put_behind_itself() -> None:
-    with pytest.raises(TransformError, match="two arrays at least"):
+    with pytest.raises(TransformError, match="two arrays or more"):
         lp.concatenate_arrays(scale(), "a,a")
