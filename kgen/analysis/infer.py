@@ -53,8 +53,13 @@ def infer_types(
     unknown = [name for name, variable in declared.items() if variable.dtype is None]
     if not unknown:
         return kernel
-    found = _Inference(kernel, unknown, find).run(complete)
-    return with_dtypes(kernel, found) if found else kernel
+    inference = _Inference(kernel, unknown, find)
+    found = inference.run(complete)
+    if not found:
+        return kernel
+    typed = with_dtypes(kernel, found)
+    inference.typer.leave_to(typed)
+    return typed
 
 
 def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
@@ -215,6 +220,7 @@ class _Inference:
                     self.types[name] = settle(dtype)
             self._widen([name for name in names if name in self.types])
         except UnknownType:
+            self.typer.forget()
             for name in names:
                 self.types.pop(name, None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
 
 import pymbolic.primitives as p
 
@@ -34,6 +36,7 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
             checker.check(node)
         if isinstance(insn, Assignment):
             checker.check_assignment(insn)
+    checker.typer.leave_to(kernel)
     return kernel
 
 
@@ -45,31 +48,43 @@ class _Checker:
         self.typer = ExpressionTyper(kernel)
 
     def check(self, node: Expr) -> None:
-        match node:
-            case p.Subscript() | LinearSubscript():
-                indices = node.index_tuple if isinstance(node, p.Subscript) else (node.index,)
-                for index in indices:
-                    self.check_index(node, index)
-            case p.Comparison():
-                self._check_comparison(node)
-            case p.FloorDiv() | p.Remainder():
-                self._refuse_complex(node, (node.numerator, node.denominator))
-            case p.Min() | p.Max():
-                self._refuse_complex(node, node.children)
-            case TypeCast():
-                self._check_cast(node)
-            case Reduction(inames=()):
-                raise self.typer.failure(
-                    f"the reduction '{to_text(node)}' runs over no loop variable",
-                    "name the loops that it sums over: Reduction('sum', ('i',), ...)",
-                )
-            case _:
-                for condition in _conditions(node):
-                    self.refuse_vector(node, condition, "is no condition")
+        """Refuse operands of *node* that are of no type that it is defined for."""
+        kind: Any = type(node)
+        check = _check_of(kind)
+        if check is not None:
+            check(self, node)
+
+    def _check_access(self, node: p.Subscript | LinearSubscript) -> None:
+        indices = node.index_tuple if isinstance(node, p.Subscript) else (node.index,)
+        for index in indices:
+            self.check_index(node, index)
+
+    def _check_division(self, node: p.FloorDiv | p.Remainder) -> None:
+        self._refuse_complex(node, (node.numerator, node.denominator))
+
+    def _check_extremum(self, node: p.Min | p.Max) -> None:
+        self._refuse_complex(node, node.children)
+
+    def _check_reduction(self, node: Reduction) -> None:
+        if not node.inames:
+            raise self.typer.failure(
+                f"the reduction '{to_text(node)}' runs over no loop variable",
+                "name the loops that it sums over: Reduction('sum', ('i',), ...)",
+            )
+
+    def _check_choice(self, node: p.If) -> None:
+        self.refuse_vector(node, node.condition, "is no condition")
+
+    def _check_truths(self, node: p.LogicalAnd | p.LogicalOr) -> None:
+        for child in node.children:
+            self.refuse_vector(node, child, "is no condition")
+
+    def _check_negation(self, node: p.LogicalNot) -> None:
+        self.refuse_vector(node, node.child, "is no condition")
 
     def check_index(self, access: Expr, index: Expr) -> None:
         """Refuse a subscript that is no integer."""
-        if isinstance(index, int | p.Variable | p.Slice) and not self._may_be_real(index):
+        if self._is_clearly_whole(index):
             return
         dtype = self._type_of(index).dtype
         if dtype.kind not in "biu":
@@ -84,8 +99,13 @@ class _Checker:
                 )
             )
 
-    def _may_be_real(self, index: Expr) -> bool:
-        return isinstance(index, p.Variable) and index.name not in self.kernel.inames
+    def _is_clearly_whole(self, index: Expr) -> bool:
+        """Tell at a glance that loop variables and integers are all that is added, multiplied."""
+        if isinstance(index, p.Variable):
+            return index.name in self.kernel.inames
+        if isinstance(index, p.Sum | p.Product):
+            return all(map(self._is_clearly_whole, index.children))
+        return isinstance(index, int | p.Slice)
 
     def refuse_vector(self, node: Expr, operand: Expr, why: str) -> None:
         """Refuse a vector as an operand of *node*."""
@@ -137,12 +157,24 @@ class _Checker:
         return self.typer.failure(f"in '{to_text(node)}': {why}", "use its numbers: v.x, v.s0")
 
 
-def _conditions(node: Expr) -> Iterator[Expr]:
-    """Give the parts of a node of which only their truth matters."""
-    match node:
-        case p.If():
-            yield node.condition
-        case p.LogicalAnd() | p.LogicalOr():
-            yield from node.children
-        case p.LogicalNot():
-            yield node.child
+_CHECKS: Mapping[type[Any], Callable[[_Checker, Any], None]] = {
+    p.Subscript: _Checker._check_access,
+    LinearSubscript: _Checker._check_access,
+    p.Comparison: _Checker._check_comparison,
+    p.FloorDiv: _Checker._check_division,
+    p.Remainder: _Checker._check_division,
+    p.Min: _Checker._check_extremum,
+    p.Max: _Checker._check_extremum,
+    TypeCast: _Checker._check_cast,
+    Reduction: _Checker._check_reduction,
+    p.If: _Checker._check_choice,
+    p.LogicalAnd: _Checker._check_truths,
+    p.LogicalOr: _Checker._check_truths,
+    p.LogicalNot: _Checker._check_negation,
+}
+
+
+@lru_cache(maxsize=256)
+def _check_of(kind: Any) -> Callable[[_Checker, Any], None] | None:
+    """Return the check of a type of nodes: its own, or that of the nearest base that has one."""
+    return next((_CHECKS[base] for base in kind.__mro__ if base in _CHECKS), None)

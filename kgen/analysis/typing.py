@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import pymbolic.primitives as p
 
@@ -57,12 +57,30 @@ class UnknownType(TypeInferenceFailure):
         self.variable = variable
 
 
+class _Typed(NamedTuple):
+    """The types of expressions, by id, and what they follow from."""
+
+    types: Mapping[str, NumpyType | None]
+    context: tuple[Any, ...]
+    known: Mapping[int, tuple[Expr, _Result]]
+
+    def known_with(
+        self, types: Mapping[str, NumpyType | None], context: tuple[Any, ...]
+    ) -> Mapping[int, tuple[Expr, _Result]]:
+        """Return the types of expressions where variables have these *types*."""
+        if self.context != context:
+            return {}
+        is_same = all(types.get(name, dtype) == dtype for name, dtype in self.types.items())
+        return self.known if is_same else {}
+
+
 class ExpressionTyper:
     """Find the types of expressions: ``typer(expr)``, a tuple where there are several results.
 
     *types* are the types of variables by name, where they are better known than the kernel's
-    declarations tell. Results are kept per expression object. Python numbers adapt to what
-    they are combined with (:mod:`kgen.ir.promotion`), and so do functions of such:
+    declarations tell. Results are kept per expression object; those that a typer has left with
+    :meth:`leave_to` hold for copies in which no variable has another type. Python numbers adapt
+    to what they are combined with (:mod:`kgen.ir.promotion`), and so do functions of such:
     ``typer.beside(expr, dtype)`` is the type in which *expr* is computed beside a *dtype*.
     """
 
@@ -77,8 +95,12 @@ class ExpressionTyper:
         self.find = find
         #: The instruction that is being looked at, for messages.
         self.insn: InstructionBase | None = None
+        self._declared = _declared_types(kernel)
         # By id, since Product((2, a)) == Product((2.0, a)); the expression is kept alive.
         self._known: dict[int, tuple[Expr, _Result]] = {}
+        left: _Typed | None = kernel.typed
+        if left is not None and types is None:
+            self._known.update(left.known_with(self._declared, _context(kernel, find)))
 
     def __call__(self, expr: Expr) -> Any:
         """Return the type of *expr*, or the tuple of its types.
@@ -96,6 +118,11 @@ class ExpressionTyper:
         """
         result = self.operand(expr)
         return adapt(result, dtype) if isinstance(result, Literal) else result
+
+    def leave_to(self, kernel: LoopKernel) -> None:
+        """Leave what is known of expressions to the typers of *kernel*, whose types are known."""
+        context = _context(kernel, self.find)
+        kernel.keep_typed(_Typed(_declared_types(kernel), context, self._known))
 
     def forget(self) -> None:
         """Drop what is known of expressions, after *types* have changed."""
@@ -145,18 +172,19 @@ class ExpressionTyper:
         types = [self.operand(operand) for operand in operands]
         if not types:
             raise self.failure(f"'{type(expr).__name__}' has no operands: {expr!r}")
-        if combine is arithmetic:
-            self._refuse_vectors(expr, operands, types)
         try:
-            return combine(*types)
+            result = combine(*types)
         except TypeInferenceFailure as err:
+            self._refuse_vectors(expr, operands)
             what = f"in '{to_text(expr)}': {err}"
             raise self.failure(what, "cast one of the operands") from None
+        if combine is arithmetic and settle(result).dtype.kind == "V":
+            self._refuse_vectors(expr, operands)
+        return result
 
-    def _refuse_vectors(
-        self, expr: Expr, operands: Iterable[Expr], types: Iterable[Operand]
-    ) -> None:
-        for operand, dtype in zip(operands, types, strict=True):
+    def _refuse_vectors(self, expr: Expr, operands: Iterable[Expr]) -> None:
+        for operand in operands:
+            dtype = self.operand(operand)
             if isinstance(dtype, NumpyType) and numbers_of(dtype.dtype) is not None:
                 text = to_text(operand)
                 raise self.failure(
@@ -172,16 +200,10 @@ class ExpressionTyper:
     def variable(self, name: str) -> _Result:
         """Return the type of a variable: its elements', where it is an array."""
         kernel = self.kernel
-        known = self.types.get(name)
+        known = self.types.get(name) or self._declared.get(name)
         if known is not None:
             return known if isinstance(known, Literal) else plain(known)
-        if name in kernel.inames:
-            return kernel.index_dtype
         declared = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
-        if declared is not None and declared.dtype is not None:
-            return plain(cast("NumpyType", declared.dtype))
-        if not isinstance(declared, ArrayBase) and name in kernel.all_params():
-            return kernel.index_dtype
         if declared is None:
             return self._symbol(name)
         hint = (
@@ -306,7 +328,7 @@ class ExpressionTyper:
         return self._combined(common, expr, (expr.then, expr.else_))
 
     def _extremum(self, expr: p.Min | p.Max) -> _Result:
-        self._refuse_vectors(expr, expr.children, map(self.operand, expr.children))
+        self._refuse_vectors(expr, expr.children)
         return self._combined(common, expr, expr.children)
 
     def _tuple(self, expr: tuple[Expr, ...]) -> _Result:
@@ -335,7 +357,7 @@ class ExpressionTyper:
             raise self.failure(f"there is no function '{name}'", _function_hint(name, known))
         operands = [self.operand(argument) for argument in expr.parameters]
         if type(function) is Function and name in FUNCTIONS:
-            self._refuse_vectors(expr, expr.parameters, operands)
+            self._refuse_vectors(expr, expr.parameters)
         try:
             return _result_of(function, operands)
         except TypeInferenceFailure as err:
@@ -353,6 +375,22 @@ def _function_hint(name: str, known: Collection[str]) -> str:
         if module and to_kgen_type(plain) is not None:
             return f"cast(np.{plain}, x) converts a number"
     return f"{near_names(plain, known)} (register_callable makes others known)"
+
+
+def _declared_types(kernel: LoopKernel) -> dict[str, NumpyType | None]:
+    """Return the types of loop variables, parameters, arguments and temporaries, if known."""
+    variables = {**kernel.arg_dict, **kernel.temporary_variables}
+    types: dict[str, NumpyType | None] = {name: one.dtype for name, one in variables.items()}
+    for name in kernel.all_params():
+        if types.get(name) is None and not isinstance(variables.get(name), ArrayBase):
+            types[name] = kernel.index_dtype
+    types.update(dict.fromkeys(kernel.inames, kernel.index_dtype))
+    return types
+
+
+def _context(kernel: LoopKernel, find: Any) -> tuple[Any, ...]:
+    """Return what the types of functions and of other symbols follow from."""
+    return find, kernel.target, kernel.functions, kernel.substitutions, kernel.symbol_manglers
 
 
 def _is_integer(operand: Operand) -> bool:

@@ -13,7 +13,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, sample_point
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import SetName
-from kgen.ir.sets.quasi_affine import pw_aff_from_expr
+from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 
 __all__ = ["Unwritten", "allocated_outputs", "find_unwritten"]
 
@@ -95,16 +95,15 @@ def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) ->
         return None
     names = [SetName.ELEMENT.at(k) for k in range(len(shape))]
     elements = isl.Set.universe(isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=names))
+    elements = footprints.with_params(elements, *shape)
+    space = elements.get_space()
+    dims = isl.LocalSpace.from_space(space)
     for axis, extent in enumerate(shape):
-        elements = footprints.with_params(elements, extent)
-        space = elements.get_space()
         try:
-            end = pw_aff_from_expr(space, extent)
+            end = aff_from_expr(space, extent)
         except ExpressionToAffineConversionError:
             return None
-        index = isl.PwAff.from_aff(
-            isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, axis)
-        )
+        index = isl.Aff.var_on_domain(dims, _SET, axis)
         elements = elements.lower_bound_val(_SET, axis, isl.Val.zero(isl.DEFAULT_CONTEXT))
-        elements = elements.intersect(index.lt_set(end))
+        elements = elements.intersect(compare(index, "lt_set", end))
     return elements.intersect_params(kernel.assumptions)

@@ -63,7 +63,7 @@ def find_assigned_by_data(
     if not tracked:
         return ()
     checker = _Checker(kernel, function, tracked, unproved)
-    checker.visit(function.body, Facts(_known_at_root(kernel, function)), frozenset())
+    checker.visit(function.body, Facts(lambda: _known_at_root(kernel, function)), frozenset())
     return tuple(checker.vouched)
 
 
@@ -110,6 +110,7 @@ class _Checker:
         self.ways: dict[str, set[_Way]] = {}
         self.added: list[tuple[str, _Way]] = []
         self.uses: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
+        self.names: dict[Expr, tuple[str, ...]] = {}
         self.trips: set[Expr] = set()
         self.vouched: dict[tuple[str, str], None] = {}
 
@@ -181,13 +182,13 @@ class _Checker:
         inside, self.added = self.added[first:], self.added[:first]
         for name, way in inside:
             self.ways[name].discard(way)
-            self._add(name, _without({variable}, way) | ran)
+            self._add(name, self._without({variable}, way) | ran)
 
     def _set_below(self, loop: For) -> Iterator[tuple[str, _Way]]:
         """Give what the body of a loop sets, under which conditions from outside."""
         found = dict.fromkeys(self._set_in(loop.body, frozenset()))
         inner = {loop.iname, *_names_below(loop.body)}
-        yield from ((name, _without(inner, way)) for name, way in found)
+        yield from ((name, self._without(inner, way)) for name, way in found)
 
     def _set_in(self, node: Node, way: _Way) -> Iterator[tuple[str, _Way]]:
         if isinstance(node, Run):
@@ -199,6 +200,15 @@ class _Checker:
             elif isinstance(node, For):
                 inside = way | self._ran(node)
             yield from self._set_in(child, inside)
+
+    def _without(self, names: Set[str], way: _Way) -> _Way:
+        return frozenset(c for c in way if names.isdisjoint(self._names_in(c)))
+
+    def _names_in(self, expr: Expr) -> tuple[str, ...]:
+        found = self.names.get(expr)
+        if found is None:
+            found = self.names[expr] = variable_names(expr)
+        return found
 
     def _ran(self, loop: For) -> _Way:
         """Return the condition under which a loop has an iteration; nothing where it always has."""
@@ -212,7 +222,7 @@ class _Checker:
     # -- reads ------------------------------------------------------------------------------
 
     def _read(self, node: Node, exprs: Iterable[Expr], facts: Facts, path: _Way) -> None:
-        for name in self.tracked.intersection(variable_names(*exprs)):
+        for name in self.tracked.intersection(n for e in exprs for n in self._names_in(e)):
             self._check(node, name, facts, path)
 
     def _check_choices(self, run: Run, name: str, facts: Facts, path: _Way) -> None:
@@ -312,10 +322,6 @@ def _text(node: Node) -> str:
         case Run():
             return node.insn_id
     raise AssertionError(node)
-
-
-def _without(names: Set[str], way: _Way) -> _Way:
-    return frozenset(c for c in way if names.isdisjoint(variable_names(c)))
 
 
 def _run_ids(node: Node) -> Iterator[str]:

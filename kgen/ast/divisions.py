@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import pymbolic.primitives as p
 
 from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts, negation
-from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, map_children
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    children_of,
+    exprs_of,
+    map_children,
+)
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
 from kgen.ir.sets.interval import Interval
@@ -32,16 +44,29 @@ def fold_divisions(node: Node, kernel: DeviceKernel) -> Node:
         if lid(0) < 40
           s(i=lid(0))
     """
-    return _Folder(Signs(kernel).within({})).node(node)
+    divides: dict[int, bool] = {}
+    if not _find(node, divides):
+        return node
+    return _Folder(Signs(kernel).within({}), divides).node(node)
+
+
+def _find(node: Node, divides: dict[int, bool]) -> bool:
+    """Note of each node, by its id, whether there is a division at it or below; return that."""
+    below = [_find(child, divides) for child in children_of(node)]
+    found = divides[id(node)] = any(below) or any(map(_has_division, exprs_of(node)))
+    return found
 
 
 class _Folder:
     """Walks down with the values of the loops' variables and conditions, which *signs* knows."""
 
-    def __init__(self, signs: Signs) -> None:
+    def __init__(self, signs: Signs, divides: Mapping[int, bool]) -> None:
         self.signs = signs
+        self.divides = divides
 
     def node(self, node: Node) -> Node:
+        if not self.divides[id(node)]:
+            return node
         match node:
             case For():
                 return self._for(node)
@@ -59,13 +84,15 @@ class _Folder:
         return map_children(node, self.node)
 
     def _inside(self, name: str, values: Interval) -> _Folder:
-        return _Folder(self.signs.within({**(self.signs.scope or {}), name: values}))
+        return _Folder(self.signs.within({**(self.signs.scope or {}), name: values}), self.divides)
 
     def _under(self, *conditions: Expr) -> _Folder:
-        return _Folder(self.signs.under(*conditions))
+        return _Folder(self.signs.under(*conditions), self.divides)
 
     def _for(self, loop: For) -> For:
         first, stop = self._value(loop.first), self._value(loop.stop)
+        if not self.divides[id(loop.body)]:
+            return dataclasses.replace(loop, first=first, stop=stop)
         values = self.signs.interval(first).until(self.signs.interval(stop))
         body = self._inside(loop.iname, values).node(loop.body)
         return dataclasses.replace(loop, first=first, stop=stop, body=body)
@@ -97,4 +124,6 @@ class _Folder:
 
 
 def _has_division(expr: Expr) -> bool:
-    return any(isinstance(part, _DIVISIONS) for part in walk(expr))
+    return not isinstance(expr, p.Variable | int) and any(
+        isinstance(part, _DIVISIONS) for part in walk(expr)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import islpy as isl
@@ -32,7 +33,10 @@ class Facts:
     """
 
     def __init__(
-        self, known: Set | None, above: Facts | None = None, conditions: tuple[Expr, ...] = ()
+        self,
+        known: Set | Callable[[], Set] | None,
+        above: Facts | None = None,
+        conditions: tuple[Expr, ...] = (),
     ) -> None:
         self._known = known
         self._above = above
@@ -112,6 +116,8 @@ class Facts:
                 if holds is not None:
                     known = known.intersect(holds)
             self._known = known
+        elif not isinstance(self._known, Set):
+            self._known = self._known()
         return self._known
 
 

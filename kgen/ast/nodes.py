@@ -126,6 +126,21 @@ def children_of(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def exprs_of(node: Node) -> tuple[Expr, ...]:
+    """Return the expressions of a node, without those of the nodes below."""
+    match node:
+        case For():
+            return (node.first, node.stop)
+        case If():
+            return (node.condition,)
+        case Let():
+            return (node.value,)
+        case Run():
+            return tuple(node.values.values())
+        case Block() | Barrier() | Comment():
+            return ()
+
+
 def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """Return *node* with each node directly below changed."""
     match node:

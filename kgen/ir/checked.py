@@ -107,7 +107,7 @@ def _tests_of(function: Callable[..., Any]) -> tuple[list[str], dict[str, _Test]
     signature, hints = _signature(function)
     by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     names = [name for name, one in signature.parameters.items() if one.kind in by_position]
-    return names, {name: _test_of(hint) for name, hint in hints.items()}
+    return names, {name: _test_of(hint) for name, hint in hints.items() if hint is not Any}
 
 
 def _refusal(argument: str, value: Any, hint: Any, kernel: str | None) -> str:
@@ -145,8 +145,9 @@ def _test_of(hint: Any) -> _Test:
     if isinstance(hint, TypeVar):
         of, origin = hint.__constraints__ or (hint.__bound__ or Any,), Union
     if origin in (Union, types.UnionType):
-        tests = [_test_of(part) for part in of]
-        return lambda value: any(fits(value) for fits in tests)
+        classes = tuple(part for part in of if _is_class(part))
+        tests = [_test_of(part) for part in of if not _is_class(part)]
+        return lambda value: isinstance(value, classes) or any(fits(value) for fits in tests)
     if origin is Literal:
         return lambda value: any(
             value is one or (isinstance(value, type(one)) and value == one) for one in of
@@ -166,6 +167,12 @@ def _test_of(hint: Any) -> _Test:
     if hint is Any or not isinstance(hint, type):
         return lambda value: True
     return lambda value: isinstance(value, hint)
+
+
+def _is_class(hint: Any) -> bool:
+    """Tell whether a type has just the instances of a class as its values."""
+    is_plain = isinstance(hint, type) and typing.get_origin(hint) is None
+    return is_plain and hint is not Any and hint not in _NUMBERS
 
 
 def _is_subclass(value: type, bases: Any) -> bool:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pymbolic.primitives as p
@@ -37,7 +37,7 @@ from kgen.ir.layout import (
     resolve_strides,
 )
 from kgen.ir.tags import Taggable, to_tags
-from kgen.ir.types import AddressSpace, KgenType, auto, read_type
+from kgen.ir.types import AddressSpace, KgenType, NumpyType, auto, read_type
 
 __all__ = [
     "ArrayArg",
@@ -77,6 +77,15 @@ def _check_name(name: Any, what: str) -> None:
         raise KernelError(f"'{name}' is not a name for {what}")
 
 
+#: Fields of arrays from which no other one follows, and their values that need not be read.
+_SETTLED: Final[Mapping[str, type]] = {
+    "dtype": NumpyType,
+    "address_space": AddressSpace,
+    "is_input": bool,
+    "is_output": bool,
+}
+
+
 @dataclass(frozen=True)
 class ArrayBase(Declaration, Taggable):
     """An array: element type, shape (in elements), layout and address space.
@@ -101,6 +110,10 @@ class ArrayBase(Declaration, Taggable):
 
     def copy(self: Self_, **changes: Any) -> Self_:
         """Return this with some fields changed."""
+        if all(isinstance(value, _SETTLED.get(name, ())) for name, value in changes.items()):
+            copied = object.__new__(type(self))
+            vars(copied).update(vars(self), **changes)
+            return copied
         if not changes.keys().isdisjoint(("dim_tags", "strides", "order")):
             changes = {"has_layout": None, **changes}
         return dataclasses.replace(self, **changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -170,25 +169,26 @@ class LoopKernel(Taggable):
     origin: _Origin = _Origin()
 
     def __post_init__(self) -> None:
+        state = vars(self)
         for name in _MAPS:
-            value = getattr(self, name)
-            if type(value) is not Table:
-                object.__setattr__(self, name, Table(sorted(value.items())))
+            if type(state[name]) is not Table:
+                state[name] = Table(sorted(state[name].items()))
         for name in ("domains", "instructions", "args"):
-            value = getattr(self, name)
-            if type(value) is not Parts:
-                object.__setattr__(self, name, Parts(value))
-        rewrites = tuple(map(constantdict, self.applied_iname_rewrites))
-        object.__setattr__(self, "applied_iname_rewrites", rewrites)
-        object.__setattr__(self, "silenced_warnings", tuple(self.silenced_warnings))
+            if type(state[name]) is not Parts:
+                state[name] = Parts(state[name])
+        state["applied_iname_rewrites"] = tuple(map(constantdict, self.applied_iname_rewrites))
+        state["silenced_warnings"] = tuple(self.silenced_warnings)
 
     def copy(self, **changes: Any) -> LoopKernel:
         """Return this with some fields changed."""
         old = vars(self)
-        changed = dataclasses.replace(
-            self, **{"linearization": None, "origin": old["origin"], **changes}
-        )
+        changed = object.__new__(type(self))
         new = vars(changed)
+        new.update({name: old[name] for name in stored_fields(type(self))}, linearization=None)
+        if unknown := changes.keys() - new.keys():
+            raise TypeError(f"a kernel has no field '{min(unknown)}'")
+        new.update(changes)
+        changed.__post_init__()
         touched = {name for name in changes if not _is_same(new[name], old[name])}
         for name, known in _DERIVED.items():
             if known.fields.isdisjoint(touched) and (known.is_shared or name in old):
@@ -482,6 +482,15 @@ class LoopKernel(Taggable):
     def analyses(self) -> AnalysisCache:
         """What analyses have found out about this kernel."""
         return AnalysisCache(LoopKernel)
+
+    @derived()
+    def typed(self) -> Any:
+        """What a typer has left of the types of expressions, for typers of copies to check."""
+        return None
+
+    def keep_typed(self, typed: Any) -> None:
+        """Leave the types of expressions to typers of this kernel and of its copies."""
+        vars(self)["typed"] = typed
 
     def domain_of(self, inames: tuple[str, ...]) -> Set:
         """Return the values that *inames* take together: ``[params] -> { [inames] }``.

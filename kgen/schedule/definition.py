@@ -28,7 +28,7 @@ from kgen.errors import (
 )
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import to_text, variable_names
+from kgen.ir.expr import subscript, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named
 from kgen.ir.sets.names import SetName, Side
@@ -249,7 +249,7 @@ class _Finder:
         insn = self.kernel.id_to_insn[read.insn_id]
         if not isinstance(insn, Assignment) or not isinstance(insn.assignee, p.Subscript):
             return None
-        if to_text(insn.expression) != str(read):
+        if insn.expression != subscript(p.Variable(read.array), read.index or ()):
             return None
         others = (*index_of(insn.assignee), *(read.index or ()), *insn.sorted_predicates)
         into = self.kernel.temporary_variables.get(assignee_name(insn.assignee))

@@ -33,7 +33,8 @@ __all__ = ["Renaming", "hidden_names", "rename_taken", "with_original_names"]
 
 #: Comments, and strings, which may hold the beginning of one.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_CALLED = re.compile(r"\b([A-Za-z_]\w*) ?\(")
+#: Names before parentheses, in a text that is read backwards: most words are before no other one.
+_CALLED = re.compile(r"\( ?(\w+)")
 _FUNCTION_MACRO = re.compile(r"^#define (\w+)\(", re.MULTILINE)
 _INCLUDED = re.compile(r"^#include <([^>]*)>", re.MULTILINE)
 
@@ -55,7 +56,7 @@ def rename_taken(kernel: LoopKernel, hidden: Collection[str] = ()) -> Renaming |
     if not isinstance(target, CFamilyLanguage):
         return None
     taken = sorted(_taken(kernel, target.reserved_words, hidden))
-    is_named_like_function = _is_word(kernel.name, target.reserved_words | LIBRARY)
+    is_named_like_function = kernel.name in LIBRARY or _is_word(kernel.name, target.reserved_words)
     if not taken and not is_named_like_function:
         return None
     names = _fresh_names(kernel, target.reserved_words)
@@ -129,7 +130,7 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
     target = kernel.target
     assert isinstance(target, CFamilyLanguage)
     text = _COMMENT.sub("", f"{module.device_source}\n{module.host_source}")
-    called = Counter(_CALLED.findall(text))
+    called = Counter(name[::-1] for name in _CALLED.findall(text[::-1]))
     called.subtract(launch.function for launch in module.launches)  # these are definitions
     found = frozenset(+called).difference(_FUNCTION_MACRO.findall(text))
     for header in _INCLUDED.findall(text):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.analysis.access import collect_accesses_to
+from kgen.analysis.access import collect_accesses
 from kgen.errors import TransformError, counted, message
 from kgen.ir.assignee import with_subscripts
 from kgen.ir.data import ArrayBase, SubstitutionRule
@@ -204,8 +204,10 @@ def refuse_elements_by_number(kernel: LoopKernel, old: ArrayBase, new: ArrayBase
     """Refuse another layout of an array whose elements are accessed by their number in storage."""
     if not isinstance(old.shape, tuple) or old.dim_tags == new.dim_tags:
         return
-    for access in collect_accesses_to(kernel, old.name):
-        if access.index is None:
+    names = {old.name, *kernel.substitutions}
+    insns = [insn for insn in kernel.instructions if not insn.mentioned.isdisjoint(names)]
+    for access in collect_accesses(kernel, insns):
+        if access.array == old.name and access.index is None:
             raise TransformError(
                 message(
                     f"the layout of '{old.name}' cannot change",

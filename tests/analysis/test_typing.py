@@ -318,3 +318,21 @@ def test_errors_name_what_is_wrong() -> None:
         TYPER(parse("f4[i] << 2"))
     with pytest.raises(TypeInferenceFailure, match="'erf' does not take complex numbers"):
         TYPER(parse("erf(c8[i])"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", None])
+def test_types_that_a_typer_leaves_hold_where_variables_have_theirs(dtype: str | None) -> None:
+    kernel = make_kernel(
+        "{ [i]: 0 <= i < 8 }", "out[i] = 2*a[i]", [GlobalArg("a, out", "float32", shape="8")]
+    ).default_entrypoint
+    (insn,) = kernel.instructions
+    (value,) = insn.read_exprs()
+    typer = ExpressionTyper(kernel)
+    assert typer(value).dtype == "float32"
+    typer.leave_to(kernel)
+    again = ExpressionTyper(kernel.copy(args=[arg.copy(dtype=dtype) for arg in kernel.args]))
+    if dtype is None:
+        with pytest.raises(UnknownType, match="'a' is not known"):
+            again(value)
+    else:
+        assert again(value).dtype == dtype

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ir.types import NumpyType
 
 
 def square_sums() -> lp.TranslationUnit:
@@ -51,3 +52,15 @@ def test_digests_do_not_see_redundant_constraints() -> None:
         for text in ("m >= 0 and n >= m and n >= 0", "m >= 0 and n >= m")
     )
     assert longer == shorter
+
+
+def test_a_declaration_is_copied_as_it_is_made() -> None:
+    for one in (lp.GlobalArg("a", shape="n, 4"), lp.TemporaryVariable("t", shape=(4,))):
+        assert one.copy(dtype=NumpyType(np.dtype("float32"))) == type(one)(
+            one.name, "float32", shape=one.shape
+        )
+
+
+def test_a_kernel_has_no_other_fields() -> None:
+    with pytest.raises(TypeError, match="no field 'colour'"):
+        square_sums().default_entrypoint.copy(colour="red")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -326,7 +325,7 @@ class _Flow:
         is_input = arg.is_input
         if is_input is None:
             is_input = arg.name in self.read or arg.name not in self.written
-        return dataclasses.replace(arg, is_input=is_input, is_output=is_output)
+        return arg.copy(is_input=is_input, is_output=is_output)
 
 
 def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:

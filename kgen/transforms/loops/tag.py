@@ -199,7 +199,7 @@ def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
             raise _unfit_reduction(kernel, str(insn.id), min(reduced & unfit))
         if taken_axes:
             _check_axes(kernel, str(insn.id), insn.within_inames, axis_of)
-            for node in walk(*insn.expressions()) if reduced else ():
+            for node in () if reduced.isdisjoint(axis_of) else walk(*insn.expressions()):
                 if isinstance(node, Reduction):  # those loops around that it depends on
                     used = insn.within_inames.intersection(variable_names(*node.exprs))
                     _check_axes(kernel, str(insn.id), used.union(node.inames), axis_of)
