@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjuncts
-from kgen.ast.nodes import Barrier, Block, For, If, Node, children_of, has_barrier, map_children
+from kgen.ast.nodes import (
+    Barrier,
+    Block,
+    Comment,
+    For,
+    If,
+    Let,
+    Node,
+    children_of,
+    has_barrier,
+    map_children,
+)
 from kgen.ast.verify import differs_in_group
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.types import Memory
@@ -14,10 +27,11 @@ __all__ = ["has_fragile_barriers", "separate_barriers"]
 
 _AROUND = Barrier(Memory.LOCAL, "keeps the way around apart")
 _FIRST = Barrier(Memory.LOCAL, "keeps iterations apart")
+_AFTER = Barrier(Memory.LOCAL, "keeps the last iteration apart")
 
 
 def separate_barriers(node: Node) -> Node:
-    """Write a barrier at the end of each branch with barriers, and first in each loop with some.
+    """Write a barrier at the end of each branch with barriers, and first in and behind such loops.
 
     ::
 
@@ -27,11 +41,41 @@ def separate_barriers(node: Node) -> Node:
           if lid(0) < 2                        if lid(0) < 2
             b[lid(0)] = t[0]                     b[lid(0)] = t[0]
                                                barrier
+
+        for k = 0 .. 2                       for k = 0 .. 2
+          barrier                              barrier
+          if lid(0) < 2            =>          if lid(0) < 2
+            b[lid(0), k] = t[k]                  b[lid(0), k] = t[k]
+        if lid(0) < 2                        barrier
+          c[lid(0)] = t[0]                   if lid(0) < 2
+                                               c[lid(0)] = t[0]
     """
     inside = map_children(node, separate_barriers)
+    if isinstance(inside, Block):
+        return Block(_behind_loops(inside.children))
     if not isinstance(node, For | If) or not has_barrier(node):
         return inside
     return map_children(inside, _begun if isinstance(node, For) else _closed)
+
+
+def _behind_loops(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Write a barrier between each loop with barriers and what follows it."""
+    apart = nodes[:1]
+    for before, node in itertools.pairwise(nodes):
+        if _ends_with_loop(before) and not isinstance(_parts(node)[0], Barrier):
+            apart = (*apart, _AFTER)
+        apart = (*apart, node)
+    return apart
+
+
+def _ends_with_loop(node: Node) -> bool:
+    """Tell whether the last of what runs is a loop with barriers."""
+    match node:
+        case For():
+            return has_barrier(node)
+        case Let() | Comment() | Block():
+            return _ends_with_loop(children_of(node)[-1])
+    return False
 
 
 def _closed(branch: Node) -> Node:

@@ -127,6 +127,13 @@ class CFamilyLanguage(Target):
         """Return the code tree of a function as the compilers of this language need it."""
         return body
 
+    def scalar_loop_pragma(self) -> str | None:
+        """Return what asks the compiler not to vectorize a loop, if it must be asked at times.
+
+        That is where vector code would access more than there is of a private array.
+        """
+        return None
+
     def first_value(self, temporary: TemporaryVariable) -> str | None:
         """Return the value with which a temporary is declared that has none of its own, if any."""
         return None

@@ -13,7 +13,7 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
 from kgen.errors import KgenError
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
 from kgen.ir.types import AddressSpace, Memory
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
@@ -69,6 +69,18 @@ class OpenCLCASTBuilder(ASTBuilderBase):
         sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, name)
         return cgen.FunctionDeclaration(cgen.opencl.CLKernel(sized), parameters)
 
+    def get_array_arg_decl(
+        self, array: ArrayBase, element: cgen.Declarator, *, is_written: bool, restrict: bool
+    ) -> cgen.Declarator:
+        """Declare an array; for PoCL, promises of what is only read say all that matters.
+
+        Inlining a kernel that scatters to an array declared ``restrict`` loses the order of that
+        and other accesses. If all others are ``restrict``, an array that is not overlaps none.
+        """
+        suits_pocl = isinstance(self.target, OpenCLTarget) and self.target.suits_pocl
+        restrict = restrict and not (is_written and suits_pocl)
+        return super().get_array_arg_decl(array, element, is_written=is_written, restrict=restrict)
+
     def get_header(self, module: Module) -> str:
         """Return declarations in OpenCL C, which no program of the host can include."""
         return module.declarations
@@ -81,10 +93,10 @@ class OpenCLTarget(CFamilyTarget):
     ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
     every later version has. Raises :class:`KgenError` for another.
 
-    ``separates_barriers``: end branches that have barriers with one, begin such loops with one,
-    and declare variables with a value, for compilers that else may join what is behind a barrier
-    with a way around it, and lose work, or end the process (seen with PoCL 3.1). Calls on such
-    devices ask for it.
+    ``suits_pocl``: write what PoCL 3.1 compiles rightly, see ``docs/pocl.md``. End branches that
+    have barriers with one, begin such loops with one and write one behind them; declare variables
+    with a value; do not promise that arrays that are written overlap no others; and keep loops
+    scalar that vectors would take beyond private arrays. Calls on PoCL's devices ask for it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -96,7 +108,7 @@ class OpenCLTarget(CFamilyTarget):
     """
 
     atomics_flavor: str | None = field(default="cl1", kw_only=True, repr=False)
-    separates_barriers: bool = field(default=False, kw_only=True, repr=False)
+    suits_pocl: bool = field(default=False, kw_only=True, repr=False)
 
     language: ClassVar[str] = "OpenCL C"
     has_hardware_axes: ClassVar[bool] = True
@@ -160,7 +172,11 @@ class OpenCLTarget(CFamilyTarget):
 
     def adapt_tree(self, body: Node) -> Node:
         """Return the code tree of a function, its barriers kept apart where that is asked for."""
-        return separate_barriers(body) if self.separates_barriers else body
+        return separate_barriers(body) if self.suits_pocl else body
+
+    def scalar_loop_pragma(self) -> str | None:
+        """Return what asks PoCL's compiler not to vectorize a loop."""
+        return "clang loop vectorize(disable)" if self.suits_pocl else None
 
     def first_value(self, temporary: TemporaryVariable) -> str | None:
         """Return a value for what a work-item has for itself, where barriers are kept apart.
@@ -170,7 +186,7 @@ class OpenCLTarget(CFamilyTarget):
         """
         is_private = temporary.address_space == AddressSpace.PRIVATE
         kind = temporary.dtype.numpy_dtype.kind
-        if not self.separates_barriers or not is_private or kind not in "biufc":
+        if not self.suits_pocl or not is_private or kind not in "biufc":
             return None
         return "{0}" if temporary.shape or kind == "c" else "0"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pymbolic.primitives as p
 
 import kgen as lp
-from kgen.ast.nodes import Barrier, Block, For, If, Run, print_tree
+from kgen.ast.nodes import Barrier, Block, Comment, For, If, Run, print_tree
 from kgen.ast.separate import has_fragile_barriers, separate_barriers
 from kgen.ir.expr import LocalHardwareAxisIndex
 from kgen.ir.types import INT32, Memory
@@ -35,6 +35,16 @@ def test_loops_with_barriers_begin_with_one() -> None:
         assert separate_barriers(loop) == loop
 
 
+def test_loops_with_barriers_are_followed_by_one() -> None:
+    loop = For("i", INT32, 0, 2, 1, Block((BARRIER, Run("s", {}))))
+    after = Comment("reads t", Run("other", {}))
+    for first in (loop, For("k", INT32, 0, 2, 1, loop)):
+        lines = print_tree(separate_barriers(Block((first, after)))).splitlines()
+        assert lines[-3:] == ["barrier local  # keeps the last iteration apart", *lines[-2:]]
+    for same in (loop, Block((loop, BARRIER)), Block((Run("s", {}), loop))):
+        assert separate_barriers(same) == same
+
+
 def test_barriers_are_fragile_in_loops_that_ask_for_the_iteration() -> None:
     for first, is_fragile in ((p.Variable("i"), True), (p.Variable("n"), False)):
         for axis in (0, LocalHardwareAxisIndex(0)):
@@ -49,7 +59,7 @@ def test_code_says_nothing_of_it_unless_asked() -> None:
     knl = lp.make_kernel("{[k, i, j]: 0 <= k < n and 0 <= i, j < 4}", code, [local, ...])
     knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0, j:l.0"), {"a": "float32"})
     knl = lp.split_iname(knl, "k", 4, slabs=(0, 1))
-    apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
+    apart = knl.copy(target=lp.PyOpenCLTarget(suits_pocl=True))
     end = "    barrier(CLK_LOCAL_MEM_FENCE);  // keeps the way around apart\n  }"
     assert [lp.generate_body(unit).count(end) for unit in (knl, apart)] == [0, 1]
 
@@ -61,7 +71,7 @@ def test_variables_have_a_value_beside_the_condition_that_sets_them() -> None:
     given = [local, lp.ValueArg("n", "int32"), ...]
     knl = lp.make_kernel("{[i]: 0 <= i < 4}", code, given, seq_dependencies=True)
     knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0"), {"a": "int32"})
-    apart = knl.copy(target=lp.PyOpenCLTarget(separates_barriers=True))
+    apart = knl.copy(target=lp.PyOpenCLTarget(suits_pocl=True))
     assert ["  int x = 0;\n" in lp.generate_body(unit) for unit in (knl, apart)] == [False, True]
 
 

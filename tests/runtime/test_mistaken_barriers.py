@@ -81,3 +81,56 @@ def test_values_set_and_read_under_one_condition(opencl_queue: Any, n: int) -> N
     t = a[..., None] + np.arange(2, dtype=np.int32)
     np.testing.assert_array_equal(out, 2 * t[..., ::-1] + t[..., :1])
     np.testing.assert_array_equal(most, np.full((5, 2, count), 3 - n))
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3])
+def test_conditions_behind_a_loop_with_barriers(opencl_queue: Any, trips: int) -> None:
+    """The process ended with a failed assertion: the loop and what follows have one condition."""
+    knl = lp.make_kernel(
+        [
+            f"{{[k, f, u]: 0 <= k < {trips} and 0 <= f, u < 3}}",
+            "{[l]: 0 <= l < 4}",
+            "{[v]: 0 <= v < 3}",
+        ],
+        """
+        t[f] = a[k, f] {id=set, inames=k:f}
+        out[k, u] = t[2 - u] {dep=set, inames=k:u}
+        more[v] = a[0, v]
+        other[l] = l
+        """,
+        [
+            lp.TemporaryVariable("t", "int32", shape=3, address_space=lp.AddressSpace.LOCAL),
+            lp.GlobalArg("a", "int32", shape=(trips, 3)),
+            ...,
+        ],
+    )
+    knl = lp.tag_inames(knl, "f:l.0, u:l.0, v:l.0, l:l.0")
+    a = np.arange(3 * trips, dtype=np.int32).reshape(trips, 3)
+    _, (more, _, out) = knl(opencl_queue, a=a)
+    np.testing.assert_array_equal(out, a[:, ::-1])
+    np.testing.assert_array_equal(more, a[0])
+
+
+@pytest.mark.parametrize("outer", [1, 2])
+@pytest.mark.parametrize("inner", [1, 2, 5])
+def test_accumulators_over_barriers(opencl_queue: Any, outer: int, inner: int) -> None:
+    """Sums of a loop with barriers were lost where the condition on them is asked again."""
+    knl = lp.make_kernel(
+        f"{{[o, k, f, u]: 0 <= o < {outer} and 0 <= k < {inner} and 0 <= f < 4 and 0 <= u < n}}",
+        """
+        <> total = 0 {id=start, inames=o:u}
+        t[f] = a[o, k, f] {id=set, inames=o:k:f}
+        total = total + t[3 - u] {id=add, dep=start:set, inames=o:k:u}
+        out[o, u] = total {dep=add, inames=o:u}
+        """,
+        [
+            lp.TemporaryVariable("t", "int32", shape=4, address_space=lp.AddressSpace.LOCAL),
+            lp.GlobalArg("a", "int32", shape=(outer, inner, 4)),
+            ...,
+        ],
+        assumptions="1 <= n <= 4",
+    )
+    knl = lp.tag_inames(knl, "f:l.0, u:l.0")
+    a = np.arange(4 * outer * inner, dtype=np.int32).reshape(outer, inner, 4)
+    _, (out,) = knl(opencl_queue, a=a, n=3)
+    np.testing.assert_array_equal(out, a.sum(axis=1)[:, :0:-1])

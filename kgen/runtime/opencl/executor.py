@@ -17,8 +17,8 @@ from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.opencl.images import with_images
 from kgen.runtime.opencl.program import (
     check_group_size,
+    is_pocl,
     load_program,
-    mistakes_barriers,
     with_double_barriers,
 )
 from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
@@ -74,8 +74,8 @@ class OpenCLExecutor(ExecutorBase):
         self, unit: TranslationUnit, entrypoint: str, context: cl.Context, **more: Any
     ) -> None:
         target = unit.target
-        if isinstance(target, OpenCLTarget) and any(map(mistakes_barriers, context.devices)):
-            unit = unit.copy(target=replace(target, separates_barriers=True))
+        if isinstance(target, OpenCLTarget) and any(map(is_pocl, context.devices)):
+            unit = unit.copy(target=replace(target, suits_pocl=True))
         super().__init__(unit, entrypoint, **more)
         self.context = context
 
@@ -90,7 +90,7 @@ class OpenCLExecutor(ExecutorBase):
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
         target = self.kernel.target
-        if isinstance(target, OpenCLTarget) and target.separates_barriers:
+        if isinstance(target, OpenCLTarget) and target.suits_pocl:
             source = with_double_barriers(source)
             if module.has_fragile_barriers:
                 flags = (*flags, "-cl-opt-disable")

@@ -17,7 +17,7 @@ __all__ = [
     "identity",
     "keeps_compiled_code",
     "load_program",
-    "mistakes_barriers",
+    "is_pocl",
     "with_double_barriers",
 ]
 
@@ -84,16 +84,11 @@ def identity(device: cl.Device) -> tuple[str, ...]:
     )
 
 
-def mistakes_barriers(device: cl.Device) -> bool:
-    """Tell whether a device's compiler may lose work that branches off behind a barrier.
+def is_pocl(device: cl.Device) -> bool:
+    """Tell whether a device is PoCL's, whose compiler (seen with 3.1) mistakes some code.
 
-    PoCL (seen with 3.1) does when it optimizes: where some work-items only take a branch right
-    behind a barrier, it may go by one work-item's condition for all, or join the branch with a
-    way around the barrier. A variable that is set under a condition and, a barrier later, read
-    under the same one may have lost its value, unless it has one beside that condition. Loops
-    may end the process with a failed assertion (in ``ParallelRegion.cc``) where they have barriers
-    but begin without one, or ask which iteration they are in. See :func:`with_double_barriers` and
-    :mod:`kgen.ast.separate`.
+    ``docs/pocl.md`` says which; :func:`with_double_barriers`, :mod:`kgen.ast.separate` and the
+    target's ``suits_pocl`` avoid it.
     """
     return device.platform.name == _POCL
 
@@ -109,7 +104,7 @@ def keeps_compiled_code(device: cl.Device) -> bool:
     PoCL keeps it, and compiles anew, for launches of any size, where it is asked for a binary:
     that takes longer (0.7 s for 300 long statements) than what it needs to launch them (0.4 s).
     """
-    return device.platform.name == _POCL
+    return is_pocl(device)
 
 
 def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -> None:

@@ -26,6 +26,7 @@ from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
@@ -154,13 +155,17 @@ class BodyEmitter:
         if comment is None and self.kernel.options.annotate_inames:
             comment = f"loop over '{node.iname}'"
         lines = [] if comment is None else [self.builder.emit_comment(comment)]
-        pragma = self._pragma(node)
-        if pragma is not None:
-            lines.append(cgen.Pragma(pragma))
+        lines += [cgen.Pragma(text) for text in self._pragmas(node) if text is not None]
         return [*lines, loop]
 
-    def _pragma(self, node: For) -> str | None:
+    def _pragmas(self, node: For) -> tuple[str | None, ...]:
         """Return what the compiler is told of a loop."""
+        scalar = self.writer.target.scalar_loop_pragma()
+        if scalar is not None and overruns_if_vectorized(self.kernel, node):
+            return self._unroll_pragma(node), scalar
+        return (self._unroll_pragma(node),)
+
+    def _unroll_pragma(self, node: For) -> str | None:
         target = self.writer.target
         if node.iname in self.kernel.inames:
             for hint in self.kernel.iname_tags_of_type(node.iname, UnrollHintTag):
