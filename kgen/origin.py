@@ -15,9 +15,11 @@ from kgen.ir.data import ValueArg
 from kgen.ir.expr import Reduction, TypedLiteral, is_constant, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation
+from kgen.ir.sets.effort import answer
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import NumpyType
 from kgen.lowering import prepare, schedule_prepared
+from kgen.schedule.equality import Unproved, find_unproved
 from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
 from kgen.schedule.tree import Schedule
 
@@ -25,6 +27,8 @@ __all__ = ["Comparison", "Difference", "compare_with_origin", "origin_error"]
 
 #: How many instances are evaluated for one choice of sizes.
 _MOST = 12_000
+#: What a proof for all sizes may take: operations of isl, less than a second.
+_PROOF = 2_000_000
 #: What the sizes are, where the assumptions let them be so, or just above.
 _SIZES = (2, 9, 17, 33)
 
@@ -58,18 +62,22 @@ def compare_with_origin(
 ) -> Comparison:
     """Compare what a prepared *kernel* computes, in the order of its schedule, with its origin.
 
-    That is done for a few sizes, by evaluation: a difference is certain, unless the arithmetic
-    of fingerprints is not that of the kernel; that there is none is certain, where no size and no
-    data decide what is run.
+    Their values are compared for all sizes and all data at once; where that is no proof, both are
+    evaluated for a few sizes: a difference is certain, unless the arithmetic of fingerprints is
+    not that of the kernel; that there is none is certain, where no size and no data decide what
+    is run.
     """
     try:
         before, order = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
     except KgenError as err:
         return Comparison(reason=f"the kernel as it was written has no code: {err}")
+    unproved = _find_unproved((before, order), (kernel, schedule), has_axes=has_axes)
+    if unproved is None:
+        return Comparison()
     tried: list[str] = []
     reasons: list[str] = []
     depends_on_data = False
-    choices, are_all = _choices_of(before, kernel)
+    choices, are_all = _choices_of(before, kernel, unproved.sizes)
     for sizes in choices:
         try:
             then = evaluate(before, order, sizes, has_axes=has_axes, most=_MOST)
@@ -87,11 +95,19 @@ def compare_with_origin(
         tried.append(_text(sizes))
     if are_all and len(tried) == len(choices) and not depends_on_data:
         return Comparison()
-    return Comparison(reason=_reason(tried, reasons))
+    return Comparison(reason=f"{_reason(tried, reasons)}; beyond that, {unproved.reason}")
+
+
+def _find_unproved(
+    before: tuple[LoopKernel, Schedule], now: tuple[LoopKernel, Schedule], *, has_axes: bool
+) -> Unproved | None:
+    """Return why it is not proved for all sizes and data that two kernels compute the same."""
+    found = answer(lambda: [find_unproved(before, now, has_axes=has_axes)], _PROOF)
+    return Unproved("isl needs too long to compare all instances") if found is None else found[0]
 
 
 def _reason(tried: list[str], reasons: list[str]) -> str:
-    """Return why a comparison without a difference is no proof."""
+    """Return what is known where a comparison found no difference."""
     if not tried:
         return reasons[0] if reasons else "the assumptions leave no sizes"
     sizes = f" for {'; '.join(tried)}" if any(tried) else ""
@@ -122,14 +138,18 @@ def _scheduled(
         return schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
 
 
-def _choices_of(*kernels: LoopKernel) -> tuple[list[dict[str, int]], bool]:
-    """Return sizes that the assumptions allow, small ones first; whether these are all."""
-    names = sorted({name for kernel in kernels for name in _size_names(kernel)})
-    allowed = kernels[0].assumptions.intersect(kernels[1].assumptions)
+def _choices_of(
+    before: LoopKernel, now: LoopKernel, unproved: Mapping[str, int]
+) -> tuple[list[dict[str, int]], bool]:
+    """Return sizes that the assumptions allow, *unproved* ones first; whether these are all."""
+    names = sorted({name for kernel in (before, now) for name in _size_names(kernel)})
+    allowed = before.assumptions.intersect(now.assumptions)
     found = all_sizes(allowed, names, len(_SIZES))
     if found is not None:
         return found, True
     some = [sizes_near(allowed, names, least) for least in _SIZES]
+    if unproved.keys() >= set(names):
+        some.insert(0, {name: unproved[name] for name in names})
     unique = {tuple(sizes.values()): sizes for sizes in some if sizes is not None}
     return list(unique.values()), False
 

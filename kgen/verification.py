@@ -154,7 +154,8 @@ def verify(
         outputs     every element of an output is written; a call that allocates it fills others
         device      the device has room for the work-groups and their memory
         origin      each result is computed as in the kernel that the user wrote, before
-                    transformations: compared for a few sizes, by evaluation
+                    transformations: compared for all sizes, by where values come from, and
+                    else for a few sizes, by evaluation
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]",

@@ -63,7 +63,7 @@ def test_transformed_kernels_are_equivalent(
     [
         ("c[i, j] = sum(k, a[i, k]*b[j, k])", "0 <= i, j, k < n"),
         ("c[i, j] = sum(k, a[i, k]*b[k, j])", "0 <= i, j < n and 0 <= k < n - 1"),
-        ("c[i, j] = sum(k, a[i, k]*b[k, j])", "0 <= i, j, k < n and i < 100"),
+        ("c[i, j] = sum(k, a[i, k]*b[k, j])", "0 <= i, j, k < n and i < 20"),
         ("c[j, i] = sum(k, a[i, k]*b[k, j])", "0 <= i, j, k < n"),
     ],
 )
@@ -73,8 +73,8 @@ def test_a_difference_is_shown_with_an_element(text: str, domain: str) -> None:
     knl = lp.make_kernel(f"{{ [i, j, k]: {domain} }}", text, data, target=lp.OpenCLTarget())
     report = lp.verify_equivalent(ref, knl)
     assert report.findings[0].status is Status.VIOLATED
-    assert ": c[" in (report.findings[0].point or "")
-    with pytest.raises(lp.KernelError, match="from subscripts"):
+    assert report.findings[0].array == "c"
+    with pytest.raises(lp.KernelError, match="is not what it was"):
         report.raise_if_violated()
 
 
@@ -84,17 +84,21 @@ def simple(text: str) -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "found"),
     [
-        ("out[i] = 2*a[i]", "out[i] = 3*a[i]"),
-        ("out[i] = a[index[i]]", "out[i] = a[index[i]]"),
-        ("out[i] = sum(j, a[i])", "out[i] = sum(j, a[i])"),
-        ("a[i] = a[i] + 1", "a[i] = a[i] + 1"),
-        ("out[i] = a[i] {id=f}\nout[i] = 1 {dep=f}", "out[i] = 1"),
+        ("out[i] = 2*a[i]", "out[i] = 3*a[i]", Status.VIOLATED),
+        ("out[i] = (a[i] + 1)*a[i]", "out[i] = a[i]*a[i] + a[i]", Status.UNKNOWN),
+        ("out[i] = a[index[i]]", "out[i] = a[index[i]]", Status.PROVED),
+        ("out[i] = sum(j, a[i])", "out[i] = sum(j, a[i])", Status.PROVED),
+        ("out[i] = sum(j, a[i])", "out[i] = sum(j, a[j])", Status.VIOLATED),
+        ("a[i] = a[i] + 1", "a[i] = a[i] + 1", Status.PROVED),
+        ("out[i] = a[i] {id=f}\nout[i] = 1 {dep=f}", "out[i] = 1", Status.PROVED),
+        ("out[i] = 1 {id=f}\nout[i] = a[i] {dep=f}", "out[i] = 1", Status.VIOLATED),
+        ("<> t = a[i] + 1\nout[i] = sum(j, t)", "out[i] = a[i] + 1", Status.VIOLATED),
     ],
 )
-def test_what_cannot_be_told_is_unknown(one: str, other: str) -> None:
-    assert status(simple(one), simple(other)) is Status.UNKNOWN
+def test_kernels_that_were_written_in_two_ways(one: str, other: str, found: Status) -> None:
+    assert status(simple(one), simple(other)) is found
 
 
 def test_temporaries_are_what_was_assigned_to_them() -> None:

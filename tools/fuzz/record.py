@@ -18,9 +18,8 @@ __all__ = ["Record"]
 RUNS = ("right", "wrong", "refused", "left out", "crashed")
 VERDICTS = (
     "proved",
-    "proved, not equivalent",
+    "unknown, same",
     "unknown",
-    "unknown, not equivalent",
     "violated",
     "crashed",
     "none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ class _AffMaker(Mapper["Aff | PwAff", []]):
     map_bitwise_not = map_tuple = handle_unsupported_expression
 
     def map_constant(self, expr: Any) -> Aff | PwAff:
-        if int(expr.real) != expr:
+        if not cmath.isfinite(expr) or int(expr.real) != expr:
             raise _NotAffine(f"{expr} is not an integer")
         value = isl_int(int(expr.real))
         return isl.Aff.val_on_domain(self.space, value)

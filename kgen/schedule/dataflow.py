@@ -1,0 +1,477 @@
+"""Where the values that a scheduled kernel reads come from: last writers, for all sizes.
+
+Value-based data flow (Feautrier, 1991): each instance that reads an element is mapped to the
+instance that wrote it last, in the order of the schedule. Work-items run one after the other
+between barriers, which gives what any order gives where there is no race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import ExpressionToAffineConversionError, TypeInferenceFailure
+from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.data import TemporaryVariable, ValueArg
+from kgen.ir.expr import Expr, LinearSubscript, to_text, variable_names, walk
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.domain import Set, param_names, used_param_names
+from kgen.ir.sets.names import SetName
+from kgen.ir.sets.quasi_affine import aff_to_expr, map_from_exprs, set_from_condition
+from kgen.ir.tags import GroupInameTag
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.schedule.tree import Schedule, insn_ids
+from kgen.schedule.visits import Visit, visits_of
+
+__all__ = [
+    "NEUTRAL",
+    "DataFlow",
+    "Read",
+    "Statement",
+    "UndecidedError",
+    "element_of",
+    "operands_of",
+    "sizes_of",
+]
+
+Map: TypeAlias = isl.Map
+
+#: Operations in which operands may be grouped and ordered in any way, with neutral elements.
+NEUTRAL: Final[Mapping[type, Any]] = {
+    p.Sum: 0,
+    p.Product: 1,
+    p.Max: None,
+    p.Min: None,
+    p.LogicalAnd: True,
+    p.LogicalOr: False,
+    p.BitwiseAnd: -1,
+    p.BitwiseOr: 0,
+    p.BitwiseXor: 0,
+}
+_EXTREMES: Final = {"min": p.Min, "fmin": p.Min, "max": p.Max, "fmax": p.Max}
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+_OUT = isl.dim_type.out
+
+
+class UndecidedError(Exception):
+    """Says why the flow of data is not known."""
+
+
+def operands_of(expr: Expr) -> tuple[type | None, tuple[Expr, ...]]:
+    """Return the operation of an expression if it is one of :data:`NEUTRAL`, and its operands."""
+    if isinstance(expr, p.Call) and isinstance(expr.function, p.Variable):
+        kind = _EXTREMES.get(expr.function.name)
+        return (kind, expr.parameters) if kind else (None, ())
+    if type(expr) in NEUTRAL:
+        return type(expr), expr.children
+    return None, ()
+
+
+def sizes_of(kernel: LoopKernel) -> frozenset[str]:
+    """Return the integers that callers pass, which sets have for parameters."""
+    values = (arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+    integers = {name for name in values if _is_integral(kernel, name)}
+    return frozenset(integers | (kernel.all_params() - kernel.array_vars.keys()))
+
+
+def _is_integral(kernel: LoopKernel, name: str) -> bool:
+    variable = kernel.array_vars.get(name) or kernel.arg_dict.get(name)
+    dtype = getattr(variable, "dtype", None)
+    return isinstance(dtype, NumpyType) and dtype.is_integral()
+
+
+def element_of(expr: Expr) -> tuple[str | None, tuple[Expr, ...]]:
+    """Return the variable and the subscripts of an expression that is an element of an array."""
+    if isinstance(expr, p.Variable):
+        return expr.name, ()
+    if isinstance(expr, p.Subscript) and isinstance(expr.aggregate, p.Variable):
+        return expr.aggregate.name, expr.index_tuple
+    return None, ()
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A write of a kernel: its instances, and when, where and what they write.
+
+    ``instances`` is ``{ name[dims] }``; ``time``, ``{ name[dims] -> [time] }``, in
+    lexicographic order; ``value`` an expression over the dimensions. ``axes`` gives the number of
+    the work-item along each hardware axis.
+    """
+
+    name: str
+    insn_id: str
+    instances: Set
+    time: Map
+    array: str
+    index: tuple[Expr, ...]
+    value: Expr
+    axes: Mapping[tuple[bool, int], Expr]
+
+    @cached_property
+    def accumulation(self) -> tuple[type, tuple[Expr, ...]] | None:
+        """The operation and the operands that are added to the element that was there before."""
+        value, condition = self.value, None
+        if isinstance(value, p.If) and self._is_target(value.else_):
+            condition, value = value.condition, value.then
+        kind, operands = operands_of(value)
+        rest = tuple(one for one in operands if not self._is_target(one))
+        if kind is None or len(rest) != len(operands) - 1:
+            return None
+        if condition is None:
+            return kind, rest
+        if NEUTRAL[kind] is None:
+            return None
+        return kind, (p.If(condition, kind(rest), NEUTRAL[kind]),)
+
+    def _is_target(self, expr: Expr) -> bool:
+        return element_of(expr) == (self.array, self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Where the value of an element comes from, for instances of a reader.
+
+    ``writers`` maps them to those that wrote it; ``initial`` are those before which nothing
+    did. Where it is accumulated with an *operation*, these wrote it before all that
+    ``accumulated`` maps to.
+    """
+
+    writers: tuple[tuple[Map, Statement], ...]
+    initial: Set
+    operation: type | None = None
+    accumulated: tuple[tuple[Map, Statement], ...] = ()
+
+
+class DataFlow:
+    """The flow of data in a prepared and scheduled kernel; *side* tells kernels apart."""
+
+    def __init__(
+        self, kernel: LoopKernel, schedule: Schedule, context: Set, side: str, *, has_axes: bool
+    ) -> None:
+        self.kernel = kernel
+        self.schedule = schedule
+        self.context = context
+        self.side = side
+        self.axes = kernel.axes if has_axes else {}
+        self.typer = ExpressionTyper(kernel)
+        self.reads: dict[object, Read] = {}
+        #: what is known of values, by what asks for it
+        self.affine: dict[Any, Map | None] = {}
+        self.cases: dict[Any, Any] = {}
+        self.writers: dict[str, list[Statement]] = {}
+        visits = [v for v in visits_of(schedule.steps) if self._does_something(v.insn_id)]
+        self.n_times = 2 * max((len(v.loops) for v in visits), default=0) + 7
+        self.end = 1 + max((v.position for v in visits), default=0)
+        self.first: dict[int, int] = {}
+        for visit in visits:
+            for number, _ in visit.loops:
+                self.first.setdefault(number, visit.position)
+        for visit in visits:
+            for statement in self._statements(visit):
+                self.writers.setdefault(statement.array, []).append(statement)
+
+    def _does_something(self, insn_id: str) -> bool:
+        insn = self.kernel.id_to_insn[insn_id]
+        return isinstance(insn, Assignment | CallInstruction | CInstruction)
+
+    # -- statements --------------------------------------------------------------------------
+
+    def _statements(self, visit: Visit) -> Iterator[Statement]:
+        insn = self.kernel.id_to_insn[visit.insn_id]
+        if not isinstance(insn, Assignment | CallInstruction):
+            raise UndecidedError(f"'{insn.id}' is C code")
+        names = tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
+        domain, conditions = self._domain(insn, names)
+        axes, domain = self._axes_of(insn, domain)
+        for condition in insn.sorted_predicates:
+            holds = self.condition(domain, condition)
+            if holds is None:
+                conditions.append(condition)
+            else:
+                domain = domain.intersect(holds)
+        many = isinstance(insn, CallInstruction)
+        if len(set(insn.assignee_var_names())) < len(insn.assignees):
+            raise UndecidedError(f"'{insn.id}' writes an array twice")
+        for number, lhs in enumerate(insn.assignees):
+            if not isinstance(lhs, p.Variable | p.Subscript):
+                raise UndecidedError(f"'{insn.id}' writes '{to_text(lhs)}'")
+            value = insn.expression
+            if many:
+                value = p.Call(p.Variable(f".result{number}"), (value,))
+            target = p.Variable(assignee_name(lhs))
+            if _is_integral(self.kernel, target.name) and self._is_real(insn.expression):
+                value = p.Call(p.Variable(".rounded"), (value,))
+            index = index_of(lhs)
+            if conditions:
+                both = p.LogicalAnd(tuple(conditions))
+                value = p.If(both, value, target[index] if index else target)
+            name = f"{self.side}{visit.position}_{number}"
+            instances = domain.set_tuple_name(name)
+            yield Statement(
+                name,
+                str(insn.id),
+                instances,
+                self._time(instances, visit, names),
+                target.name,
+                index,
+                value,
+                axes,
+            )
+
+    def _domain(self, insn: InstructionBase, names: tuple[str, ...]) -> tuple[Set, list[Expr]]:
+        """Return the iterations of loops, and conditions for those whose ends are data."""
+        domain = self.kernel.domain_of(names)
+        conditions: list[Expr] = []
+        data = {name for name in used_param_names(domain) if name in self.kernel.array_vars}
+        if data:
+            pieces = domain.coalesce().compute_divs().get_basic_sets()
+            if len(pieces) != 1:
+                raise UndecidedError(f"the loops around '{insn.id}' depend on data in several ways")
+            domain = isl.Set.universe(domain.get_space())
+            for condition in _constraints(pieces[0]):
+                if data.intersection(variable_names(condition)):
+                    self._check_constant(insn, condition, names)
+                    conditions.append(condition)
+                else:
+                    domain = domain.intersect(set_from_condition(domain.get_space(), condition))
+        for name in self.kernel.array_vars.keys() & param_names(domain):
+            domain = domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, name), 1)
+        if not names:
+            domain = isl.Set.from_params(domain.params())
+        domain = domain.align_params(self.context.get_space()).intersect_params(self.context)
+        return domain, conditions
+
+    def _check_constant(
+        self, insn: InstructionBase, condition: Expr, names: tuple[str, ...]
+    ) -> None:
+        """Make sure that the end of a loop is the same in all of its iterations."""
+        used = variable_names(condition)
+        for name in used:
+            for writer in self.kernel.writers.get(name, ()):
+                if self.kernel.id_to_insn[writer].within_inames.intersection(used, names):
+                    raise UndecidedError(
+                        f"'{writer}' writes '{name}' inside of a loop around '{insn.id}' that "
+                        "it bounds"
+                    )
+
+    def _axes_of(
+        self, insn: InstructionBase, domain: Set
+    ) -> tuple[dict[tuple[bool, int], Expr], Set]:
+        """Return which work-item an instance is in; all of them, where it is in none."""
+        mine: dict[tuple[bool, int], Expr] = {}
+        for name, axis in self.axes.items():
+            if name in insn.within_inames:
+                key = isinstance(axis.tag, GroupInameTag), axis.tag.axis
+                mine[key] = p.Sum((p.Variable(name), p.Product((-1, axis.first))))
+        is_own = any(
+            self._space(name) in (AddressSpace.PRIVATE, AddressSpace.LOCAL)
+            for name in insn.assignee_var_names()
+        )
+        for is_group, axis_number in self.all_axes:
+            if (is_group, axis_number) in mine:
+                continue
+            extent = self._extent(insn, is_group, axis_number)
+            mine[is_group, axis_number] = 0
+            if extent is None:
+                continue
+            if is_own:
+                at = domain.dim(_SET)
+                name = (SetName.GROUP if is_group else SetName.ITEM).at(axis_number)
+                domain = domain.insert_dims(_SET, at, 1).set_dim_name(_SET, at, name)
+                mine[is_group, axis_number] = p.Variable(name)
+            number = mine[is_group, axis_number]
+            for condition in (p.Comparison(number, ">=", 0), p.Comparison(number, "<", extent)):
+                holds = self.condition(domain, condition)
+                if holds is None:
+                    raise UndecidedError(f"the grid has '{to_text(extent)}' work-items")
+                domain = domain.intersect(holds)
+        return mine, domain
+
+    @cached_property
+    def all_axes(self) -> tuple[tuple[bool, int], ...]:
+        """The hardware axes of all launches: whether they are of groups, and their numbers."""
+        found = {(isinstance(a.tag, GroupInameTag), a.tag.axis) for a in self.axes.values()}
+        return tuple(sorted(found))
+
+    def _extent(self, insn: InstructionBase, is_group: bool, axis: int) -> Expr:
+        """Return how many work-items there are along an axis; ``None`` where there is none."""
+        launches = (insn_ids(launch.body) for launch in self.schedule.launches)
+        grid = self.kernel.grid_of_launch(next(ids for ids in launches if insn.id in ids))
+        extents = grid.groups if is_group else grid.locals
+        return extents[axis] if axis < len(extents) else None
+
+    def _time(self, instances: Set, visit: Visit, names: tuple[str, ...]) -> Map:
+        time: list[Expr] = []
+        for number, iname in visit.loops:
+            time += (self.first[number], p.Variable(iname))
+        time.append(visit.position)
+        time += [p.Variable(name) for name in names if name in self.axes]
+        return self._at_time(instances, time)
+
+    def _at_time(self, instances: Set, time: list[Expr]) -> Map:
+        padded = (*time, *([0] * (self.n_times - len(time))))
+        return self.values(instances, padded)
+
+    def final(self, array: str, n_axes: int) -> Statement:
+        """Return a statement that comes last, and reads all elements of an argument."""
+        names = [SetName.ELEMENT.at(axis) for axis in range(n_axes)]
+        space = self.context.get_space().add_dims(_SET, n_axes)
+        for axis, name in enumerate(names):
+            space = space.set_dim_name(_SET, axis, name)
+        domain = isl.Set.universe(space).intersect_params(self.context)
+        instances = domain.set_tuple_name(f"{self.side}end")
+        index = tuple(map(p.Variable, names))
+        variable = p.Variable(array)
+        value = variable[index] if index else variable
+        time = self._at_time(instances, [self.end])
+        return Statement(f"{self.side}end", "", instances, time, array, index, value, {})
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def values(self, instances: Set, exprs: tuple[Expr, ...]) -> Map:
+        """Return ``{ instances -> [values of exprs] }``, or raise :class:`UndecidedError`."""
+        try:
+            if any(_truncates(expr) for expr in exprs):
+                raise ExpressionToAffineConversionError("it is rounded towards 0")
+            result: Map = map_from_exprs(instances.get_space(), exprs).intersect_domain(instances)
+        except ExpressionToAffineConversionError as err:
+            raise UndecidedError(str(err)) from None
+        return result
+
+    def condition(self, instances: Set, condition: Expr) -> Set | None:
+        """Return the instances for which a condition holds; ``None`` where data decide it."""
+        if _truncates(condition):
+            return None
+        try:
+            return set_from_condition(instances.get_space(), condition)
+        except ExpressionToAffineConversionError:
+            return None
+
+    def _is_real(self, expr: Expr) -> bool:
+        try:
+            dtype = self.typer(expr)
+        except TypeInferenceFailure:
+            return True
+        return not (isinstance(dtype, NumpyType) and dtype.is_integral())
+
+    def _space(self, name: str) -> Any:
+        variable = self.kernel.temporary_variables.get(name)
+        return AddressSpace.GLOBAL if variable is None else variable.address_space
+
+    def temporary(self, name: str) -> TemporaryVariable | None:
+        """Return a temporary, ``None`` for an argument."""
+        return self.kernel.temporary_variables.get(name)
+
+    # -- flow --------------------------------------------------------------------------------
+
+    def read(self, reader: Statement, array: str, index: tuple[Expr, ...]) -> Read:
+        """Return where the value of an element that *reader* reads comes from."""
+        key = reader.name, array, index
+        if key not in self.reads:
+            self.reads[key] = self._read(reader, array, index)
+        return self.reads[key]
+
+    def _elements(self, at: Statement, array: str, index: tuple[Expr, ...]) -> Map:
+        """Return ``{ instances -> array[work-item that has it, subscripts] }``."""
+        space = self._space(array)
+        owners: list[tuple[bool, int]] = []
+        if space != AddressSpace.GLOBAL:
+            owners = [key for key in self.all_axes if key[0] or space != AddressSpace.LOCAL]
+        owner = tuple(at.axes[key] for key in owners)
+        return self.values(at.instances, (*owner, *index)).set_tuple_name(_OUT, array)
+
+    def _read(self, reader: Statement, array: str, index: tuple[Expr, ...]) -> Read:
+        elements = self._elements(reader, array, index)
+        writers = self.writers[array]
+        kinds = [w.accumulation[0] for w in writers if w.accumulation is not None]
+        kind = kinds[0] if kinds else None
+        adding = [w for w in writers if w.accumulation is not None and w.accumulation[0] is kind]
+        plain = [writer for writer in writers if writer not in adding]
+        mine = self._last(reader, elements, plain)
+        if not adding:
+            return mine
+        found = []
+        for writer in adding:
+            written = self._elements(writer, array, writer.index)
+            before = self._last(writer, written, plain)
+            pairs = _both(mine, before).intersect(elements.apply_range(written.reverse()))
+            pairs = pairs.intersect(_later(reader, writer)).coalesce()
+            if not pairs.is_empty():
+                found.append((pairs, writer))
+        return Read(mine.writers, mine.initial, kind, tuple(found))
+
+    def _last(self, reader: Statement, elements: Map, writers: list[Statement]) -> Read:
+        """Return which of *writers* wrote the elements that an instance reads last."""
+        key = "last", reader.name, str(elements), tuple(writer.name for writer in writers)
+        if key not in self.reads:
+            self.reads[key] = self._find_last(reader, elements, writers)
+        return self.reads[key]
+
+    def _find_last(self, reader: Statement, elements: Map, writers: list[Statement]) -> Read:
+        if not writers:
+            return Read((), reader.instances)
+        earlier: list[tuple[Map, Statement]] = []
+        times: Map | None = None
+        for writer in writers:
+            written = self._elements(writer, writer.array, writer.index)
+            pairs = elements.apply_range(written.reverse())
+            pairs = pairs.intersect(_later(reader, writer)).coalesce()
+            if not pairs.is_empty():
+                earlier.append((pairs, writer))
+                time = pairs.apply_range(writer.time)
+                times = time if times is None else times.union(time)
+        if times is None:
+            return Read((), reader.instances)
+        try:
+            last = times.lexmax()
+        except isl.Error:
+            what = elements.get_tuple_name(_OUT)
+            raise UndecidedError(
+                f"which write of '{what}' is the last one depends on data"
+            ) from None
+        found = []
+        for pairs, writer in earlier:
+            pairs = pairs.intersect(last.apply_range(writer.time.reverse())).coalesce()
+            if not pairs.is_empty():
+                found.append((pairs, writer))
+        return Read(tuple(found), reader.instances.subtract(times.domain()).coalesce())
+
+
+def _truncates(expr: Expr) -> bool:
+    """Tell whether there is a quotient that is rounded towards 0, or an element by number."""
+    return any(
+        "Trunc" in type(node).__name__ or isinstance(node, LinearSubscript) for node in walk(expr)
+    )
+
+
+def _constraints(piece: isl.BasicSet) -> Iterator[Expr]:
+    """Give the constraints of a set as conditions, with 0 on their right sides."""
+    for constraint in piece.get_constraints():
+        if not constraint.is_div_constraint():
+            relation = "==" if constraint.is_equality() else ">="
+            yield p.Comparison(aff_to_expr(constraint.get_aff()), relation, 0)
+
+
+def _both(one: Read, other: Read) -> Map:
+    """Return the pairs of instances of two readers that have the same writer."""
+    pairs = isl.Map.from_domain_and_range(one.initial, other.initial)
+    for mine, writer in one.writers:
+        for theirs, same in other.writers:
+            if same is writer:
+                pairs = pairs.union(mine.apply_range(theirs.reverse()))
+    return pairs
+
+
+def _later(one: Statement, other: Statement) -> Map:
+    """Return the pairs of instances of two statements of which the first runs after the second."""
+    after = isl.Map.lex_gt(one.time.get_space().range())
+    result: Map = one.time.apply_range(after).apply_range(other.time.reverse())
+    return result
