@@ -22,8 +22,6 @@ class SetName(StrEnum):
     NUMBER = ".number"
     #: what an instance reads, or is set to
     VALUE = ".value"
-    #: a subscript of what is looked for
-    SOUGHT = ".at"
     #: the lowest point of a loop
     LEAST = ".least"
     #: the sub-group that a work-item is in, and a local axis that an instruction does not use
