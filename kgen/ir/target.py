@@ -31,9 +31,10 @@ class TargetBase:
     runtime_module: ClassVar[str | None] = None
     #: Work-groups and work-items exist; where they do not, their axes are loops.
     has_hardware_axes: ClassVar[bool] = False
-    #: How many work-items run in step and read each other's values without local memory;
-    #: ``None`` where the language does not say.
+    #: How many work-items run in step; ``None`` where the language does not say.
     warp_size: ClassVar[int | None] = None
+    #: Those read each other's values without local memory.
+    exchanges_lanes: ClassVar[bool] = False
     #: nvcc compiles the code, and says what it needs of a device.
     is_compiled_by_nvcc: ClassVar[bool] = False
     #: Calls begin with the queue of a device.

@@ -84,6 +84,7 @@ class CudaTarget(CFamilyTarget):
     language: ClassVar[str] = "CUDA C++"
     has_hardware_axes: ClassVar[bool] = True
     warp_size: ClassVar[int | None] = WARP_SIZE
+    exchanges_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {

@@ -432,3 +432,9 @@ def test_a_target_says_how_large_its_sub_groups_are() -> None:
     knl = lp.add_dtypes(lp.split_iname(knl, "i", 128, inner_tag="l.0"), {"a": np.float32})
     found, of_64, of_32 = (str(lp.get_op_map(knl, subgroup_size=n)) for n in (None, 64, 32))
     assert found == of_64 != of_32
+
+
+def test_sub_groups_alone_do_not_exchange_values() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 64 }", "out = sum(i, a[i])", target=WavefrontTarget())
+    knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0"), {"a": np.float32})
+    assert "barrier(CLK_LOCAL_MEM_FENCE)" in lp.generate_body(knl)

@@ -256,7 +256,7 @@ def exchange_width(
     others: rows of whole warps, or a group that is one row.
     """
     kernel = builder.kernel
-    warp = kernel.target.warp_size
+    warp = kernel.target.warp_size if kernel.target.exchanges_lanes else None
     if warp is None or not reduction.operation.is_commutative:
         return 1
     if any(dtype.numpy_dtype.kind not in "biuf" or dtype.itemsize < 1 for dtype in dtypes):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pymbolic.primitives as p
 import pytest
+from pymbolic.mapper.stringifier import PREC_NONE
 
 import kgen as lp
 from kgen.errors import CodegenError, KgenWarning
+from kgen.ir.language.expressions import parse
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.types import NumpyType
 from kgen.lowering import generate_module
@@ -230,6 +233,15 @@ def test_values_of_loops_are_whole_numbers_in_their_shortest_form(
 def writer() -> ExpressionWriter:
     kernel = DeviceKernel(PreparedKernel(make("out[i] = a[i]", {"a": f4, "out": f4})))
     return CTarget().get_device_ast_builder().get_expression_to_code_mapper(kernel, Preamble())
+
+
+def test_writers_of_several_sites_know_nothing_of_each_other() -> None:
+    one, two = (writer().statement(frozenset("i"), {"i": n}) for n in (3, 5))
+    element = p.Variable("a")[p.Variable("i")]
+    named = one.at(replace(one.site, texts={element: "t"}))
+    expr, dtype = parse("a[i] + a[i + 1]"), NumpyType(np.dtype(f4))
+    texts = [each.rec(expr, PREC_NONE, dtype) for each in (one, two, named, one)]
+    assert texts == ["a[3] + a[4]", "a[5] + a[6]", "t + a[4]", "a[3] + a[4]"]
 
 
 def test_a_node_that_is_no_code_is_an_error() -> None:
