@@ -17,23 +17,13 @@ import pymbolic.primitives as p
 from pymbolic import Variable
 from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    DeviceFunction,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-)
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import TruncQuotient, TruncRemainder, is_constant
 from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.quasi_affine import set_from_condition
+from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import AddressSpace
 
 Point = tuple[int, ...]

@@ -14,13 +14,13 @@ import pymbolic.primitives as p
 from kgen.analysis.instances import axis_name
 from kgen.ast.expr import conjunction, conjuncts, disjunction
 from kgen.ast.facts import Facts, params_where
-from kgen.ast.nodes import For, If, Let, Node, Run, children_of, has_barrier, map_children
+from kgen.ast.nodes import For, If, Let, Node, Run
 from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.sets.domain import Set, dim_names, param_names, project_out_named, to_named
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
 from kgen.schedule.to_isl import Nest, Statement, axis_context
-from kgen.schedule.tree import Barrier
 
 __all__ = ["guard_bounds", "guard_bounds_by_data"]
 

@@ -8,7 +8,7 @@ from kgen.ast.bounds import guard_bounds_by_data
 from kgen.ast.divisions import fold_divisions
 from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
-from kgen.ast.nodes import Barrier, Block, DeviceFunction, If, Node, children_of
+from kgen.ast.nodes import Block, DeviceFunction, If, Node
 from kgen.ast.slabs import bulk_of, either
 from kgen.ast.trips import count_trips
 from kgen.ast.unroll import expand_unrolled
@@ -19,22 +19,12 @@ from kgen.ir.grid import Grid
 from kgen.ir.sets.domain import Set, param_names
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier as ScheduleBarrier
+from kgen.ir.tree import children_of
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axes_in, axis_context, make_nest
-from kgen.schedule.tree import (
-    Barrier as ScheduleBarrier,
-)
-from kgen.schedule.tree import (
-    Bind,
-    Launch,
-    Loop,
-    Schedule,
-    Sequence,
-    insn_ids,
-)
-from kgen.schedule.tree import (
-    Node as ScheduleNode,
-)
+from kgen.schedule.tree import Bind, Launch, Schedule, Sequence, insn_ids
+from kgen.schedule.tree import Node as ScheduleNode
 
 
 def build_code(kernel: DeviceKernel, schedule: Schedule) -> tuple[DeviceFunction, ...]:
@@ -80,7 +70,7 @@ def nest_code(
     *known* is what conditions around it say of the axes.
     """
     if isinstance(root, ScheduleBarrier):
-        return Barrier(root.memory, root.reason)
+        return root
     if isinstance(root, Bind):
         inner = [*axes, *root.axes]
         bulk = bulk_of(kernel, grid, root.axes)
@@ -100,14 +90,8 @@ def nest_code(
 
 def _axes(node: ScheduleNode) -> list[Expr]:
     """Return the hardware axes that are bound anywhere below *node*."""
-    match node:
-        case Bind():
-            return [*(axes_in(value) for _, value in node.axes), *_axes(node.body)]
-        case Loop():
-            return _axes(node.body)
-        case Sequence():
-            return [axis for child in node.children for axis in _axes(child)]
-    return []
+    own = [axes_in(value) for _, value in node.axes] if isinstance(node, Bind) else []
+    return [*own, *(axis for child in children_of(node) for axis in _axes(child))]
 
 
 def _conditions(node: Node) -> list[Expr]:

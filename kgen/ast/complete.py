@@ -24,8 +24,9 @@ from kgen.ir.expr import Expr, LocalHardwareAxisIndex
 from kgen.ir.sets.domain import Set, to_named
 from kgen.ir.sets.effort import answer
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import map_children
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
-from kgen.schedule.tree import Bind, Loop, Node, Sequence
+from kgen.schedule.tree import Loop, Node
 
 __all__ = ["build_ast", "is_simple"]
 
@@ -147,15 +148,8 @@ def _without_slabs(nest: Nest) -> Nest:
     """Leave the first and last iterations of loops among the others."""
 
     def plain(node: Node) -> Node:
-        match node:
-            case Loop():
-                return dataclasses.replace(node, body=plain(node.body), slabs=(0, 0))
-            case Bind():
-                return dataclasses.replace(node, body=plain(node.body))
-            case Sequence():
-                return Sequence(tuple(map(plain, node.children)))
-            case _:
-                return node
+        inside = map_children(node, plain)
+        return dataclasses.replace(inside, slabs=(0, 0)) if isinstance(inside, Loop) else inside
 
     loops = tuple(dataclasses.replace(loop, slabs=(0, 0)) for loop in nest.loops)
     return dataclasses.replace(nest, root=plain(nest.root), loops=loops)

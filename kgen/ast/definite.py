@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts, disjunction, negation
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run, children_of
+from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
 from kgen.ast.verify import differs_in_group
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import (
@@ -30,6 +30,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.sets import domain as domains
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import children_of
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axis_context
 

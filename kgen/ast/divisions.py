@@ -9,22 +9,12 @@ import pymbolic.primitives as p
 
 from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts, negation
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-    exprs_of,
-    map_children,
-)
+from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier, children_of, exprs_of, map_children
 
 __all__ = ["fold_divisions"]
 

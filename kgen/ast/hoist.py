@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from kgen.ast.expr import conjunction, conjuncts
-from kgen.ast.nodes import For, If, Let, Node, map_children
+from kgen.ast.nodes import For, If, Let, Node
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.tree import map_children
 
 __all__ = ["hoist_guards"]
 

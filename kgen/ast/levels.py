@@ -19,7 +19,7 @@ from pymbolic.primitives import Variable
 from kgen.ast.bounds import guard_bounds
 from kgen.ast.complete import build_ast, is_simple
 from kgen.ast.hoist import hoist_guards
-from kgen.ast.nodes import Block, For, If, Let, Node, Run, map_children, map_runs
+from kgen.ast.nodes import Block, For, Let, Node, Run, map_runs
 from kgen.ast.translate import instantiate, of_one, translate, translate_guard
 from kgen.ast.unroll import bind
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
@@ -32,6 +32,7 @@ from kgen.ir.sets.domain import (
     used_param_names,
 )
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier, map_children, map_exprs
 from kgen.schedule.to_isl import (
     Nest,
     Statement,
@@ -45,7 +46,7 @@ from kgen.schedule.to_isl import (
     numbered,
     outer_name,
 )
-from kgen.schedule.tree import Barrier, Bind, Loop, Sequence, loops_in
+from kgen.schedule.tree import Bind, Loop, Sequence, loops_in
 from kgen.schedule.tree import Node as ScheduleNode
 from kgen.schedule.tree import Run as ScheduleRun
 
@@ -154,23 +155,16 @@ class _Renamer:
     def node(self, node: Node) -> Node:
         match node:
             case For():
-                first, stop = self._expr(node.first), self._expr(node.stop)
-                iname, body = self.names.get(node.iname, node.iname), self.node(node.body)
-                return dataclasses.replace(node, iname=iname, first=first, stop=stop, body=body)
+                node = dataclasses.replace(node, iname=self.names.get(node.iname, node.iname))
             case Let():
-                name, body = self.names.get(node.name, node.name), self.node(node.body)
-                return dataclasses.replace(node, name=name, value=self._expr(node.value), body=body)
-            case If():
-                orelse = None if node.orelse is None else self.node(node.orelse)
-                condition, body = self._expr(node.condition), self.node(node.body)
-                return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
+                node = dataclasses.replace(node, name=self.names.get(node.name, node.name))
             case Run():
                 values = {
                     self.names.get(name, name): self._expr(value)
                     for name, value in node.values.items()
                 }
                 return Run(f"S{self.first + int(node.insn_id[1:])}", values)
-        return map_children(node, self.node)
+        return map_children(map_exprs(node, self._expr), self.node)
 
     def _expr(self, expr: Expr) -> Expr:
         return expr if is_constant(expr) else substitute(expr, self.replacements)

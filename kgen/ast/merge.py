@@ -8,24 +8,13 @@ from collections.abc import Container, Iterator
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts, negation
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-    has_barrier,
-    map_children,
-)
+from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ast.starts import free_starts
 from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
 
 
 def merge_guards(node: Node, kernel: DeviceKernel) -> Node:
@@ -76,11 +65,8 @@ class _Merger:
                 body = self.node(node.body)
                 if node.name not in self._names_in(body):
                     return bind(body, node.name, node.value)
-                return Let(node.name, node.dtype, node.value, body)
-            case Comment():
-                return Comment(node.text, self.node(node.body))
-            case Run() | Barrier():
-                return node
+                return dataclasses.replace(node, body=body)
+        return map_children(node, self.node)
 
     def _if(self, node: If) -> Node:
         body = self.node(node.body)

@@ -6,20 +6,23 @@ isl's AST is translated to it; targets print it through cgen; the oracle interpr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
-from kgen.ir.types import Memory, NumpyType
+from kgen.ir.tree import Barrier, Tree, map_children
+from kgen.ir.types import NumpyType
 
 
 @dataclass(frozen=True)
-class For:
+class For(Tree):
     """``for (dtype iname = first; iname < stop; iname += step)``.
 
     ``is_short``: it goes round a few times, and is to become straight code.
     """
 
+    branches = ("body",)
+    exprs = ("first", "stop")
     iname: str
     dtype: NumpyType
     first: Expr
@@ -31,13 +34,15 @@ class For:
 
 
 @dataclass(frozen=True)
-class If:
+class If(Tree):
     """``if (condition) body else orelse``.
 
     ``reads_data``: the condition reads variables that statements may change, not only loop
     variables, parameters and hardware axes.
     """
 
+    branches = ("body", "orelse")
+    exprs = ("condition",)
     condition: Expr
     body: Node
     orelse: Node | None = None
@@ -45,9 +50,11 @@ class If:
 
 
 @dataclass(frozen=True)
-class Let:
+class Let(Tree):
     """``dtype const name = value;`` for the rest of the enclosing block: *body*."""
 
+    branches = ("body",)
+    exprs = ("value",)
     name: str
     dtype: NumpyType
     value: Expr
@@ -55,20 +62,22 @@ class Let:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Tree):
     """Statements, one after the other."""
 
+    branches = ("children",)
     children: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Tree):
     """One instruction, its inames replaced by *values*.
 
     ``declares``: the scalar that it assigns first, and is the declaration of; ``is_only``: no other
     instruction assigns that.
     """
 
+    exprs = ("values",)
     insn_id: str
     values: Mapping[str, Expr]
     declares: str | None = None
@@ -76,17 +85,10 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Barrier:
-    """All work-items of a group wait; made consistent: *memory*."""
-
-    memory: Memory
-    reason: str
-
-
-@dataclass(frozen=True)
-class Comment:
+class Comment(Tree):
     """A remark above the node *body*."""
 
+    branches = ("body",)
     text: str
     body: Node
 
@@ -113,58 +115,11 @@ class DeviceFunction:
     insn_ids: tuple[str, ...]
 
 
-def children_of(node: Node) -> tuple[Node, ...]:
-    """Return the nodes directly below."""
-    match node:
-        case For() | Let() | Comment():
-            return (node.body,)
-        case If():
-            return (node.body,) if node.orelse is None else (node.body, node.orelse)
-        case Block():
-            return node.children
-        case Run() | Barrier():
-            return ()
-
-
-def exprs_of(node: Node) -> tuple[Expr, ...]:
-    """Return the expressions of a node, without those of the nodes below."""
-    match node:
-        case For():
-            return (node.first, node.stop)
-        case If():
-            return (node.condition,)
-        case Let():
-            return (node.value,)
-        case Run():
-            return tuple(node.values.values())
-        case Block() | Barrier() | Comment():
-            return ()
-
-
-def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Return *node* with each node directly below changed."""
-    match node:
-        case For() | Let() | Comment():
-            return replace(node, body=change(node.body))
-        case If():
-            orelse = None if node.orelse is None else change(node.orelse)
-            return replace(node, body=change(node.body), orelse=orelse)
-        case Block():
-            return Block(tuple(map(change, node.children)))
-        case Run() | Barrier():
-            return node
-
-
 def map_runs(node: Node, change: Callable[[Run], Node]) -> Node:
     """Return *node* with each instruction at it and below changed."""
     if isinstance(node, Run):
         return change(node)
     return map_children(node, lambda child: map_runs(child, change))
-
-
-def has_barrier(node: Node) -> bool:
-    """Tell whether a barrier is *node*, or below it."""
-    return isinstance(node, Barrier) or any(map(has_barrier, children_of(node)))
 
 
 def print_tree(node: Node, indent: str = "") -> str:

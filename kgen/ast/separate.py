@@ -7,20 +7,10 @@ import itertools
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjuncts
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    For,
-    If,
-    Let,
-    Node,
-    children_of,
-    has_barrier,
-    map_children,
-)
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node
 from kgen.ast.verify import differs_in_group
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
 from kgen.ir.types import Memory
 
 __all__ = ["has_fragile_barriers", "separate_barriers"]

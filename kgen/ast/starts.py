@@ -8,10 +8,11 @@ from itertools import chain
 
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run, children_of, map_children
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
 from kgen.ir.expr import is_constant, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import children_of, map_children
 from kgen.ir.types import AddressSpace
 
 __all__ = ["free_starts"]

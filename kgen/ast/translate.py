@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
 from kgen.ast.islast import NODE, OP, children_of_block
-from kgen.ast.nodes import Barrier, Block, For, If, Let, Node, Run, children_of, map_children
+from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
     Expr,
@@ -25,9 +25,10 @@ from kgen.ir.expr import (
 )
 from kgen.ir.grid import Grid
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier as ScheduleBarrier
+from kgen.ir.tree import children_of, map_children, map_exprs
 from kgen.ir.types import INT32
 from kgen.schedule.to_isl import Nest, axes_in, axis_from_name, canonical_names, loop_name
-from kgen.schedule.tree import Barrier as ScheduleBarrier
 
 
 def translate(nest: Nest, ast: isl.AstNode) -> Node:
@@ -176,17 +177,8 @@ def _loops_of(node: Node) -> set[str]:
 
 
 def _values_of(node: Node, loop: str) -> set[Expr]:
-    match node:
-        case Run():
-            return {node.values[loop]} if loop in node.values else set()
-        case Block():
-            return set().union(*(_values_of(child, loop) for child in node.children))
-        case If():
-            rest = _values_of(node.orelse, loop) if node.orelse is not None else set()
-            return _values_of(node.body, loop) | rest
-        case For() | Let():
-            return _values_of(node.body, loop)
-    return set()
+    own = {node.values[loop]} if isinstance(node, Run) and loop in node.values else set()
+    return own.union(*(_values_of(child, loop) for child in children_of(node)))
 
 
 def _without_value(node: Node, loop: str) -> Node:
@@ -243,28 +235,15 @@ class _Instance:
     def node(self, node: Node) -> Node:
         match node:
             case For():
-                loop = self.loops[node.iname]
-                return dataclasses.replace(
-                    node,
-                    iname=loop.iname,
-                    dtype=loop_type(self.kernel, loop.iname),
-                    first=self._expr(node.first),
-                    stop=self._expr(node.stop),
-                    body=self.node(node.body),
-                )
-            case If():
-                orelse = None if node.orelse is None else self.node(node.orelse)
-                condition, body = self._expr(node.condition), self.node(node.body)
-                return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
+                iname = self.loops[node.iname].iname
+                dtype = loop_type(self.kernel, iname)
+                node = dataclasses.replace(node, iname=iname, dtype=dtype)
             case Let():
                 iname = self.loops[node.name].iname
-                dtype = loop_type(self.kernel, iname)
-                return Let(iname, dtype, self._expr(node.value), self.node(node.body))
-            case Block():
-                return Block(tuple(self.node(child) for child in node.children))
+                node = dataclasses.replace(node, name=iname, dtype=loop_type(self.kernel, iname))
             case Run():
                 return self._run(node)
-        raise AssertionError(f"{type(node).__name__} does not come from isl")
+        return map_children(map_exprs(node, self._expr), self.node)
 
     def _expr(self, expr: Expr) -> Expr:
         if is_constant(expr):
@@ -274,7 +253,7 @@ class _Instance:
     def _run(self, run: Run) -> Node:
         statement = self.nest.statements[int(run.insn_id[1:])]
         if isinstance(statement.node, ScheduleBarrier):
-            return Barrier(statement.node.memory, statement.node.reason)
+            return statement.node
         names = canonical_names(statement.dims, self.nest.loops)
         inames = {name: loop.iname for name, loop in self.loops.items()}
         inames.update((name, iname) for iname, name in names.items())

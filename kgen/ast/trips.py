@@ -17,18 +17,7 @@ from constantdict import constantdict
 from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-    has_barrier,
-)
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
 from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
@@ -36,6 +25,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.sets.domain import Set
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import children_of, has_barrier, map_children
 
 __all__ = ["count_trips"]
 
@@ -131,12 +121,8 @@ class _TripCounter:
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
                 inside = self._below(equal, values={node.name: self.signs.interval(node.value)})
                 return replace(node, body=inside.node(node.body))
-            case Block():
-                return Block(tuple(self.node(child) for child in node.children))
-            case Comment():
-                return Comment(node.text, self._below().node(node.body))
-            case Run() | Barrier():
-                return node
+        inside = self._below() if isinstance(node, Comment) else self
+        return map_children(node, inside.node)
 
     def _for(self, loop: For) -> Node:
         index = p.Variable(loop.iname)

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import compare_with_bound, conjunction
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import Barrier, Block, Comment, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.errors import ScheduleError, message
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
@@ -30,6 +30,7 @@ from kgen.ir.tags import (
     UnrollTag,
     VectorizeTag,
 )
+from kgen.ir.tree import map_children, map_exprs
 
 #: More copies than this are refused: nobody wants that much code.
 MAX_COPIES = 1 << 16
@@ -76,13 +77,8 @@ class _Expander:
                 return replace(node, body=body, orelse=orelse)
             case Let():
                 equal = p.Comparison(p.Variable(node.name), "==", node.value)
-                return Let(node.name, node.dtype, node.value, self._at(equal).node(node.body))
-            case Block():
-                return Block(tuple(self.node(child) for child in node.children))
-            case Comment():
-                return Comment(node.text, self.node(node.body))
-            case Run() | Barrier():
-                return node
+                return replace(node, body=self._at(equal).node(node.body))
+        return map_children(node, self.node)
 
     def _copies(self, loop: For, body: Node) -> Node:
         if is_constant(loop.first) and is_constant(loop.stop):
@@ -225,9 +221,6 @@ class _Binder:
                 own = node.values.get(self.name, self.value)
                 values[self.name] = own if own is self.value else self._expr(own)
                 return Run(node.insn_id, values)
-            case For():
-                first, stop = self._expr(node.first), self._expr(node.stop)
-                return replace(node, first=first, stop=stop, body=self.node(node.body))
             case If():
                 condition = (
                     substitute(node.condition, self.replacement)
@@ -241,11 +234,4 @@ class _Binder:
                     return orelse if orelse is not None else Block(())
                 body = self.node(node.body)
                 return replace(node, condition=condition, body=body, orelse=orelse)
-            case Let():
-                return Let(node.name, node.dtype, self._expr(node.value), self.node(node.body))
-            case Block():
-                return Block(tuple(self.node(child) for child in node.children))
-            case Comment():
-                return Comment(node.text, self.node(node.body))
-            case Barrier():
-                return node
+        return map_children(map_exprs(node, self._expr), self.node)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kgen.ast.nodes import Barrier, DeviceFunction, For, If, Let, Node, children_of
+from kgen.ast.nodes import DeviceFunction, For, If, Let, Node
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, to_text, variable_names, walk
+from kgen.ir.tree import Barrier, children_of
 
 
 def differs_in_group(expr: Expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from kgen.errors import CodegenError, KernelError, ScheduleError, message
@@ -20,10 +20,11 @@ from kgen.ir.linearization import (
     RunInstruction,
     ScheduleItem,
 )
+from kgen.ir.tree import Barrier as BarrierNode
+from kgen.ir.tree import children_of
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
-from kgen.schedule.tree import Barrier as BarrierNode
-from kgen.schedule.tree import Bind, HostLoop, Loop, Node, Run, Sequence, Step
+from kgen.schedule.tree import HostLoop, Loop, Node, Run, Step
 from kgen.targets.base import Target
 from kgen.transforms.programs.inline import without_calls
 
@@ -122,13 +123,10 @@ def _items_of(node: Node) -> Iterator[ScheduleItem]:
             yield EnterLoop(node.iname)
             yield from _items_of(node.body)
             yield LeaveLoop(node.iname)
-        case Bind():
-            yield from _items_of(node.body)
-        case Sequence():
-            for child in node.children:
-                yield from _items_of(child)
         case BarrierNode():
             yield Barrier("local", node.reason)
+        case _:
+            yield from chain.from_iterable(map(_items_of, children_of(node)))
 
 
 # -- questions ---------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from kgen.ir.tags import (
     UnrolledIlpTag,
     VectorizeTag,
 )
+from kgen.ir.tree import Barrier
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import lower
@@ -31,18 +32,7 @@ from kgen.performance.feedback import (
     LoopFeedback,
     StorageFeedback,
 )
-from kgen.schedule.tree import (
-    Barrier,
-    Bind,
-    HostLoop,
-    Launch,
-    Loop,
-    LoopKind,
-    Node,
-    Run,
-    Sequence,
-    Step,
-)
+from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, LoopKind, Node, Run, Sequence, Step
 from kgen.statistics.memory import memory_of
 from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count

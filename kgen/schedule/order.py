@@ -13,9 +13,10 @@ from kgen.ir.expr import variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, UnrollTag, VectorizeTag
+from kgen.ir.tree import Barrier
 from kgen.ir.types import Memory
 from kgen.schedule.nesting import LoopNesting
-from kgen.schedule.tree import Barrier, Loop, LoopKind, Node, Run, sequence
+from kgen.schedule.tree import Loop, LoopKind, Node, Run, sequence
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kgen.analysis.instances import hint_for_axis
 from kgen.errors import ScheduleError, message
@@ -18,6 +19,7 @@ from kgen.ir.tags import (
     LocalInameTag,
     LocalInameTagBase,
 )
+from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
 from kgen.schedule.host import on_device
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
@@ -25,7 +27,6 @@ from kgen.schedule.races import refuse_swapped_copies
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
 from kgen.schedule.tree import (
-    Barrier,
     Bind,
     HostLoop,
     Launch,
@@ -35,7 +36,6 @@ from kgen.schedule.tree import (
     Schedule,
     Sequence,
     Step,
-    contains_barrier,
     insn_ids,
     sequence,
 )
@@ -119,16 +119,16 @@ def _has_barrier_on_axes(kernel: PreparedKernel) -> bool:
 
 def _place(kernel: PreparedKernel, node: Node) -> Node:
     """Bind the work-item indices around maximal parts without a barrier."""
-    if not contains_barrier(node):
+    if not has_barrier(node):
         return _bind(kernel, LocalInameTag, node, insn_ids(node))
     match node:
         case Loop():
-            return Loop(node.iname, _place(kernel, node.body), node.kind, node.slabs)
+            return replace(node, body=_place(kernel, node.body))
         case Sequence():
             children: list[Node] = []
             free: list[Node] = []
             for child in node.children:
-                if not contains_barrier(child):
+                if not has_barrier(child):
                     free.append(child)
                     continue
                 if free:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError, message
 from kgen.ir.stages import PreparedKernel
+from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
-from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Schedule, Sequence
+from kgen.schedule.tree import Loop, Node, Run, Schedule
 
 __all__ = ["Unsynchronized", "find_unsynchronized", "unsynchronized_error"]
 
@@ -50,12 +51,9 @@ class _Order:
                 self.barriers.append((position, loops, node.memory))
             case Loop():
                 self.n_loops += 1
-                self.add(node.body, (*loops, (self.n_loops, node.iname)))
-            case Bind():
-                self.add(node.body, loops)
-            case Sequence():
-                for child in node.children:
-                    self.add(child, loops)
+                loops = (*loops, (self.n_loops, node.iname))
+        for child in children_of(node):
+            self.add(child, loops)
 
     def has_barrier(self, memory: Memory, loops: _Loops) -> bool:
         """Tell whether a barrier runs in every iteration of the innermost of *loops*."""

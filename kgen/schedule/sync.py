@@ -15,10 +15,11 @@ from kgen.analysis.access import Access
 from kgen.errors import MissingBarrier, MissingBarrierError
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
+from kgen.ir.tree import Barrier
 from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.races import refuse_races
-from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run, Sequence, insn_ids, sequence
+from kgen.schedule.tree import Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
 #: An array, and a number for what is touched of it per iteration of the loops around.
 _Kind: TypeAlias = tuple[str, int]

@@ -37,8 +37,9 @@ from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import PreparedKernel
+from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import NumpyType
-from kgen.schedule.tree import Barrier, Bind, Loop, Node, Run
+from kgen.schedule.tree import Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
 
 _PARAM = isl.dim_type.param
@@ -475,13 +476,10 @@ def own_instances(nest: Nest) -> tuple[Set, ...]:
                 statement = nest.statements[len(found)]
                 context = axis_context(nest.grid, [axes_in(value) for value in axes.values()])
                 found.append(_tied(statement, statement.domain, axes).intersect_params(context))
-            case Loop():
-                visit(node.body, axes)
             case Bind():
-                visit(node.body, {**axes, **dict(node.axes)})
-            case Seq():
-                for child in node.children:
-                    visit(child, axes)
+                axes = {**axes, **dict(node.axes)}
+        for child in children_of(node):
+            visit(child, axes)
 
     visit(nest.root, {})
     return tuple(found)
@@ -489,13 +487,7 @@ def own_instances(nest: Nest) -> tuple[Set, ...]:
 
 def count_statements(node: Node) -> int:
     """Return how many statements a nest of this root has."""
-    match node:
-        case Run() | Barrier():
-            return 1
-        case Loop() | Bind():
-            return count_statements(node.body)
-        case Seq():
-            return sum(count_statements(child) for child in node.children)
+    return isinstance(node, Run | Barrier) + sum(map(count_statements, children_of(node)))
 
 
 def _union(sets: list[Set]) -> isl.UnionSet:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
-from kgen.ir.types import Memory
+from kgen.ir.tree import Barrier, Tree, children_of
 
 
 class LoopKind(Enum):
@@ -19,16 +19,17 @@ class LoopKind(Enum):
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Tree):
     """A block: instructions with the same inames and predicates, in order."""
 
     insn_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(Tree):
     """One sequential loop; ``slabs`` first and last iterations get code of their own."""
 
+    branches = ("body",)
     iname: str
     body: Node
     kind: LoopKind = LoopKind.LOOP
@@ -36,24 +37,18 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Sequence:
+class Sequence(Tree):
     """Children that run one after the other."""
 
+    branches = ("children",)
     children: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class Barrier:
-    """All work-items of a group wait; made consistent: *memory*."""
-
-    memory: Memory
-    reason: str
-
-
-@dataclass(frozen=True)
-class Bind:
+class Bind(Tree):
     """From here down the inames on hardware axes are known: ``iname -> axis index``."""
 
+    branches = ("body",)
     axes: tuple[tuple[str, Expr], ...]
     body: Node
 
@@ -62,21 +57,23 @@ Node: TypeAlias = Run | Loop | Sequence | Barrier | Bind
 
 
 @dataclass(frozen=True)
-class Launch:
+class Launch(Tree):
     """One device function: what runs between two global barriers.
 
     ``barriers`` are the instructions that end the launch before it.
     """
 
+    branches = ("body",)
     name: str
     body: Node
     barriers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class HostLoop:
+class HostLoop(Tree):
     """A loop that contains a global barrier: in every iteration the host makes launches."""
 
+    branches = ("steps",)
     iname: str
     steps: tuple[Step, ...]
 
@@ -176,41 +173,15 @@ def print_node(node: Node, indent: str = "") -> str:
 
 def insn_ids(node: Node) -> tuple[str, ...]:
     """Return the instructions below *node*, in order."""
-    match node:
-        case Run():
-            return node.insn_ids
-        case Loop() | Bind():
-            return insn_ids(node.body)
-        case Sequence():
-            return tuple(name for child in node.children for name in insn_ids(child))
-        case Barrier():
-            return ()
+    if isinstance(node, Run):
+        return node.insn_ids
+    return tuple(name for child in children_of(node) for name in insn_ids(child))
 
 
 def loops_in(node: Node) -> tuple[Loop, ...]:
     """Return the loops from *node* down, in order."""
-    match node:
-        case Loop():
-            return (node, *loops_in(node.body))
-        case Bind():
-            return loops_in(node.body)
-        case Sequence():
-            return tuple(loop for child in node.children for loop in loops_in(child))
-        case Run() | Barrier():
-            return ()
-
-
-def contains_barrier(node: Node) -> bool:
-    """Tell whether a barrier is anywhere below *node*."""
-    match node:
-        case Barrier():
-            return True
-        case Loop() | Bind():
-            return contains_barrier(node.body)
-        case Sequence():
-            return any(contains_barrier(child) for child in node.children)
-        case Run():
-            return False
+    own = (node,) if isinstance(node, Loop) else ()
+    return (*own, *(loop for child in children_of(node) for loop in loops_in(child)))
 
 
 def sequence(children: tuple[Node, ...]) -> Node:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
+from kgen.ir.tree import children_of
+from kgen.schedule.tree import HostLoop, Loop, Node, Run, Step
 
 __all__ = ["Visit", "visits_of"]
 
@@ -55,20 +56,8 @@ def visits_of(nodes: Iterable[Node | Step], *, copies: int = 1) -> Iterator[Visi
             first = next(numbers) * copies
             rounds = [(*around, (first + copy, node.iname)) for copy in range(copies)]
         for inside in rounds:
-            for child in _children(node):
+            for child in children_of(node):
                 yield from visit(child, inside)
 
     for node in nodes:
         yield from visit(node, ())
-
-
-def _children(node: Node | Step) -> tuple[Node | Step, ...]:
-    match node:
-        case HostLoop():
-            return node.steps
-        case Sequence():
-            return node.children
-        case Loop() | Bind() | Launch():
-            return (node.body,)
-        case Run() | Barrier():
-            return ()

@@ -11,9 +11,10 @@ from kgen.analysis.access import Place
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import GroupInameTag
+from kgen.ir.tree import Barrier, children_of
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import schedule_prepared
-from kgen.schedule.tree import Barrier, Bind, HostLoop, Launch, Loop, Node, Run, Sequence, Step
+from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
 from kgen.statistics.interval import Interval, sum_of
@@ -79,15 +80,12 @@ class _SyncCounter:
             case Barrier():
                 self._add("barrier_local", loops, groups)
             case Loop():
-                self._look_into(node.body, (*loops, node.iname), groups)
+                loops = (*loops, node.iname)
             case Bind():
                 axes = (n for n, _ in node.axes if self.kernel.has_tag(n, GroupInameTag))
-                self._look_into(node.body, loops, (*groups, *axes))
-            case Sequence():
-                for child in node.children:
-                    self._look_into(child, loops, groups)
-            case Run():
-                pass
+                groups = (*groups, *axes)
+        for child in children_of(node):
+            self._look_into(child, loops, groups)
 
     def _add(self, kind: str, loops: tuple[str, ...], groups: tuple[str, ...]) -> None:
         key = Sync(kind, self.kernel.name)

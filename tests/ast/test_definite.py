@@ -11,8 +11,9 @@ import pytest
 
 import kgen as lp
 from kgen.ast.definite import check_definite_assignment
-from kgen.ast.nodes import Block, For, If, Node, children_of, map_children
+from kgen.ast.nodes import Block, For, If, Node
 from kgen.ir.expr import variable_names
+from kgen.ir.tree import children_of, map_children
 from kgen.lowering import Lowered, generate_module, lower
 
 ROWS = """

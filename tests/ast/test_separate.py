@@ -5,9 +5,10 @@ from __future__ import annotations
 import pymbolic.primitives as p
 
 import kgen as lp
-from kgen.ast.nodes import Barrier, Block, Comment, For, If, Run, print_tree
+from kgen.ast.nodes import Block, Comment, For, If, Run, print_tree
 from kgen.ast.separate import has_fragile_barriers, separate_barriers
 from kgen.ir.expr import LocalHardwareAxisIndex
+from kgen.ir.tree import Barrier
 from kgen.ir.types import INT32, Memory
 
 BARRIER = Barrier(Memory.LOCAL, "for t")

@@ -10,18 +10,8 @@ import pymbolic.primitives as p
 from kgen.ir.expr import IdentityMapper, walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
-from kgen.schedule.tree import (
-    Barrier,
-    Bind,
-    HostLoop,
-    Launch,
-    Loop,
-    Node,
-    Run,
-    Schedule,
-    Sequence,
-    sequence,
-)
+from kgen.ir.tree import Barrier
+from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Run, Schedule, Sequence, sequence
 
 
 def without_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:

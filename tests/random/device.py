@@ -8,18 +8,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    DeviceFunction,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-)
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
@@ -32,6 +21,7 @@ from kgen.ir.expr import (
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import AddressSpace
 from tests.reference import Evaluator, Memory, Point
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, children_of
+from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, walk
 from kgen.ir.instruction import CInstruction
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import children_of
 from kgen.ir.types import AddressSpace
 
 __all__ = ["Variability"]
@@ -60,24 +61,18 @@ class Variability:
 
     def _visit(self, node: Node, *, is_divergent: bool) -> None:
         match node:
-            case Block():
-                for child in node.children:
-                    self._visit(child, is_divergent=is_divergent)
-            case Comment():
-                self._visit(node.body, is_divergent=is_divergent)
             case For():
                 self._define(node.iname, node.first)
                 varies = self.is_varying(node.first) or self.is_varying(node.stop)
-                self._visit(node.body, is_divergent=is_divergent or varies)
+                is_divergent = is_divergent or varies
             case Let():
                 self._define(node.name, node.value)
-                self._visit(node.body, is_divergent=is_divergent)
             case If():
                 is_divergent = is_divergent or self.is_varying(node.condition)
-                for branch in children_of(node):
-                    self._visit(branch, is_divergent=is_divergent)
             case Run():
                 self._run(node, is_divergent=is_divergent)
+        for child in children_of(node):
+            self._visit(child, is_divergent=is_divergent)
 
     def _define(self, name: str, value: Expr) -> None:
         if self.is_varying(value):

@@ -7,21 +7,11 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
 from kgen.ast.expr import conjuncts, negation
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    DeviceFunction,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    children_of,
-)
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.errors import CodegenError, message
 from kgen.ir.expr import Expr
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
+from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces

@@ -11,24 +11,14 @@ import cgen
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import (
-    Barrier,
-    Block,
-    Comment,
-    DeviceFunction,
-    For,
-    If,
-    Let,
-    Node,
-    Run,
-    map_runs,
-)
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, map_runs
 from kgen.errors import CodegenError, message
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.pieces import piece_names
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import Barrier
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.builder import ASTBuilderBase

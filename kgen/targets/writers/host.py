@@ -9,9 +9,10 @@ import cgen
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, children_of
+from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run
 from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tree import children_of
 from kgen.ir.types import NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.module import HostIf, HostLoop, Launch, Step

@@ -6,10 +6,11 @@ import math
 
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import For, Let, Node, Run, children_of
+from kgen.ast.nodes import For, Let, Node, Run
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import variable_names, walk
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tree import children_of
 from kgen.ir.types import AddressSpace, NumpyType
 
 __all__ = ["overruns_if_vectorized"]

@@ -11,12 +11,13 @@ import pytest
 from pymbolic import parse
 
 import kgen as lp
-from kgen.ast.nodes import Barrier, Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.errors import CodegenError
 from kgen.ir.expr import GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.instruction import UseStreamingStoreTag
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import DeviceKernel, PreparedKernel
+from kgen.ir.tree import Barrier
 from kgen.ir.types import INT32, INT64, Memory
 from kgen.lowering import prepare
 from kgen.targets.builder import CFamilyTarget
