@@ -2,7 +2,7 @@
 # make test    the test suite; installs PoCL where it may. VENV=.venv-lowest VERSIONS=lowest: with
 #              the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
-# make bench   code generation and launch overhead against the peer
+# make bench   code generation and launch overhead, compared with loopy
 
 PYTHON ?= python3
 VENV ?= .venv
