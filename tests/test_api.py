@@ -26,7 +26,7 @@ class Row(NamedTuple):
     meaning: str
 
 
-PAGE, _, MISSING = (DOCS / "api.md").read_text().partition("## Names of the reference")
+PAGE, _, MISSING = (DOCS / "api.md").read_text().partition("## Names of loopy")
 ROWS = [
     Row(*found)
     for found in re.findall(
