@@ -40,6 +40,8 @@ class Case:
     tags: str
     split: int
     inner_split: int
+    inner_tag: str | None  # of the pieces of a reduction's loop
+    is_inward: bool  # whose reduction over all of these pieces is inside of that over one
     slabs: tuple[int, int]
     assumed: str
 
@@ -90,7 +92,12 @@ class Case:
             assumptions=self.assumed,
         )
         knl = lp.split_iname(knl, "b", self.split, slabs=self.slabs)
-        if self.inner_split and not self.is_sum:
+        if self.inner_split and self.is_sum:
+            loop = "j" if self.is_nested else "i"
+            knl = lp.split_iname(knl, loop, self.inner_split, inner_tag=self.inner_tag)
+            if self.is_inward:
+                knl = lp.split_reduction_inward(knl, f"{loop}_outer")
+        elif self.inner_split:
             knl = lp.split_iname(knl, "i", self.inner_split)
         return lp.tag_inames(knl, self.tags)
 
@@ -127,6 +134,8 @@ def draw(random: Random) -> Case:
         tags=", ".join(filter(None, (tags, "d:unr" if is_unrolled else ""))),
         split=random.choice((2, 4, 64)),
         inner_split=random.choice((0, 0, 3)),
+        inner_tag=random.choice((None, "ilp", "unr")),
+        is_inward=random.random() < 0.7,
         slabs=random.choice(((0, 0), (0, 0), (0, 1), (1, 0))),
         assumed=random.choice(("n >= 1", "n >= 1", "n >= 1 and n mod 4 = 0")),
     )

@@ -19,14 +19,14 @@ from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.sets.domain import Set, dim_names, param_names, project_out_named, to_named
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
+from kgen.ir.tree import Barrier, children_of, exprs_of, has_barrier, map_children
 from kgen.schedule.to_isl import Nest, Statement, axis_context
 
 __all__ = ["guard_bounds", "guard_bounds_by_data"]
 
 
 def guard_bounds(kernel: DeviceKernel, nest: Nest, code: Node) -> Node:
-    """Put loops with computed bounds, and such values, under conditions for what is inside.
+    """Put loops with computed bounds, such values and conditions under those for what is inside.
 
     ::
 
@@ -59,19 +59,24 @@ class _Guards:
             case For() | Let():
                 return self._loop(node, facts, around)
             case If(orelse=None):
-                needed = _needed(node.condition, facts)
+                needed = self._conditions_inside(node, facts, around)
+                needed += _needed(node.condition, facts.with_(*needed))
                 body = self.node(node.body, facts.with_(*needed), around)
                 return _under(needed, body)
         return map_children(node, lambda child: self.node(child, facts.with_(), around))
 
     def _loop(self, node: For | Let, facts: Facts, around: frozenset[str]) -> Node:
-        needed: list[Expr] = []
-        if not self.data.isdisjoint(variable_names(*_bounds(node))):
-            where = self._where_any_runs(node, around)
-            needed = [] if where is None else _needed(self._condition(where), facts)
+        needed = self._conditions_inside(node, facts, around)
         inside = facts.with_(*needed, *_known_inside(node))
         body = self.node(node.body, inside, around | {_name(node)})
         return _under(needed, dataclasses.replace(node, body=body))
+
+    def _conditions_inside(self, node: Node, facts: Facts, around: frozenset[str]) -> list[Expr]:
+        """Return what has to stand around a node that reads data, of the conditions inside."""
+        if self.data.isdisjoint(variable_names(*exprs_of(node))):
+            return []
+        where = self._where_any_runs(node, around)
+        return [] if where is None else _needed(self._condition(where), facts)
 
     def _where_any_runs(self, node: Node, around: frozenset[str]) -> Set | None:
         """Return where a statement below *node* has an instance, whatever the data are."""
@@ -123,10 +128,6 @@ def _under(needed: list[Expr], body: Node) -> Node:
     return If(conjunction(needed), body) if needed else body
 
 
-def _bounds(node: For | Let) -> tuple[Expr, ...]:
-    return (node.first, node.stop) if isinstance(node, For) else (node.value,)
-
-
 def _name(node: For | Let) -> str:
     return node.iname if isinstance(node, For) else node.name
 
@@ -157,7 +158,7 @@ def _names_below(node: Node) -> Iterator[str]:
 
 
 def guard_bounds_by_data(kernel: DeviceKernel, node: Node) -> Node:
-    """Put loops whose bounds are computed under conditions on data below these conditions.
+    """Put loops and conditions that read what is computed under the conditions on data inside.
 
     ``for (i = s; i < e; ++i) if (flag[b]) S(i);`` becomes
     ``if (flag[b]) for (i = s; i < e; ++i) S(i);`` where ``s`` is set only if ``flag[b]``.
@@ -172,10 +173,23 @@ def guard_bounds_by_data(kernel: DeviceKernel, node: Node) -> Node:
 
 def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node) -> Node:
     node = map_children(node, lambda child: _guard_by_data(kernel, conditional, child))
-    if not isinstance(node, For | Let) or conditional.isdisjoint(variable_names(*_bounds(node))):
+    match node:
+        case For() | Let():
+            first, reading = list[Expr](), exprs_of(node)
+        case If(orelse=None):  # what of it reads data goes below the guard, the rest above
+            parts = conjuncts(node.condition)
+            reading = tuple(c for c in parts if not conditional.isdisjoint(variable_names(c)))
+            first = [c for c in parts if c not in reading]
+        case _:
+            return node
+    if conditional.isdisjoint(variable_names(*reading)):
         return node
-    inner = frozenset((_name(node), *_names_below(node)))
-    ways = tuple(dict.fromkeys(_conditions_of_runs(node, inner, ())))
+    inner = frozenset(_names_below(node))
+    if isinstance(node, If):  # what it reads may be what makes such a condition valid
+        inner |= frozenset(variable_names(*reading))
+    found = (way for child in children_of(node) for way in _conditions_of_runs(child, inner, ()))
+    every = dict.fromkeys(found)
+    ways = [way for way in every if not any({*other} < {*way} for other in every)]
     guard = disjunction([conjunction(list(way)) for way in ways])
     if isinstance(guard, bool):
         return node
@@ -183,7 +197,10 @@ def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node
     always = {c for c in ways[0] if all(c in way for way in ways)}
     kept = {c for c in always if changing.isdisjoint(variable_names(c))}
     reads_data = not kernel.array_vars.keys().isdisjoint(variable_names(guard))
-    return If(guard, _without_conditions(node, kept), reads_data=reads_data)
+    if isinstance(node, If):
+        node = dataclasses.replace(node, condition=conjunction([*reading]))
+    guarded = If(guard, _without_conditions(node, kept), reads_data=reads_data)
+    return _under(first, guarded)
 
 
 def _conditions_of_runs(

@@ -117,6 +117,30 @@ def test_what_conditions_on_data_decide_is_up_to_the_user() -> None:
     assert "t = a[i]" in generate_module(knl).device_source
 
 
+@pytest.mark.parametrize("condition", ["", "flag[b]"])
+def test_guards_stand_around_conditions_that_read_computed_bounds(condition: str) -> None:
+    knl = lp.make_kernel(
+        ["{[b]: 0<=b<n}", "{[i]: s<=i<e}"],
+        f"""
+        for b
+            if {condition or "b >= 0"}
+                <> s = starts[b] {{id=s}}
+                <> e = starts[b + 1] {{id=e}}
+                acc[b] = sum(i, a[i]) {{dep=s:e}}
+            end
+        end
+        """,
+        [lp.GlobalArg("starts,flag", "i4", shape=None), lp.GlobalArg("a", "f4", shape="m"), ...],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(knl, "b", 64, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_reduction_inward(lp.split_iname(knl, "i", 4, inner_tag="ilp"), "i_outer")
+    code = generate_module(knl).device_source
+    assert code.index("64 * gid(0) + lid(0) < n") < code.index("s = starts[") < code.index("s < e")
+    assert code.count(" < n") == 1
+    assert code.count("flag[") == bool(condition)
+
+
 def test_the_guard_of_a_loop_with_barriers_is_that_of_the_group() -> None:
     knl = lp.make_kernel(
         ["{[g]: 0<=g<n}", "{[i]: s<=i<e}", "{[l, m]: 0<=l, m<64}"],
