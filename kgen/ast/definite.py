@@ -233,7 +233,7 @@ class _Checker:
             self._check(run, name, facts.with_(*conditions), path.union(conditions))
 
     def _check(self, node: Node, name: str, facts: Facts, path: _Way) -> None:
-        if not self._is_set(node, name, facts, path):
+        if not self._is_set(node, name, facts, path) and not facts.are_contradictory():
             raise self._error(node, name)
 
     def _is_set(self, node: Node, name: str, facts: Facts, path: _Way) -> bool:

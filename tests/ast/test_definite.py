@@ -192,6 +192,26 @@ def test_a_choice_reads_what_it_chooses(value: str, is_set: bool) -> None:
         lower(knl.default_entrypoint)
 
 
+@pytest.mark.parametrize("condition", ["i == n", "i < 4 and i > 7", "n < 1"])
+def test_a_choice_that_is_never_taken_needs_nothing(condition: str) -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"""
+        for i
+            <> t = a[i]  {{id=t}}
+            ... gbarrier {{id=wait, dep=t}}
+            b[i] = t if {condition} else 2  {{dep=wait}}
+        end
+        """,
+        [lp.GlobalArg("a,b", np.float32, shape="n"), ...],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.save_and_reload_temporaries(
+        lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    )
+    assert len(lower(knl.default_entrypoint).functions) == 2
+
+
 LATER = """
     <> s = starts[i]          {id=s}
     <> e = starts[i + 1]      {id=e}
