@@ -1,4 +1,4 @@
-"""Generated code as users get it: programs, headers, bodies of functions."""
+"""Generated code for users: programs, headers, function bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and warnings, under the documented module name."""
+"""Errors and warnings, under loopy's module name."""
 
 from __future__ import annotations
 

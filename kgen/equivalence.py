@@ -1,4 +1,4 @@
-"""Whether two kernels compute the same from the same, as far as that can be proved."""
+"""Proving that two kernels compute the same."""
 
 from __future__ import annotations
 

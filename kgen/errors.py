@@ -1,4 +1,4 @@
-"""The exceptions and warnings of kgen, one class per phase, and the layout of a message."""
+"""The exceptions and warnings of kgen, one class per phase, and the format of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a user begins: ``make_kernel`` and ``make_function``."""
+"""The entry points for users: ``make_kernel`` and ``make_function``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline: from a kernel to the text of its code, one named stage after the other."""
+"""The lowering pipeline: from a kernel to its code, one named stage after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The match language, under the documented module name."""
+"""The match language, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options, under the documented module name."""
+"""Options, under loopy's module name."""
 
 from __future__ import annotations
 

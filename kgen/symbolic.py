@@ -1,4 +1,4 @@
-"""Expressions, under the documented module name."""
+"""Expressions, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transformations of a user's own are written with."""
+"""The functions and classes for writing transformations outside kgen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole programs, under the documented module name."""
+"""Whole programs, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data types, under the documented module name."""
+"""Data types, under loopy's module name."""
 
 from __future__ import annotations
 

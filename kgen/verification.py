@@ -1,4 +1,4 @@
-"""All checks of a kernel in one go: what is proved, what is violated and where, what is unknown."""
+"""All checks of a kernel: what is proved, violated (with a counterexample), or unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of kgen, and that of its language, under the documented module name."""
+"""The version of kgen, and that of its language, under loopy's module name."""
 
 from __future__ import annotations
 

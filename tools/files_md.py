@@ -20,7 +20,7 @@ HEAD = """\
 # The files of kgen, one sentence each
 
 Written by `tools/files_md.py` from the files' docstrings. The folders are in the order in which
-they may import: each only those above it (`transforms` and `schedule` not each other).
+they may import: each only from those above it (`transforms` and `schedule` not from each other).
 
 """
 

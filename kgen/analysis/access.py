@@ -1,4 +1,4 @@
-"""Which elements instructions touch: accesses, the loops around them and their conditions."""
+"""Accesses of instructions to elements, with the enclosing loops and predicates."""
 
 from __future__ import annotations
 

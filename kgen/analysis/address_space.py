@@ -1,4 +1,4 @@
-"""Where temporaries live, when nobody said: private, or shared by the work-group."""
+"""Inference of the address spaces of temporaries: private, local or global."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which subscripts are multiples of a number, as the assumptions on parameters have it."""
+"""Subscripts that are multiples of a number, by the assumptions on parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops without an end, subscripts outside of their arrays: proofs that there are none."""
+"""Bounds checks: finite loops, and subscripts inside their arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of accesses to one element, and the order that loops give to their instances."""
+"""Pairs of accesses to the same element, and the order of their instances."""
 
 from __future__ import annotations
 

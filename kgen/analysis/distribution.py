@@ -1,4 +1,4 @@
-"""Instructions that get loops of their own: whether what others need still comes first."""
+"""Legality of loop distribution: whether dependences are preserved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changed loop domains: images under splitting, joining, copying and fixing, all of them exact."""
+"""Transformed loop domains: exact images under splitting, joining, copying and fixing."""
 
 from __future__ import annotations
 

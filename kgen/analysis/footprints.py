@@ -1,4 +1,4 @@
-"""The sets of elements that accesses touch, over the loops around them."""
+"""Footprints: the sets of elements accessed, as functions of the enclosing loops."""
 
 from __future__ import annotations
 

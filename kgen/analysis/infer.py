@@ -1,4 +1,4 @@
-"""The data types of arguments and temporaries, from declarations, callers and instructions."""
+"""Type inference for arguments and temporaries, from declarations, callers and instructions."""
 
 from __future__ import annotations
 

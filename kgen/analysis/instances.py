@@ -1,4 +1,4 @@
-"""Elements that instances of instructions touch, as named sets over loops, axes and elements.
+"""Elements accessed by statement instances, as named sets over loops, axes and elements.
 
 What stands beside loops and sizes in these sets has names with a dot, which no user can give:
 ``.lid0``, ``.element1``, and ``i.a``, ``i.b`` for a loop of two instances.

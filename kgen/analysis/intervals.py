@@ -1,4 +1,4 @@
-"""Bounds of integer expressions, from those of their parts upward."""
+"""Bounds of integer expressions, computed bottom-up from those of their operands."""
 
 from __future__ import annotations
 

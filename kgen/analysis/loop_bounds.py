@@ -1,4 +1,4 @@
-"""Loops whose bounds are data: which variables they read, where, and what sets these."""
+"""Data-dependent loop bounds: the variables that they read, where, and their writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What types operands may have: integers in subscripts, numbers in arithmetic and conditions."""
+"""Type checks of operands: integers in subscripts, numbers in arithmetic and conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses to one element of which neither waits for the other."""
+"""Conflicting accesses that no dependency orders."""
 
 from __future__ import annotations
 

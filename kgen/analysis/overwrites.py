@@ -1,4 +1,4 @@
-"""Assignments by which iterations of a loop overwrite each other: forgotten sums."""
+"""Assignments whose iterations overwrite each other: forgotten sums."""
 
 from __future__ import annotations
 

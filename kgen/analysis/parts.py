@@ -1,4 +1,4 @@
-"""Parts of arrays that calls pass: how far they reach, and how far apart their elements are."""
+"""Sub-arrays that calls pass: their extents and strides."""
 
 from __future__ import annotations
 

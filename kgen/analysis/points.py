@@ -1,4 +1,4 @@
-"""Points of sets, as messages have them."""
+"""Points of sets, formatted for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions whose values grow from step to step of a loop: what each step adds."""
+"""Reductions whose range grows with a loop: the values that each iteration adds."""
 
 from __future__ import annotations
 

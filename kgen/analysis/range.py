@@ -1,4 +1,4 @@
-"""How large indices can get: 32 bits where they provably suffice."""
+"""Ranges of indices: where 32 bits provably suffice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops in another order: whether what one iteration needs of another still comes first."""
+"""Legality of reordering loops: whether loop-carried dependences are preserved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of arrays, from what is touched of them."""
+"""Inference of array shapes from footprints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which integer expressions are provably not negative: where C's division is floor division."""
+"""Provably non-negative integer expressions, for which C's division is floor division."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes for which kernels are tried: all that assumptions allow, or some that are small."""
+"""Parameter values for which kernels are evaluated: all, or some small ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that take more than one step at a time."""
+"""Strided loops: loops whose variable advances by more than one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How loop variables step through memory."""
+"""Strides of accesses along loop variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accesses touch when some of the loops around them are swept, and the box that holds it."""
+"""Footprints over sweep inames, and their bounding boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which elements of arrays a kernel writes: proofs that no element of an output is left out."""
+"""Elements that a kernel writes: proofs that it writes every element of an output."""
 
 from __future__ import annotations
 

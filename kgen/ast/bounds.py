@@ -1,4 +1,4 @@
-"""Loops whose bounds the kernel computes, under the conditions of the statements inside.
+"""Guards around loops with computed bounds, from the predicates of the statements inside.
 
 Where none of these statements has an instance, nothing may have computed the bounds.
 """

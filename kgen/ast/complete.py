@@ -1,4 +1,4 @@
-"""isl's AST builder held to its word: code for every instance, with guards where it fails.
+"""isl's AST builder, verified: code for every instance, with guards where it is incomplete.
 
 Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), and where
 several loops have one value each (``i <= 12*a + 6*b + 3*c + d < i + 3`` in ``i`` and ``d``),

@@ -1,4 +1,4 @@
-"""Definite assignment: no value is read in the code where the code has not set it.
+"""Definite assignment: no value is read in the code before the code assigns it.
 
 The schedule says which instances of instructions run, and that each reads what others wrote.
 The code evaluates more than their right-hand sides: bounds of loops, conditions, subscripts. A

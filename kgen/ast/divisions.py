@@ -1,4 +1,4 @@
-"""Quotients and remainders that are one number, or what they divide, wherever they are asked."""
+"""Simplifying quotients and remainders that are constant, or equal to the dividend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known at a point of the code tree: assumptions, hardware axes, conditions around it."""
+"""Facts known at a point of the code tree: assumptions, hardware axes, enclosing conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that loops and names of values do not change, moved out of them."""
+"""Hoisting loop-invariant conditions out of loops and definitions of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's part of a schedule to a code tree, whose runs are launches."""
+"""The host part of a schedule as a code tree, whose statements are launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""isl's AST: enumerations, which its type stubs do not describe right, and lists."""
+"""isl's AST: enumerations that its type stubs declare incorrectly, and lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One loop at a time: a nest as a loop, which isl is asked about, around the code of what is in it.
+"""Level by level: one isl AST build per loop, around the code of its body.
 
 isl's time grows faster than the number of loops: 16x16 work-items that fetch 18x18 elements are
 a question of 5 ms for both loops together and of 1 ms for each of them. A loop runs over the

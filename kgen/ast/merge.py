@@ -1,4 +1,4 @@
-"""Tidying the code tree: blocks opened, neighbours under equal guards and names merged."""
+"""Cleaning up the code tree: flattening blocks, merging neighbours with equal guards and names."""
 
 from __future__ import annotations
 

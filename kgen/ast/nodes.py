@@ -1,4 +1,4 @@
-"""The code tree: loops, guards and statements with pymbolic expressions, no target yet.
+"""The code tree: loops, guards and statements with pymbolic expressions, independent of the target.
 
 isl's AST is translated to it; targets print it through cgen; the oracle interprets it.
 """

@@ -1,4 +1,4 @@
-"""Barriers kept apart from ways around them, for compilers that join what is behind the two."""
+"""Barriers separated from branches, for compilers that merge the code after both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slabs of work-groups: the groups in the bulk get code of their own, without the guards."""
+"""Slabs of work-groups: code without guards for the groups in the interior."""
 
 from __future__ import annotations
 

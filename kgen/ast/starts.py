@@ -1,4 +1,4 @@
-"""First values of variables, set without the conditions under which they matter."""
+"""Initial values of variables, moved out of guards that they do not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops in which work-items take turns: straight code where the number of trips is small.
+"""Work-item-strided loops: straight-line code if the trip count is small.
 
 A compiler cannot tell how often ``for (r = lid(0); r < 18; r += 16)`` goes round, so that each
 load waits for the loop's condition. In straight code all loads are under way at once, and what

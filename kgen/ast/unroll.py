@@ -1,4 +1,4 @@
-"""Unrolling: the body of a loop once per value, guarded only where isl finds a need.
+"""Unrolling: the body of a loop once per value, guarded only where isl finds it necessary.
 
 isl is asked for a plain loop and the body is generated once; the copies are substitutions.
 """

@@ -1,4 +1,4 @@
-"""A last look at the code tree: no barrier where work-items of a group may part ways."""
+"""Verification of the code tree: no barrier in divergent control flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found out about frozen values, kept with them, and the fields that it follows from."""
+"""Cached analysis results of frozen values, and the fields on which each depends."""
 
 from __future__ import annotations
 

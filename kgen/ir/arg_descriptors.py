@@ -1,4 +1,4 @@
-"""What functions are told of the arguments of a call: shapes and layouts."""
+"""Descriptions of call arguments that functions receive: shapes and layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the left-hand side of an assignment writes."""
+"""The variables and elements that the left-hand side of an assignment writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic accesses: which variable, in what order, among whom."""
+"""Atomic accesses: variable, memory ordering and scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of a user's own: their types, and what they are called on each target."""
+"""User-defined functions: their types, and their names on each target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of public functions, checked against the types that their signatures name."""
+"""Arguments of public functions, checked against the annotations of their signatures."""
 
 from __future__ import annotations
 

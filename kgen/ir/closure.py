@@ -1,4 +1,4 @@
-"""What is reached from some nodes of a graph through any number of steps."""
+"""Transitive closure: the nodes of a graph that are reachable from given ones."""
 
 from __future__ import annotations
 

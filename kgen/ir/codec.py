@@ -1,4 +1,4 @@
-"""IR values as JSON and back: for caches that must not run code when they are read."""
+"""IR values as JSON and back, for caches that must not execute code when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotients and remainders of one number, put together: ``8*(i // 8) + i % 8`` is ``i``."""
+"""Quotients and remainders of the same number, recombined: ``8*(i // 8) + i % 8`` is ``i``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions of substitution rules in the place of their uses."""
+"""Expanding the uses of substitution rules."""
 
 from __future__ import annotations
 

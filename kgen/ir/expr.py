@@ -1,4 +1,4 @@
-"""Expressions: the mapper bases that know kgen's nodes, and what is asked of any expression."""
+"""Expressions: mapper base classes that support kgen's nodes, and common queries."""
 
 from __future__ import annotations
 

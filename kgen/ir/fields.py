@@ -1,4 +1,4 @@
-"""The kinds of values, for all that write them, and the fields of frozen ones."""
+"""The kinds of serializable values, and the fields of frozen ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that expressions may call, and the types of their operands and results."""
+"""Functions that expressions can call, and the types of their operands and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hardware axes: how many groups, how many work-items, and where each axis starts."""
+"""Hardware axes: the numbers of work-groups and work-items, and where each axis starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kernel: domains, instructions, declarations; and the questions asked of it."""
+"""A kernel: domains, instructions, declarations, and queries on them."""
 
 from __future__ import annotations
 

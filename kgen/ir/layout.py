@@ -1,4 +1,4 @@
-"""Array axes in storage: dimension tags, orders and strides."""
+"""Memory layout of array axes: dimension tags, orders and strides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of a kernel as a flat list: launches, loops, instructions, barriers."""
+"""A linearized kernel: a flat list of launches, loops, instructions and barriers."""
 
 from __future__ import annotations
 

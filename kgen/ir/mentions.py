@@ -1,4 +1,4 @@
-"""What an expression mentions: free variables, functions, subscripts, bound loop variables."""
+"""The names in an expression: free variables, functions, subscripts, bound loop variables."""
 
 from __future__ import annotations
 

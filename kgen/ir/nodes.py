@@ -1,4 +1,4 @@
-"""Expressions: kgen's own pymbolic nodes, and their text in the instruction language."""
+"""kgen's own pymbolic nodes, and their text in the instruction language."""
 
 from __future__ import annotations
 

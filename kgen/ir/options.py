@@ -1,4 +1,4 @@
-"""What a user may set about a kernel's code and calls."""
+"""User options for the code and the calls of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel that follows from another one, and is made when somebody asks for it."""
+"""A kernel that is derived from another one lazily, when it is first read."""
 
 from __future__ import annotations
 

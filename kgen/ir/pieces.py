@@ -1,4 +1,4 @@
-"""Arrays of which some axes are kept in separate arrays: the pieces, and their names."""
+"""Arrays with separated axes: the separate arrays, and their names."""
 
 from __future__ import annotations
 

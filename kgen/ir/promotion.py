@@ -1,4 +1,4 @@
-"""Which type an operation on several types has: numpy's rules, untyped literals adapting."""
+"""Type promotion: numpy's rules, with literals that adapt to the other operands."""
 
 from __future__ import annotations
 

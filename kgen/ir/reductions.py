@@ -1,4 +1,4 @@
-"""Reduction operations: their names, neutral elements, types and combining step."""
+"""Reduction operations: their names, neutral elements, types and combining functions."""
 
 from __future__ import annotations
 

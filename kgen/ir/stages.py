@@ -1,4 +1,4 @@
-"""The stages of a kernel on its way to code, as types."""
+"""Types of the stages of a kernel during lowering."""
 
 from __future__ import annotations
 

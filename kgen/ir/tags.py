@@ -1,4 +1,4 @@
-"""How a loop is implemented: the tags of an iname, and their spelling."""
+"""Iname tags, which say how a loop is implemented, and their spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the IR knows of a target: its name and who runs its code."""
+"""The part of a target that the IR knows: its name and the device that runs its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs as Python: code that makes the same translation unit again."""
+"""Programs as Python code that creates the same translation unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the schedule tree and the code tree share: children of nodes, and barriers."""
+"""The common part of schedule tree and code tree: children of nodes, and barriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program: kernels that may call each other, and the ones a caller starts."""
+"""A program: kernels that can call each other, and its entry points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of several numbers, such as ``uint4``: their types, and the names of their numbers."""
+"""Vector values such as ``uint4``: their types, and the names of their components."""
 
 from __future__ import annotations
 

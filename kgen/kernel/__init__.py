@@ -1,4 +1,4 @@
-"""Kernels and their parts, under the documented module names."""
+"""Kernels and their parts, under loopy's module names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Array axes and layouts, under the documented module name."""
+"""Array axes and layouts, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations, tags and address spaces, under the documented module name."""
+"""Declarations, tags and address spaces, under loopy's module name."""
 
 from __future__ import annotations
 

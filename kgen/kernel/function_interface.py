@@ -1,4 +1,4 @@
-"""What can be called, under the documented module name."""
+"""Callables, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions, under the documented module name."""
+"""Instructions, under loopy's module name."""
 
 from __future__ import annotations
 

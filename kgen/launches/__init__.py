@@ -1,1 +1,1 @@
-"""Whole launches: the order of a kernel on its target, and values that outlive a launch."""
+"""All launches of a kernel: their order on the target, and values that outlive a launch."""

@@ -1,4 +1,4 @@
-"""The order of a kernel on its target: launches, loops, instructions, barriers."""
+"""Linearization: the order of launches, loops, instructions and barriers on a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private and local values that later launches need: saved in global memory, and reloaded."""
+"""Saving live private and local values in global memory between launches."""
 
 from __future__ import annotations
 

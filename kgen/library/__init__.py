@@ -1,4 +1,4 @@
-"""What expressions can use, under the documented package name."""
+"""Reductions and einsum, under loopy's package name."""
 
 from __future__ import annotations
 

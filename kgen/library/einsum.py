@@ -1,4 +1,4 @@
-"""Kernels made from a short specification: sums of products, and copies between layouts."""
+"""Kernels from short specifications: Einstein summation, and copies between layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reduction operations, under the documented module name."""
+"""Reduction operations, under loopy's module name."""
 
 from __future__ import annotations
 

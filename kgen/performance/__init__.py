@@ -1,4 +1,4 @@
-"""The roofline: what a kernel does, what its device can do, and how long it takes by that."""
+"""The roofline model: the work of a kernel, the limits of its device, and the time these imply."""
 
 from kgen.performance.device import Device
 from kgen.performance.explain import explain

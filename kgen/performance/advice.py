@@ -1,4 +1,4 @@
-"""What an expert would try next, from what became of the loops and accesses of a kernel."""
+"""Optimization advice, from the report of a kernel's loops and accesses."""
 
 from __future__ import annotations
 

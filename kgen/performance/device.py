@@ -1,4 +1,4 @@
-"""What a device can do at most."""
+"""The limits of a device."""
 
 from __future__ import annotations
 

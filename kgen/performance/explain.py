@@ -1,4 +1,4 @@
-"""What became of each loop, access and temporary of a kernel, as a compiler says it."""
+"""How each loop, access and temporary of a kernel is implemented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a kernel, as a report: loops, barriers, accesses, memory, and what to try."""
+"""The optimization report of a kernel: loops, barriers, accesses, memory, advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many warps of a kernel a multiprocessor of an NVIDIA device holds at a time."""
+"""Occupancy: the number of warps that a multiprocessor of an NVIDIA device holds."""
 
 from __future__ import annotations
 

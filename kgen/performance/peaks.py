@@ -1,4 +1,4 @@
-"""The limits of a device, measured once by kernels of kgen's own, and kept on disk."""
+"""The limits of a device, measured once with small kernels, and cached on disk."""
 
 from __future__ import annotations
 

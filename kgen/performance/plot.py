@@ -1,4 +1,4 @@
-"""The roofline as a picture: needs matplotlib."""
+"""Plots of rooflines, with matplotlib."""
 
 from __future__ import annotations
 

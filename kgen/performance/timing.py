@@ -1,4 +1,4 @@
-"""How long calls of kernels take on their devices."""
+"""Timing calls of kernels on their devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call must satisfy: which arguments there are, and how sizes follow from arrays."""
+"""The arguments of a call: which there are, and how parameters follow from arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transformed kernel against its reference, by running both on the same random data."""
+"""Comparing a transformed kernel with its reference, by running both on the same random data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that stand for several, or for one of another shape: separate arrays, vector types."""
+"""Arguments that are passed in another form: separate arrays, vector types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host: C code as a cached shared library, called through ctypes."""
+"""The host runtime: C code as a cached shared library, called through ctypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled code on disk: keyed by content, published at once, checked when read."""
+"""The disk cache of compiled code: keyed by content, written atomically, checked when read."""
 
 from __future__ import annotations
 

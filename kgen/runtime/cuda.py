@@ -1,4 +1,4 @@
-"""CUDA: kernels from disk, calls with device arrays and numpy arrays. The user of pycuda."""
+"""The CUDA runtime, which uses pycuda: cached kernels, calls with device and numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which device a call runs on, told by its kind and maker: what a choice of schedules asks."""
+"""The device of a call, by kind and vendor, for selecting a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs an entry point: code per combination of types, compiled once and found again."""
+"""Executors: code per combination of argument types, compiled once and cached."""
 
 from __future__ import annotations
 

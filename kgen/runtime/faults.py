@@ -1,4 +1,4 @@
-"""Stray subscripts that guards in the code have noted, as errors of the call."""
+"""Out-of-bounds subscripts recorded by guards in the code, raised as errors of the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated code, shared by the content of program and types: in the process, and on disk."""
+"""The cache of generated code, by content of program and types: in memory, and on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels for arrays of any layout: strides and offsets that a call finds in its arrays."""
+"""Kernels for arrays of any layout: strides and offsets that a call reads from its arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of functions, such as long transformations, kept on disk."""
+"""Function results, such as long transformations, cached on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that share memory, where the code was promised that they do not."""
+"""Detection of arguments that overlap in memory although the code assumes ``restrict``."""
 
 from __future__ import annotations
 

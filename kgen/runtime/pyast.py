@@ -1,4 +1,4 @@
-"""Short constructors for Python syntax trees, and the way from a tree to a function."""
+"""Short constructors for Python syntax trees, and compiling a tree to a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a call is refused: each check of the arguments, with a message that names them."""
+"""Why a call is rejected: each check of the arguments, with a message."""
 
 from __future__ import annotations
 

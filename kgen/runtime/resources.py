@@ -1,4 +1,4 @@
-"""What a kernel needs of its device, as compilers and drivers say it."""
+"""Resource use of a kernel, as reported by compilers and drivers."""
 
 from __future__ import annotations
 

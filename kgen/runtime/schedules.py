@@ -1,4 +1,4 @@
-"""One kernel with a schedule for each kind of device, chosen by the device of each call."""
+"""One kernel with a schedule per kind of device, selected by the device of each call."""
 
 from __future__ import annotations
 

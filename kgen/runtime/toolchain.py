@@ -1,4 +1,4 @@
-"""Compilers that are run as programs: finding them, their versions, their error messages."""
+"""External compilers: finding them, their versions, their error messages."""
 
 from __future__ import annotations
 

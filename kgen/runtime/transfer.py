@@ -1,4 +1,4 @@
-"""Calls of device kernels with numpy arrays: copied to the device, and back where written."""
+"""Calls of device kernels with numpy arrays: copies to the device, and of results back."""
 
 from __future__ import annotations
 

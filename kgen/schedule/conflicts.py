@@ -1,4 +1,4 @@
-"""Which accesses of different work-items may meet at one element: asked of isl."""
+"""Conflicts: accesses of different work-items to the same element, decided by isl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the values that a scheduled kernel reads come from: last writers, for all sizes.
+"""Data flow of a scheduled kernel: the last writer of each value read, for all sizes.
 
 Value-based data flow (Feautrier, 1991): each instance that reads an element is mapped to the
 instance that wrote it last, in the order of the schedule. Work-items run one after the other

@@ -1,4 +1,4 @@
-"""Values that are read where nothing can have written them before."""
+"""Reads of values that nothing can have written before."""
 
 from __future__ import annotations
 

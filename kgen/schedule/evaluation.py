@@ -1,4 +1,4 @@
-"""What a scheduled kernel computes for sizes that are given: fingerprints of its results.
+"""Evaluating a scheduled kernel for given sizes: fingerprints of its results.
 
 Each element of an argument has a random number for its value, and arithmetic is that of a finite
 field: two polynomials of elements that differ have different values, but for a chance of 1 in

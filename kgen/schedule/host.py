@@ -1,4 +1,4 @@
-"""Loops on the host: what their variables are on the device."""
+"""Host loops: the values of their variables on the device."""
 
 from __future__ import annotations
 

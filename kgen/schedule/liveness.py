@@ -1,4 +1,4 @@
-"""What each launch does to private and local values: which it needs, which it leaves behind."""
+"""Liveness of private and local values across launches: uses and definitions of each launch."""
 
 from __future__ import annotations
 

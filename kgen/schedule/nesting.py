@@ -1,4 +1,4 @@
-"""Which loop is around which: one loop per sequential iname, nested by inclusion."""
+"""Loop nesting: one loop per sequential iname, nested by inclusion of instructions."""
 
 from __future__ import annotations
 

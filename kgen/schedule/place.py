@@ -1,4 +1,4 @@
-"""Launches and hardware axes: where groups and work-items become known."""
+"""Launches and hardware axes: where group and work-item indices become known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions that race with themselves: an element is written by several work-items, or read."""
+"""Races within an instruction: an element written, or also read, by several work-items."""
 
 from __future__ import annotations
 

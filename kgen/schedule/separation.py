@@ -1,4 +1,4 @@
-"""A second look at barriers: accesses of different work-items that none keeps apart.
+"""Verification of barriers: conflicting accesses that no barrier separates.
 
 ``sync`` puts barriers in; this goes the other way, from a schedule to the pairs of accesses that
 it leaves unsynchronized, so that one can be held against the other.

@@ -1,4 +1,4 @@
-"""Temporaries in one storage: none is read after another one has been put in its place."""
+"""Verification of shared storage: no temporary is read after another one overwrote it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Barriers: put where two work-items may meet at one element, as few as possible."""
+"""Barrier insertion: the fewest barriers that separate conflicting accesses."""
 
 from __future__ import annotations
 

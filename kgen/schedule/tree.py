@@ -1,4 +1,4 @@
-"""The schedule tree: what people and tests see before isl takes over."""
+"""The schedule tree, from which isl generates loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instructions of a schedule in the order in which they run, with the loops around each."""
+"""The instructions of a schedule in execution order, with the loops around each."""
 
 from __future__ import annotations
 

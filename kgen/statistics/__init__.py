@@ -1,4 +1,4 @@
-"""Counting, exactly and symbolically, what a kernel does: operations, accesses, barriers."""
+"""Exact, symbolic counts of what a kernel does: operations, accesses, barriers."""
 
 from kgen.statistics.count import count
 from kgen.statistics.countmap import ToCountMap, ToCountPolynomialMap

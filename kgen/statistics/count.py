@@ -1,4 +1,4 @@
-"""The number of integer points of a parametric set: exact, on isl alone.
+"""The number of integer points of a parametric set, computed exactly with isl.
 
 The set is cut into disjoint pieces; in each, one dimension after the other is summed over: its
 bounds split the piece into regions with one lower and one upper bound, over which a polynomial

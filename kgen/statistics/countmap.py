@@ -1,4 +1,4 @@
-"""Maps from what is counted to how often: filtering, grouping, adding up, evaluating."""
+"""Maps from kinds to counts: filtering, grouping, summing, evaluating."""
 
 from __future__ import annotations
 

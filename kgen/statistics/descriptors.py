@@ -1,4 +1,4 @@
-"""What is counted: operations, memory accesses and synchronizations, told apart by these keys."""
+"""The keys of counts: operations, memory accesses and synchronizations."""
 
 from __future__ import annotations
 

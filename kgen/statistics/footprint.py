@@ -1,4 +1,4 @@
-"""Footprints: which elements of its arrays a kernel touches, and how many bytes they are."""
+"""Footprints: the elements of arrays that a kernel accesses, and their size in bytes."""
 
 from __future__ import annotations
 

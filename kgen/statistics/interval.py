@@ -1,4 +1,4 @@
-"""Counts that are known to lie between two others."""
+"""Counts that are only known to be in an interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses to memory, counted; and how they step from work-item to work-item."""
+"""Memory access counts, and the strides between work-items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic operations, counted."""
+"""Counts of arithmetic operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels that statistics are asked of: one of a program, prepared as for its code."""
+"""The kernel of a program that statistics count, prepared as for code generation."""
 
 from __future__ import annotations
 

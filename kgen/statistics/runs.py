@@ -1,4 +1,4 @@
-"""How often instructions run: counted from the domains of the loops around them."""
+"""Execution counts of instructions, from the domains of the enclosing loops."""
 
 from __future__ import annotations
 

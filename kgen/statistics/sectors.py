@@ -1,4 +1,4 @@
-"""What the memory system moves: sectors of global memory per warp, conflicts of local banks."""
+"""Memory traffic: sectors of global memory per warp, bank conflicts of local memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How accesses step along a loop when the work-items, or iterations, run side by side."""
+"""Strides of accesses along a loop, between work-items or iterations."""
 
 from __future__ import annotations
 

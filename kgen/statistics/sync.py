@@ -1,4 +1,4 @@
-"""Barriers and launches, counted from the schedule."""
+"""Counts of barriers and launches, from the schedule."""
 
 from __future__ import annotations
 

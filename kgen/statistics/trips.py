@@ -1,4 +1,4 @@
-"""How often loops go round: as a number, as an expression, or only bounded, or data."""
+"""Trip counts of loops: constant, symbolic, bounded or data-dependent."""
 
 from __future__ import annotations
 

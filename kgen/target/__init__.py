@@ -1,4 +1,4 @@
-"""Targets, under the documented module names."""
+"""Targets, under loopy's module names."""
 
 from __future__ import annotations
 

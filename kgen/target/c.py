@@ -1,4 +1,4 @@
-"""The C targets, under the documented module name."""
+"""The C targets, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CUDA targets, under the documented module name."""
+"""The CUDA targets, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ISPC target, under the documented module name."""
+"""The ISPC target, under loopy's module name."""
 
 from __future__ import annotations
 

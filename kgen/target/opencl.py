@@ -1,4 +1,4 @@
-"""The OpenCL target, under the documented module name."""
+"""The OpenCL target, under loopy's module name."""
 
 from __future__ import annotations
 

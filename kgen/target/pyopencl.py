@@ -1,4 +1,4 @@
-"""The pyopencl target, under the documented module name."""
+"""The pyopencl target, under loopy's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each target spells atomic memory operations: native functions, compare and exchange."""
+"""Atomic memory operations of each target: native functions, compare-and-swap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all C-family targets share: a target is data plus a few overrides."""
+"""The common base of all C-family targets: a target is data plus a few overrides."""
 
 from __future__ import annotations
 

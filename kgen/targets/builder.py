@@ -1,4 +1,4 @@
-"""What targets make of statements and declarations: the hooks of a target of one's own."""
+"""Building statements and declarations: the hooks of a user-defined target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What C makes of operands of two types, and where that is not what numpy makes of them."""
+"""C's implicit conversions, and where they differ from numpy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each target spells the functions that expressions may call.
+"""The spelling of functions on each target.
 
 A spelling is a pattern before the parenthesis of the arguments: ``{f}`` is the suffix of
 functions on float32, ``{t}`` the stem of OpenCL's complex types, and words before the name are

@@ -1,4 +1,4 @@
-"""What a device has room for: work-items in a group, groups, memory that a group shares."""
+"""Device limits: work-items per group, groups, local memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What code generation hands to the runtime: texts, argument table, launches."""
+"""The product of code generation for the runtime: texts, argument table, launches."""
 
 from __future__ import annotations
 

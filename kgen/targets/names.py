@@ -1,4 +1,4 @@
-"""Names of a kernel that mean something else in its code: replaced there, not for callers."""
+"""Kernel names that are reserved in the target language: renamed in the code, not for callers."""
 
 from __future__ import annotations
 

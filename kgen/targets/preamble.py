@@ -1,4 +1,4 @@
-"""What generated code needs in front of it: headers, macros, tables and helper functions."""
+"""Preambles of generated code: headers, macros, tables and helper functions."""
 
 from __future__ import annotations
 

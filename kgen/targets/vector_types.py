@@ -1,4 +1,4 @@
-"""The vector types of each target: names, lanes, values, and what can be computed with them."""
+"""The vector types of each target: names, lanes, values, and supported operations."""
 
 from __future__ import annotations
 

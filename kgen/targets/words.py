@@ -1,4 +1,4 @@
-"""The words of the C family that mean something else than a variable of a kernel."""
+"""Reserved words of the C family."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Transformations: each takes a kernel and returns a changed, valid one, or refuses."""
+"""Transformations: each takes a kernel and returns a changed, valid one, or raises an error."""

@@ -1,4 +1,4 @@
-"""Rewriting the accesses to arrays: in every form that they have, wherever they stand."""
+"""Rewriting the accesses to arrays, in all forms, everywhere in a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards in the code: subscripts that cannot be proved are looked at while the kernel runs."""
+"""Guards in the code: run-time checks of subscripts that cannot be proved."""
 
 from __future__ import annotations
 

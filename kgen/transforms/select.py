@@ -1,4 +1,4 @@
-"""What transformations share: the decorator, finding what a caller names, and validity."""
+"""The transformation decorator, selection of names, and validation."""
 
 from __future__ import annotations
 

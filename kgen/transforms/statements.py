@@ -1,4 +1,4 @@
-"""Instructions: their dependencies, priorities, tags and ids; adding and removing them."""
+"""Instructions: dependencies, priorities, tags and ids; adding and removing instructions."""
 
 from __future__ import annotations
 

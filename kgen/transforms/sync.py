@@ -1,4 +1,4 @@
-"""Barriers, and dependencies that need none."""
+"""Adding barriers, and stating that dependencies need none."""
 
 from __future__ import annotations
 

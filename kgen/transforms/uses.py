@@ -1,4 +1,4 @@
-"""Which instruction uses which loops and which substitution rules."""
+"""The uses of loops and substitution rules by instructions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From domains, instructions and declarations to a kernel: what is inferred on the way."""
+"""Constructing kernels from domains, instructions and declarations."""

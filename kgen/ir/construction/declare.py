@@ -1,4 +1,4 @@
-"""Declarations: what kernel_data says, temporaries made by ``<>``, and guessed arguments."""
+"""Declarations: kernel_data, temporaries declared by ``<>``, and inferred arguments."""
 
 from __future__ import annotations
 

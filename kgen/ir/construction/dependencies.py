@@ -1,4 +1,4 @@
-"""Ids of instructions, and which instruction waits for which."""
+"""Ids of instructions, and the dependencies between them."""
 
 from __future__ import annotations
 

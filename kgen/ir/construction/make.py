@@ -1,4 +1,4 @@
-"""From domains, instructions and declarations to a kernel."""
+"""Making a kernel from domains, instructions and declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loops are around which instruction."""
+"""The loops around each instruction."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The small languages that users write: expressions, instructions, options, domains, matches."""
+"""The small languages of users: expressions, instructions, options, domains, matches."""

@@ -1,4 +1,4 @@
-"""The match language: which instructions, and which uses of rules, something is about.
+"""The match language: selecting instructions, and uses of rules.
 
 ``id:load* and (writes:a or not tag:slow)`` as text, or the same from the classes here.
 """

@@ -1,4 +1,4 @@
-"""The options of an instruction: what stands in braces behind it, or behind ``with``."""
+"""The options of an instruction: in braces after it, or after ``with``."""
 
 from __future__ import annotations
 

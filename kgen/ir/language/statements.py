@@ -1,4 +1,4 @@
-"""One statement of the instruction language: an instruction, a rule, or the edge of a block."""
+"""One statement of the instruction language: an instruction, a rule, or a block delimiter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named isl sets: reading domains, restricting them to inames, bounds, affine expressions.
+"""Named isl sets: parsing, projection onto inames, bounds, affine expressions.
 
 Everything here goes by dimension *name*. The trick that makes it short: a set whose
 dimensions are all moved to parameters (a *named* set) can be intersected and projected by

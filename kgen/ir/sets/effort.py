@@ -1,4 +1,4 @@
-"""How long isl may take: a number of its operations, after which it gives up.
+"""Budgets of isl operations, after which isl gives up.
 
 Questions about integers have no bound on their cost: projections of loops that are split
 several times can keep isl busy for hours. A limit in operations, not in seconds, gives the same

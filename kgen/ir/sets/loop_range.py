@@ -1,4 +1,4 @@
-"""The range of a loop variable: its first and last value, and their number, in all forms."""
+"""The range of a loop variable: first value, last value and trip count, in all forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in isl sets that no user can give: ``.gid0``, ``.element1``, ``k.a``."""
+"""Reserved names in isl sets, which users cannot choose: ``.gid0``, ``.element1``, ``k.a``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domains and assumptions from text."""
+"""Parsing domains and assumptions."""
 
 from __future__ import annotations
 

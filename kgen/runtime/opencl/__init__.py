@@ -1,4 +1,4 @@
-"""OpenCL: what uses pyopencl."""
+"""The OpenCL runtime, which uses pyopencl."""
 
 from kgen.runtime.opencl.executor import OpenCLExecutor, device_of, executor_for
 from kgen.runtime.opencl.resources import resources_of

@@ -1,4 +1,4 @@
-"""Images in calls: pyopencl's own, and arrays of which images are made."""
+"""Image arguments of calls: pyopencl images, and arrays that are copied to images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of an OpenCL program for one launch at a time, and the events settled before it."""
+"""Kernels of an OpenCL program for one launch at a time, and completed events."""
 
 from __future__ import annotations
 

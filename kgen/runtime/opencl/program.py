@@ -1,4 +1,4 @@
-"""OpenCL programs: built for the devices of a context, and kept on disk as the driver or we do."""
+"""OpenCL programs: built for the devices of a context, and cached on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernels of a program need of an OpenCL device, as its driver says it."""
+"""Resource use of kernels on an OpenCL device, as reported by the driver."""
 
 from __future__ import annotations
 

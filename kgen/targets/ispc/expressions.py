@@ -1,4 +1,4 @@
-"""Expressions as ISPC text: what lanes have in common, and what truth is as a number."""
+"""Expressions as ISPC text: uniform and varying values, and booleans as numbers."""
 
 from __future__ import annotations
 

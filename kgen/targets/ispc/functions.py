@@ -1,4 +1,4 @@
-"""How ISPC spells the functions that expressions may call.
+"""The spelling of functions in ISPC.
 
 What its library lacks the C library has, which computes for one lane after the other.
 """

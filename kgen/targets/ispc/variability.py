@@ -1,4 +1,4 @@
-"""What is the same for all lanes of a gang, and what each lane has for itself."""
+"""Uniform and varying values: the same for all lanes of a gang, or not."""
 
 from __future__ import annotations
 

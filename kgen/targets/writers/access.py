@@ -1,4 +1,4 @@
-"""Elements of arrays as C text: one linear subscript per access."""
+"""Accesses to array elements as C text: one linear subscript per access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic instructions as C statements: one call of a function, or a loop of exchanges."""
+"""Atomic instructions as C statements: a function call, or a compare-and-swap loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complex arithmetic, for the languages that have it built in, as a class, or as functions."""
+"""Complex arithmetic: built in, as a class, or as functions, depending on the language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inverse functions of complex numbers, for the language whose library has none: OpenCL C.
+"""Inverse functions of complex numbers for OpenCL C, whose library lacks them.
 
 They are Kahan's formulas (1987): on either side of a cut the sign of a zero decides.
 """

@@ -1,4 +1,4 @@
-"""What the parts of a writer of expressions need of the whole."""
+"""The interface that the parts of an expression writer need of the whole."""
 
 from __future__ import annotations
 

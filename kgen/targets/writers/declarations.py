@@ -1,4 +1,4 @@
-"""Where the variables of a function are declared, and how."""
+"""Declarations of the variables of a function, and their placement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small functions that generated code calls for what its language has no operator for."""
+"""Helper functions that generated code calls where its language has no operator."""
 
 from __future__ import annotations
 

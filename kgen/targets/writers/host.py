@@ -1,4 +1,4 @@
-"""What the host does in a call: launches, and the loops around them."""
+"""Host code of a call: launches, and the loops around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of long loops in statements: for which sizes they are the int32 that they count as."""
+"""Values of long loops in statements: the sizes for which they fit the int32 that they count as."""
 
 from __future__ import annotations
 

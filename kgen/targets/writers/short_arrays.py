@@ -1,4 +1,4 @@
-"""Loops that a compiler may vectorize as if private arrays were longer than they are."""
+"""Loops over short private arrays, which a compiler may vectorize incorrectly."""
 
 from __future__ import annotations
 

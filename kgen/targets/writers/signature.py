@@ -1,4 +1,4 @@
-"""Declarations of functions."""
+"""Function signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code is written: statements, bounds and conditions; and what is known there."""
+"""Emission sites: statements, bounds and conditions, and the facts known there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that print what a kernel does, for debugging."""
+"""Trace statements, which print what a kernel does, for debugging."""
 
 from __future__ import annotations
 

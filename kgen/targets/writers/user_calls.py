@@ -1,4 +1,4 @@
-"""Calls of a user's functions, as their hooks make them."""
+"""Calls of user-defined functions, as their hooks build them."""
 
 from __future__ import annotations
 

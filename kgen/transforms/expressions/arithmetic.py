@@ -1,4 +1,4 @@
-"""Arithmetic done ahead of time: constants folded, factors of increments collected."""
+"""Constant folding, and factoring of increments."""
 
 from __future__ import annotations
 

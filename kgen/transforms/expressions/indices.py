@@ -1,4 +1,4 @@
-"""Subscripts in their shortest form, where the loops around them say enough."""
+"""Simplification of subscripts, using the bounds of the enclosing loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substitution rules made of assignments, and of expressions that occur often."""
+"""Extracting substitution rules from assignments and from repeated expressions."""
 
 from __future__ import annotations
 

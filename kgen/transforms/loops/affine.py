@@ -1,4 +1,4 @@
-"""Loops in other coordinates: reversed, shifted, skewed, interchanged."""
+"""Affine loop transformations: reversal, shifting, skewing, interchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local axes for loops tagged ``l.auto``."""
+"""Assignment of local axes to loops tagged ``l.auto``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loops are around which instructions: adding, removing, and whether they can nest."""
+"""The loops around instructions: adding and removing them, and whether they can nest."""
 
 from __future__ import annotations
 

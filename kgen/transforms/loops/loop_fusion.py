@@ -1,4 +1,4 @@
-"""Which loops may become one: candidates for fusion."""
+"""Loop fusion: finding candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenACC's view of loops: gangs, workers and vectors, of lengths that are set apart from them."""
+"""OpenACC's gangs, workers and vectors, with lengths that are given separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renaming loops, and giving instructions loops of their own."""
+"""Renaming loops, and duplicating them for some instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How loops are implemented, and in which order they nest: tags and priorities."""
+"""Iname tags, and loop priorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes and strides of arrays in called kernels, from what their callers pass."""
+"""The shapes and strides of arrays in called kernels, inferred from their callers."""
 
 from __future__ import annotations
 

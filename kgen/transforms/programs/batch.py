@@ -1,4 +1,4 @@
-"""A kernel made one that does its work for many sets of data."""
+"""Batching: a kernel that processes several sets of data."""
 
 from __future__ import annotations
 

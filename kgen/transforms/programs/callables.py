@@ -1,4 +1,4 @@
-"""What programs can call: kernels and functions put together, renamed, registered."""
+"""The functions of a program: merging, renaming and registering kernels and functions."""
 
 from __future__ import annotations
 

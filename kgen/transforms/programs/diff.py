@@ -1,4 +1,4 @@
-"""Kernels that compute derivatives of what other kernels compute."""
+"""Differentiation: kernels that compute derivatives of other kernels' results."""
 
 from __future__ import annotations
 

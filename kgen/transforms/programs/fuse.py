@@ -1,4 +1,4 @@
-"""Several kernels made one, which does what all of them do."""
+"""Fusing several kernels into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that are called, put in the place of their calls."""
+"""Inlining kernels at their calls."""
 
 from __future__ import annotations
 

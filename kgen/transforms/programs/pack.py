@@ -1,4 +1,4 @@
-"""Parts of arrays copied to contiguous temporaries around calls."""
+"""Packing sub-arrays into contiguous temporaries around calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters: fixing their values, and what is known of them."""
+"""Parameters: fixing their values, and assumptions on them."""
 
 from __future__ import annotations
 

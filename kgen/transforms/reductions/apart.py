@@ -1,4 +1,4 @@
-"""Reductions whose loop is outside of some loops around them: an accumulator for each iteration."""
+"""Reductions whose loop is outside some of the enclosing loops: one accumulator per iteration."""
 
 from __future__ import annotations
 

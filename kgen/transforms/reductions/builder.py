@@ -1,4 +1,4 @@
-"""Accumulators: their temporaries, the instructions that start and update them, and their order."""
+"""Accumulators: temporaries, initialization and update instructions, and their order."""
 
 from __future__ import annotations
 

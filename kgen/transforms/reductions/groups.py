@@ -1,4 +1,4 @@
-"""Values of work-groups combined: stored in device memory, and reduced by the next launch."""
+"""Combining partial results of work-groups: stored in global memory, reduced by the next launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions as one loop each: accumulators that are set before it and updated in it."""
+"""Sequential reductions: accumulators that are initialized before a loop and updated in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loop each reduction runs in: its own inames where they are free, else copies."""
+"""The loops of reductions: their own inames if these are free, otherwise copies."""
 
 from __future__ import annotations
 

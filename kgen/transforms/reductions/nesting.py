@@ -1,4 +1,4 @@
-"""Reductions over several loops taken apart, and loops of their own for reductions."""
+"""Splitting reductions over several loops, and separate loops for reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions over parallel loops: what runs where, and how the parts come together."""
+"""Reductions over parallel loops: their levels, and how partial results are combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions made loops: an accumulator that is set before the loop and updated in it."""
+"""Lowering reductions to loops with accumulators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions replaced by accumulators, instruction after instruction."""
+"""Replacing reductions by accumulators, one instruction at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which reductions grow with the loops around them, so that they are scans; proved."""
+"""Detecting scans: proofs that reductions grow with an enclosing loop."""
 
 from __future__ import annotations
 

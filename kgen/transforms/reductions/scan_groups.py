@@ -1,4 +1,4 @@
-"""Scans across work-groups: the totals of all groups, and those before each, in two launches."""
+"""Scans across work-groups: totals of all groups, and of those before each, in two launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all scans are made of: accumulators, their start, and what a step adds to them."""
+"""Common parts of all scans: accumulators, their initialization and update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a reduction stands: the loops, the conditions, and what it waits for."""
+"""The context of a reduction: enclosing loops, predicates, and dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of the work-items of a group combined: a tree in local memory, or lanes of a warp."""
+"""Tree reductions: in local memory, or between the lanes of a warp."""
 
 from __future__ import annotations
 

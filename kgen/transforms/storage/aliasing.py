@@ -1,4 +1,4 @@
-"""Several temporaries in one storage, which they use one after the other."""
+"""Temporaries that share storage, one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes of arrays, split and put together: what has another shape, and is accessed accordingly."""
+"""Splitting and concatenating array axes, with their declarations and accesses."""
 
 from __future__ import annotations
 

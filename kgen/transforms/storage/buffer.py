@@ -1,4 +1,4 @@
-"""Buffers for arrays: what instructions update is kept in a temporary, and written back."""
+"""Buffering: array elements that are updated in a temporary, and written back."""
 
 from __future__ import annotations
 

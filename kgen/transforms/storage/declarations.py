@@ -1,4 +1,4 @@
-"""What a kernel declares, changed: types, arguments, layouts, address spaces, options."""
+"""Changing declarations: types, arguments, layouts, address spaces, options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When temporaries are filled ahead: inside of which loops, and after what."""
+"""Placement of instructions that fill temporaries: enclosing loops and dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that are read as images."""
+"""Arguments as images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing the values of a substitution rule before they are used."""
+"""Precomputing the values of a substitution rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching the elements of an array before they are used."""
+"""Prefetching the elements of an array."""
 
 from __future__ import annotations
 

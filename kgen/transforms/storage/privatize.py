@@ -1,4 +1,4 @@
-"""Temporaries with one entry per iteration of a loop."""
+"""Privatization: temporaries with one element per iteration of a loop."""
 
 from __future__ import annotations
 

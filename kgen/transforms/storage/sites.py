@@ -1,4 +1,4 @@
-"""Access sites: where instructions use values that are to be stored, and reading these there."""
+"""Access sites: uses of values that are precomputed, and their replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing values ahead: the temporary, the loops, and the instruction that fills it in them."""
+"""Precomputed values: the temporary, the loops, and the instruction that fills it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strides that are left open, as values that each call finds in its arrays."""
+"""Open strides, as values that each call reads from its arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporaries with one entry for all iterations of a loop, where there was one for each."""
+"""The inverse of privatization: one element for all iterations of a loop."""
 
 from __future__ import annotations
 
