@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.programs.inline import without_calls
+from kgen.transforms.programs.inline import inline_all_calls
 from kgen.verification import Report, Status, verify
 
 __all__ = ["verify_equivalent"]
@@ -31,7 +31,9 @@ def verify_equivalent(
     origin  proved
     """
     before, now = (
-        without_calls(one, one.default_entrypoint.name) if isinstance(one, TranslationUnit) else one
+        inline_all_calls(one, one.default_entrypoint.name)
+        if isinstance(one, TranslationUnit)
+        else one
         for one in (ref, knl)
     )
     report = verify(now.copy(origin=before.copy(origin=None)))

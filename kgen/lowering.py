@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kgen.analysis.address_space import find_address_spaces
-from kgen.analysis.bounds import check_bounds, refuse_endless
+from kgen.analysis.address_space import infer_address_spaces
+from kgen.analysis.bounds import check_bounds, check_loops_bounded
 from kgen.analysis.infer import infer_types
 from kgen.analysis.operands import check_operands
-from kgen.analysis.ordering import refuse_unordered
+from kgen.analysis.ordering import check_accesses_ordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.ast.build import build_code
 from kgen.ast.definite import check_definite_assignment
@@ -21,27 +21,27 @@ from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
-from kgen.ir.construction.declare import refuse_undeclared_sizes
+from kgen.ir.construction.declare import check_sizes_declared
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import isl_limit, limited
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
-from kgen.schedule.definition import refuse_reads_before_writes
+from kgen.schedule.definition import check_reads_defined
 from kgen.schedule.host import on_device
-from kgen.schedule.liveness import refuse_undefined
+from kgen.schedule.liveness import check_launch_values_defined
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
-from kgen.targets.limits import refuse_excesses
+from kgen.targets.limits import check_device_limits
 from kgen.targets.module import Faults, Module
-from kgen.targets.names import Renaming, hidden_names, rename_taken, with_original_names
+from kgen.targets.names import Renaming, hidden_names, rename_reserved, with_original_names
 from kgen.targets.writers.emit import emit_module
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.guards import GuardTag, guard_accesses
 from kgen.transforms.loops.auto_axes import assign_auto_axes
-from kgen.transforms.programs.inline import without_calls
+from kgen.transforms.programs.inline import inline_all_calls
 from kgen.transforms.reductions.realize import realize_for_code
 from kgen.transforms.storage.privatize import privatize_for_ilp
 from kgen.transforms.storage.strides import name_open_strides
@@ -73,8 +73,8 @@ def _prepare(
 ) -> PreparedKernel:
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", expand_subst),
-        ("sizes", refuse_undeclared_sizes),
-        ("ends of loops", refuse_endless),
+        ("sizes", check_sizes_declared),
+        ("ends of loops", check_loops_bounded),
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),
         ("types", lambda k: infer_types(k, dtypes)),
@@ -84,7 +84,7 @@ def _prepare(
         ("automatic axes", assign_auto_axes),
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),
-        ("address spaces", find_address_spaces),
+        ("address spaces", infer_address_spaces),
         ("guards", guard_accesses),
     )
     for name, stage in stages:
@@ -111,7 +111,7 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     out = acc_i  {id=insn}
     """
     if isinstance(unit, TranslationUnit):
-        return unit.map_kernels(lambda kernel: prepare(without_calls(unit, kernel.name)))
+        return unit.map_kernels(lambda kernel: prepare(inline_all_calls(unit, kernel.name)))
     return prepare(unit)
 
 
@@ -170,18 +170,18 @@ def lower(
     if not isinstance(target, Target):
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = _prepare(kernel, dtypes, observe)
-    refuse_unordered(kernel)
+    check_accesses_ordered(kernel)
     kernel, schedule = schedule_prepared(kernel, has_axes=target.has_hardware_axes)
     if observe is not None:
         observe("schedule", str(schedule))
     host = build_host(kernel, schedule)
     whole, kernel = kernel, on_device(kernel, schedule.host_inames)
-    refuse_undefined(kernel, schedule)
+    check_launch_values_defined(kernel, schedule)
     has_axes = target.has_hardware_axes
-    unproved = refuse_reads_before_writes(whole, schedule, has_axes=has_axes)
+    unproved = check_reads_defined(whole, schedule, has_axes=has_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
-    refuse_excesses(kernel, functions, target.limits())
+    check_device_limits(kernel, functions, target.limits())
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))
     return Lowered(kernel, schedule, functions, host)
@@ -195,14 +195,14 @@ def generate_module(
 ) -> Module:
     """Generate the code of one entry point, for arguments of the given types."""
     if isinstance(unit, TranslationUnit):
-        unit = without_calls(unit, entrypoint or unit.default_entrypoint.name)
+        unit = inline_all_calls(unit, entrypoint or unit.default_entrypoint.name)
     lowered = lower(unit, dtypes, observe)
-    renaming = rename_taken(unit)
+    renaming = rename_reserved(unit)
     module = _emit(unit, lowered) if renaming is None else _emit_renamed(unit, renaming, dtypes)
     hidden: frozenset[str] = frozenset()
     while more := hidden_names(unit, module) - hidden:
         hidden |= more
-        renaming = rename_taken(unit, hidden)
+        renaming = rename_reserved(unit, hidden)
         assert renaming is not None
         module = _emit_renamed(unit, renaming, dtypes)
     if observe is not None:

@@ -44,8 +44,8 @@ from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
-from kgen.targets.limits import find_excesses
-from kgen.transforms.programs.inline import without_calls
+from kgen.targets.limits import find_exceeded_limits
+from kgen.transforms.programs.inline import inline_all_calls
 
 __all__ = ["Finding", "Report", "Status", "verify"]
 
@@ -164,7 +164,7 @@ def verify(
     True
     """
     if isinstance(program, TranslationUnit):
-        kernel = without_calls(program, entrypoint or program.default_entrypoint.name)
+        kernel = inline_all_calls(program, entrypoint or program.default_entrypoint.name)
     else:
         kernel = program
     return Report(kernel.name, tuple(_Verifier(kernel, dtypes).run()))
@@ -400,7 +400,7 @@ class _Verifier:
                 yield _violation("divergence", err)
         limits = self.target.limits() if self.target is not None else None
         if limits is not None:
-            errors = find_excesses(kernel, functions, limits)
+            errors = find_exceeded_limits(kernel, functions, limits)
             yield from self._or_proved("device", (_violation("device", err) for err in errors))
 
 

@@ -13,7 +13,7 @@ from kgen.ir.tags import LocalInameTagBase
 from kgen.ir.types import AddressSpace, auto
 
 
-def find_address_spaces(kernel: LoopKernel) -> LoopKernel:
+def infer_address_spaces(kernel: LoopKernel) -> LoopKernel:
     """Decide the address space of every temporary left to ``auto``.
 
     A temporary that is written in parallel, at subscripts that involve the work-item's
@@ -46,7 +46,9 @@ def _space_of(
     for insn_id in kernel.writers.get(temporary.name, ()):
         insn = kernel.id_to_insn[insn_id]
         around = insn.within_inames & parallel
-        indexed = _told_apart(kernel, insn, around, _subscript_names(insn, temporary.name))
+        indexed = _distinguished_inames(
+            kernel, insn, around, _subscript_names(insn, temporary.name)
+        )
         if not indexed:
             continue
         racing = sorted(around - indexed)
@@ -65,7 +67,7 @@ def _space_of(
     return AddressSpace.LOCAL if wants_local else AddressSpace.PRIVATE
 
 
-def _told_apart(
+def _distinguished_inames(
     kernel: LoopKernel, insn: InstructionBase, around: frozenset[str], names: frozenset[str]
 ) -> frozenset[str]:
     """Return the inames of *around* whose values subscripts made of *names* determine."""

@@ -18,14 +18,14 @@ from kgen.ir.types import auto
 __all__ = [
     "check_access",
     "check_bounds",
-    "refuse_endless",
-    "refuse_negative",
-    "refuse_wrong_rank",
+    "check_loops_bounded",
+    "check_not_negative",
+    "check_rank",
     "unproved_axes",
 ]
 
 
-def refuse_endless(kernel: LoopKernel) -> LoopKernel:
+def check_loops_bounded(kernel: LoopKernel) -> LoopKernel:
     """Raise :class:`KernelError` where a loop has no first or no last value; return *kernel*."""
     for domain in kernel.domains:
         loops = domain.to_set()
@@ -72,7 +72,7 @@ def check_bounds(kernel: LoopKernel) -> LoopKernel:
         subscripts = tuple(access for access in accesses if access.index is not None)
         try:
             for access in subscripts:
-                refuse_wrong_rank(kernel, access, len(shape))
+                check_rank(kernel, access, len(shape))
             for axis, extent in enumerate(shape):
                 _check_axis(kernel, footprints, subscripts, axis, extent)
         except KgenIndexError as err:
@@ -94,7 +94,7 @@ def _check_axis(
     for span in spans:
         has_least = span.values is None or span.values.least > -math.inf
         if has_least or not _is_unrelated(span, extent):
-            refuse_negative(kernel, footprints, span, axis)
+            check_not_negative(kernel, footprints, span, axis)
     if extent is auto or footprints.is_extent(spans, extent):
         return
     for span in spans:
@@ -117,7 +117,7 @@ def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
         return "elements are not named by axis"
     if not isinstance(shape, tuple):
         return "the array has no shape"
-    refuse_wrong_rank(kernel, access, len(shape))
+    check_rank(kernel, access, len(shape))
     unknown: str | None = None
     for axis, extent in enumerate(shape):
         _check_axis(kernel, footprints, (access,), axis, extent)
@@ -167,7 +167,7 @@ def _is_unrelated(span: Span, extent: Expr) -> bool:
     return bool(sizes) and bool(used) and sizes.isdisjoint(used)
 
 
-def refuse_negative(kernel: LoopKernel, footprints: Footprints, span: Span, axis: int) -> None:
+def check_not_negative(kernel: LoopKernel, footprints: Footprints, span: Span, axis: int) -> None:
     """Raise :class:`KgenIndexError` where a subscript is less than 0, with an example."""
     if span.values is None or span.values.least + span.low >= 0:
         return
@@ -175,7 +175,7 @@ def refuse_negative(kernel: LoopKernel, footprints: Footprints, span: Span, axis
         raise _outside(kernel, footprints, span.lowest, axis, below=0)
 
 
-def refuse_wrong_rank(kernel: LoopKernel, access: Access, naxes: int) -> None:
+def check_rank(kernel: LoopKernel, access: Access, naxes: int) -> None:
     """Raise :class:`KgenIndexError` where the number of subscripts is not that of axes."""
     count = len(access.index or ())
     if count != naxes:

@@ -15,10 +15,10 @@ from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
 
 __all__ = [
-    "Swapped",
+    "ViolatedDependence",
     "by_priority",
     "commute",
-    "describe_swapped",
+    "describe_violation",
     "in_lexicographic_order",
     "is_update",
     "loops_with_order",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Swapped:
+class ViolatedDependence:
     """Two accesses to one element that change places; where, if that is certain."""
 
     first: Access
@@ -83,7 +83,7 @@ def in_lexicographic_order(
         pairs = relate(pairs, name + less, name + more, "eq_set")
 
 
-def describe_swapped(kernel: LoopKernel, pair: Set, first: Access, then: Access) -> str:
+def describe_violation(kernel: LoopKernel, pair: Set, first: Access, then: Access) -> str:
     """Say which instances change places, the *first* with suffix ``.a``, the other with ``.b``."""
     point = example(pair)
     sizes = [f"{name} = {point[name]}" for name in sorted(kernel.all_params() & set(point))]

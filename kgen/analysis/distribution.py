@@ -8,10 +8,10 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import (
-    Swapped,
+    ViolatedDependence,
     by_priority,
     commute,
-    describe_swapped,
+    describe_violation,
     in_lexicographic_order,
     loops_with_order,
     shared_loops,
@@ -26,12 +26,12 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set
 from kgen.ir.sets.names import Side
 
-__all__ = ["find_swapped_by_distribution"]
+__all__ = ["find_violated_by_distribution"]
 
 
-def find_swapped_by_distribution(
+def find_violated_by_distribution(
     kernel: LoopKernel, loops: Collection[str], chosen: Collection[str]
-) -> Iterator[Swapped]:
+) -> Iterator[ViolatedDependence]:
     """Give accesses that change places when *chosen* instructions get other *loops*.
 
     All iterations of those then come before, or after, all iterations of the loops that are left::
@@ -54,11 +54,11 @@ class _Distribution:
         self.ids = frozenset(str(insn.id) for insn in self.inside)
         self.instances = Instances(kernel, has_axes=False)
 
-    def find(self) -> Iterator[Swapped]:
+    def find(self) -> Iterator[ViolatedDependence]:
         for first, then in self._pairs():
             for pair, is_exact in self._turned_around(first, then):
-                point = describe_swapped(self.kernel, pair, first, then)
-                yield Swapped(first, then, point, is_exact)
+                point = describe_violation(self.kernel, pair, first, then)
+                yield ViolatedDependence(first, then, point, is_exact)
 
     def _pairs(self) -> Iterator[tuple[Access, Access]]:
         """Give accesses to one array, of a chosen instruction and of another, in both orders."""

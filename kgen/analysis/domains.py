@@ -43,7 +43,7 @@ __all__ = [
     "replace_dims",
     "set_params",
     "solve",
-    "tied_groups",
+    "coupled_dims",
 ]
 
 _SET = isl.dim_type.set
@@ -283,11 +283,11 @@ def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:
 
 
 def fix_params(domain: BasicSet, values: Mapping[str, int]) -> tuple[BasicSet, ...]:
-    """Give parameters a value, in a loop domain; see :func:`_apart`."""
-    return _apart(domain, lambda part: fix_dims(part, values))
+    """Give parameters a value, in a loop domain; see :func:`_map_pieces`."""
+    return _map_pieces(domain, lambda part: fix_dims(part, values))
 
 
-def _apart(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tuple[BasicSet, ...]:
+def _map_pieces(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tuple[BasicSet, ...]:
     """Change the parameters of a loop domain, and keep which loops matter to which.
 
     A loop whose values become a single one is tied to no other one any more: of ``3 <= i < n``
@@ -298,7 +298,7 @@ def _apart(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tuple[Ba
     changed = change(domain)
     if changed.get_space().is_equal(domain.get_space()):
         return (domain,)
-    parts = [change(keep_dims(domain, group)) for group in tied_groups(domain)]
+    parts = [change(keep_dims(domain, group)) for group in coupled_dims(domain)]
     if not changed.is_empty() and all(map(_is_tied, parts)):
         return (changed,)
     return tuple(part.intersect_params(part.params()) for part in parts)
@@ -306,12 +306,12 @@ def _apart(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tuple[Ba
 
 def _is_tied(domain: BasicSet) -> bool:
     """Tell whether no loop of a domain has values for sizes for which another one has none."""
-    groups = tied_groups(domain)
+    groups = coupled_dims(domain)
     where = domain.params()
     return len(groups) < 2 or all(keep_dims(domain, g).params().is_equal(where) for g in groups)
 
 
-def tied_groups(domain: BasicSet) -> list[tuple[str, ...]]:
+def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:
     """Return the dimensions in groups that constraints tie together."""
     names = dim_names(domain)
     lifted = domain.lift().flatten() if domain.dim(_DIV) else domain
@@ -342,11 +342,11 @@ def set_params(domain: BasicSet, values: Mapping[str, Expr]) -> tuple[BasicSet, 
     """Write a loop domain in terms of the affine *values* of parameters, those that are there.
 
     ``[n] -> { [i] : 0 <= i < n }`` with ``2*m`` for ``n`` is ``[m] -> { [i] : 0 <= i < 2m }``.
-    See :func:`_apart` for why that may be several domains. Raises
+    See :func:`_map_pieces` for why that may be several domains. Raises
     :class:`ExpressionToAffineConversionError` for values that are not affine, and
     :class:`KernelError` for those that make several pieces of one.
     """
-    return _apart(domain, lambda part: _with_params(part, values))
+    return _map_pieces(domain, lambda part: _with_params(part, values))
 
 
 def _with_params(domain: BasicSet, values: Mapping[str, Expr]) -> BasicSet:

@@ -20,7 +20,7 @@ from kgen.analysis.access import (
     collect_accesses_to,
     subscript_names,
 )
-from kgen.analysis.loop_bounds import bound_reads
+from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.errors import ExpressionToAffineConversionError, StaticValueFindingError
 from kgen.ir.affine import linear_form
 from kgen.ir.analyses import Analysis
@@ -188,7 +188,7 @@ class Footprints:
     def accesses(self) -> Mapping[str, tuple[Access, ...]]:
         """The accesses of each array, in program order; those in bounds of loops come first."""
         found: dict[str, list[Access]] = {}
-        for access in (*bound_reads(self.kernel), *collect_accesses(self.kernel)):
+        for access in (*reads_in_bounds(self.kernel), *collect_accesses(self.kernel)):
             found.setdefault(access.array, []).append(access)
         return {name: tuple(some) for name, some in found.items()}
 

@@ -188,10 +188,10 @@ class Instances:
         key = (access.place, access.index, loops, suffix, named)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._touched(access, loops, suffix, axes)
+            found = self._memo[key] = self._accessed(access, loops, suffix, axes)
         return found
 
-    def _touched(
+    def _accessed(
         self, access: Access, loops: tuple[str, ...], suffix: str, axes: Mapping[str, Axis]
     ) -> tuple[Set, bool]:
         kernel = self.kernel

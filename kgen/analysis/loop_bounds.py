@@ -13,16 +13,16 @@ from kgen.ir.mentions import mentions_of
 from kgen.ir.sets.domain import used_param_names
 
 __all__ = [
-    "SetBound",
-    "bound_reads",
-    "bound_set_inside",
-    "bound_setters",
-    "bounding_data",
-    "bounds_set",
+    "ComputedBound",
+    "reads_in_bounds",
+    "find_bound_computed_inside",
+    "bound_writers",
+    "data_in_bounds",
+    "find_computed_bounds",
 ]
 
 
-class SetBound(NamedTuple):
+class ComputedBound(NamedTuple):
     """A loop, a variable that bounds it, and an instruction that sets this."""
 
     loop: str
@@ -30,7 +30,7 @@ class SetBound(NamedTuple):
     writer: InstructionBase
 
 
-def bounding_data(kernel: LoopKernel, iname: str) -> tuple[str, ...]:
+def data_in_bounds(kernel: LoopKernel, iname: str) -> tuple[str, ...]:
     """Return the arrays and temporaries that are in the bounds of a loop."""
     if kernel.array_vars.keys().isdisjoint(kernel.domain_parameters(iname)):
         return ()
@@ -38,32 +38,32 @@ def bounding_data(kernel: LoopKernel, iname: str) -> tuple[str, ...]:
     return tuple(name for name in found if name in kernel.array_vars)
 
 
-def bounds_set(kernel: LoopKernel, loops: Iterable[str]) -> Iterator[SetBound]:
+def find_computed_bounds(kernel: LoopKernel, loops: Iterable[str]) -> Iterator[ComputedBound]:
     """Give what instructions set of the bounds of *loops*."""
     if kernel.bounding_names.isdisjoint(kernel.array_vars):
         return
     for loop in sorted(kernel.with_outer_inames(frozenset(loops))):
-        for name in bounding_data(kernel, loop):
+        for name in data_in_bounds(kernel, loop):
             for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(name, ())):
-                yield SetBound(loop, name, writer)
+                yield ComputedBound(loop, name, writer)
 
 
-def bound_set_inside(
+def find_bound_computed_inside(
     kernel: LoopKernel, loops: Iterable[str], inside: frozenset[str]
-) -> SetBound | None:
+) -> ComputedBound | None:
     """Return what in the bounds of *loops* is set in each iteration of one of *inside*, if any."""
-    for found in bounds_set(kernel, loops):
+    for found in find_computed_bounds(kernel, loops):
         if not found.writer.within_inames.isdisjoint(inside):
             return found
     return None
 
 
-def bound_setters(kernel: LoopKernel, loops: Iterable[str]) -> frozenset[str]:
+def bound_writers(kernel: LoopKernel, loops: Iterable[str]) -> frozenset[str]:
     """Return the ids of the instructions that set bounds of *loops*."""
-    return frozenset(str(found.writer.id) for found in bounds_set(kernel, loops))
+    return frozenset(str(found.writer.id) for found in find_computed_bounds(kernel, loops))
 
 
-def bound_reads(kernel: LoopKernel) -> Iterator[Access]:
+def reads_in_bounds(kernel: LoopKernel) -> Iterator[Access]:
     """Give the reads in the bounds of the loops around and in each instruction.
 
     Such a read is outside of the loops that it bounds.
@@ -80,7 +80,7 @@ def _reads_of(kernel: LoopKernel, insn: InstructionBase) -> Iterator[Access]:
         found = mentions_of(*insn.expressions(), rules=kernel.substitutions)
         reduced = reduced.union(found.reduced)
     loops = kernel.with_outer_inames(insn.within_inames | reduced)
-    bounds = {loop: bounding_data(kernel, loop) for loop in loops}
+    bounds = {loop: data_in_bounds(kernel, loop) for loop in loops}
     for name in sorted({name for names in bounds.values() for name in names}):
         bounded = {loop for loop, names in bounds.items() if name in names}
         outside = frozenset(

@@ -18,7 +18,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.names import Side
 
-__all__ = ["Unordered", "find_unordered", "refuse_unordered"]
+__all__ = ["Unordered", "find_unordered", "check_accesses_ordered"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Unordered:
     is_certain: bool
 
 
-def refuse_unordered(kernel: LoopKernel) -> None:
+def check_accesses_ordered(kernel: LoopKernel) -> None:
     """Raise :class:`VariableAccessNotOrdered` where the order of two accesses is left open.
 
     Two instructions touch one element, one of them writes it, and neither waits for the

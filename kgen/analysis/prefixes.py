@@ -31,7 +31,7 @@ __all__ = [
     "growth_of",
     "has_one_step",
     "lane_domain",
-    "reaches_ahead",
+    "may_exceed",
 ]
 
 _IN, _OUT = isl.dim_type.in_, isl.dim_type.out
@@ -76,7 +76,7 @@ def has_one_step(kernel: LoopKernel, around: Collection[str], inames: Sequence[s
     return bool(names) and isl.Map.from_range(domain).is_single_valued()
 
 
-def reaches_ahead(kernel: LoopKernel, loop: str, iname: str) -> bool:
+def may_exceed(kernel: LoopKernel, loop: str, iname: str) -> bool:
     """Tell whether *iname* may be larger than *loop*, which bounds it."""
     domain = kernel.domain_of((loop, iname)).intersect_params(kernel.assumptions)
     ahead = isl.Constraint.ineq_from_names(domain.get_space(), {iname: 1, loop: -1, 1: -1})

@@ -10,10 +10,10 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import (
-    Swapped,
+    ViolatedDependence,
     by_priority,
     commute,
-    describe_swapped,
+    describe_violation,
     in_lexicographic_order,
     is_update,
     loops_with_order,
@@ -59,16 +59,16 @@ class Reordering:
             insn for insn in kernel.instructions if insn.within_inames.issuperset(values)
         ]
 
-    def find_swapped(self, new: Sequence[str]) -> Swapped | None:
+    def find_swapped(self, new: Sequence[str]) -> ViolatedDependence | None:
         """Return two accesses whose order changes with the *new* loops in this order.
 
         A pair that is certain, where there is one.
         """
-        uncertain: Swapped | None = None
+        uncertain: ViolatedDependence | None = None
         for first, then, pairs, is_exact in self._conflicts:
             for pair in self._turned_around(pairs, first, then, new):
-                found = Swapped(
-                    first, then, describe_swapped(self.kernel, pair, first, then), is_exact
+                found = ViolatedDependence(
+                    first, then, describe_violation(self.kernel, pair, first, then), is_exact
                 )
                 if is_exact:
                     return found

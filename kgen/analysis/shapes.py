@@ -10,7 +10,7 @@ from typing import TypeVar
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place
-from kgen.analysis.bounds import refuse_endless, refuse_negative, refuse_wrong_rank
+from kgen.analysis.bounds import check_loops_bounded, check_not_negative, check_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError, message
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
@@ -89,7 +89,7 @@ def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Arr
     declared = array.shape if isinstance(array.shape, tuple) else None
     naxes = len(declared or (subscripts[0].index if subscripts else None) or ())
     for access in subscripts:
-        refuse_wrong_rank(kernel, access, naxes)
+        check_rank(kernel, access, naxes)
     try:
         return array.with_shape(
             tuple(
@@ -122,7 +122,7 @@ def _extent(
             subscript = to_text(span.highest.index[axis])
             why = f"the subscript '{subscript}' in instruction '{span.highest.insn_id}' "
             raise _unknown(kernel, array, why + "is not affine in loop variables and sizes", axis)
-        refuse_negative(kernel, footprints, span, axis)
+        check_not_negative(kernel, footprints, span, axis)
     key = (isinstance(array, TemporaryVariable), extremes(spans))
     found = footprints.extents.get(key)
     if found is not None:
@@ -185,7 +185,7 @@ def _find_extent(kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span,
     try:
         end = _end_of(extremes(spans))
     except StaticValueFindingError as err:
-        refuse_endless(kernel)
+        check_loops_bounded(kernel)
         raise _unbounded(array, axis, spans, err) from None
     if end is None:
         return 0

@@ -7,15 +7,15 @@ import islpy as isl
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, dim_names
 
-__all__ = ["in_steps", "starts_strides"]
+__all__ = ["cyclic_values", "offsets_strided_loop"]
 
 
-def in_steps(name: str, start: str, first: int, step: int) -> Set:
+def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
     """Return the values that one of *step* work-items takes, in turn with the others.
 
     Work-item *start* begins at ``first + start``.
 
-    >>> print(in_steps("r", "s", 1, 16))
+    >>> print(cyclic_values("r", "s", 1, 16))
     { [r, s] : (1 - r + s) mod 16 = 0 and 0 <= s <= 15 }
     """
     return isl.Set(
@@ -24,7 +24,7 @@ def in_steps(name: str, start: str, first: int, step: int) -> Set:
     )
 
 
-def starts_strides(kernel: LoopKernel, iname: str) -> bool:
+def offsets_strided_loop(kernel: LoopKernel, iname: str) -> bool:
     """Tell whether a loop says where another one starts, which goes in strides."""
     domain = kernel.domains[kernel.home_domain[iname]]
     at = dim_names(domain).index(iname)

@@ -10,7 +10,7 @@ from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Block, DeviceFunction, If, Node
 from kgen.ast.slabs import bulk_of, either
-from kgen.ast.trips import count_trips
+from kgen.ast.trips import expand_strided_loops
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.closure import closure
 from kgen.ir.data import TemporaryVariable
@@ -42,7 +42,7 @@ def _device_function(
     tree = guard_bounds_by_data(kernel, tree)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
-    tree = count_trips(expand_unrolled(tree, kernel, facts), kernel, facts)
+    tree = expand_strided_loops(expand_unrolled(tree, kernel, facts), kernel, facts)
     tree = merge_guards(fold_divisions(tree, kernel), kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
     arguments, temporaries = _storage(kernel, ids, [*groups, *_conditions(tree)])

@@ -249,7 +249,7 @@ class _Checker:
         certain = [way - path for way in ways if all(facts.decides(c) for c in way - path)]
         if _hold(certain, facts):
             return True
-        if not isinstance(node, Run) and not _stands_as_asked(node, path):
+        if not isinstance(node, Run) and not _has_all_guards(node, path):
             return False
         is_set = _hold([[c for c in way - path if facts.decides(c)] for way in ways], facts)
         if is_set:
@@ -339,7 +339,7 @@ def _names_below(node: Node) -> Iterator[str]:
         yield from _names_below(child)
 
 
-def _stands_as_asked(node: Node, path: _Way) -> bool:
+def _has_all_guards(node: Node, path: _Way) -> bool:
     """Tell whether *path* has all conditions of what is inside that could stand around *node*."""
     inner = {*_names_below(node)}
 

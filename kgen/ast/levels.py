@@ -36,7 +36,6 @@ from kgen.ir.tree import Barrier, map_children, map_exprs
 from kgen.schedule.to_isl import (
     Nest,
     Statement,
-    at_axes,
     axes_in,
     axis_context,
     axis_from_name,
@@ -45,6 +44,7 @@ from kgen.schedule.to_isl import (
     loop_name,
     numbered,
     outer_name,
+    substitute_axes,
 )
 from kgen.schedule.tree import Bind, Loop, Sequence, loops_in
 from kgen.schedule.tree import Node as ScheduleNode
@@ -216,7 +216,7 @@ def _bound(nest: Nest, bind: Bind) -> Nest:
         tied = {names[iname]: axes[iname] for iname in statement.dims if iname in axes}
         dims = tuple(iname for iname in statement.dims if iname not in axes)
         domain = statement.domain.reset_tuple_id()
-        domain = at_axes(domain, [names[iname] for iname in dims], tied)
+        domain = substitute_axes(domain, [names[iname] for iname in dims], tied)
         return dataclasses.replace(statement, dims=dims, domain=domain)
 
     statements = numbered(nest.loops, [bound(s) for s in nest.statements])

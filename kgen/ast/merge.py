@@ -8,8 +8,8 @@ from collections.abc import Container, Iterator
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts, negation
+from kgen.ast.initializers import hoist_initializers
 from kgen.ast.nodes import Block, For, If, Let, Node, Run
-from kgen.ast.starts import free_starts
 from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, variable_names
@@ -25,7 +25,7 @@ def merge_guards(node: Node, kernel: DeviceKernel) -> Node:
     that give the same name to the same value, and barriers among them, do so once.
     ``if (c) if (d) a;`` becomes ``if (c && d) a;``.
     """
-    return _flat(free_starts(_Merger(kernel).node(node), kernel))
+    return _flat(hoist_initializers(_Merger(kernel).node(node), kernel))
 
 
 def is_empty(node: Node) -> bool:

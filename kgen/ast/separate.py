@@ -88,10 +88,12 @@ def has_fragile_barriers(node: Node) -> bool:
     and where conditions on data are asked one after the other, ``lid(0) < 2 && a[i] > 0``.
     The process may end where a loop with barriers asks which iteration it is in.
     """
-    return has_barrier(node) and (_goes_around(node) or _asks_data(node) or _asks_turn(node, ()))
+    return has_barrier(node) and (
+        _bypasses_barrier(node) or _has_data_guard(node) or _has_iteration_guard(node, ())
+    )
 
 
-def _goes_around(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
+def _bypasses_barrier(node: Node, *, at_end: bool = True, guarded: bool = False) -> bool:
     match node:
         case Barrier():
             return guarded
@@ -101,27 +103,27 @@ def _goes_around(node: Node, *, at_end: bool = True, guarded: bool = False) -> b
             guarded = guarded or not at_end or node.orelse is not None
     children = children_of(node)
     return any(
-        _goes_around(child, at_end=at_end and child is children[-1], guarded=guarded)
+        _bypasses_barrier(child, at_end=at_end and child is children[-1], guarded=guarded)
         for child in children
     )
 
 
-def _asks_data(node: Node) -> bool:
+def _has_data_guard(node: Node) -> bool:
     if isinstance(node, If) and node.reads_data and isinstance(node.condition, p.LogicalAnd):
         return True
-    return any(map(_asks_data, children_of(node)))
+    return any(map(_has_data_guard, children_of(node)))
 
 
-def _asks_turn(node: Node, loops: tuple[str, ...]) -> bool:
+def _has_iteration_guard(node: Node, loops: tuple[str, ...]) -> bool:
     """Tell whether all work-items go by the variable of a loop around that has barriers."""
     match node:
         case For() if has_barrier(node):
             loops = (*loops, node.iname)
-        case If() if any(_is_turn(part, loops) for part in conjuncts(node.condition)):
+        case If() if any(_tests_iteration(part, loops) for part in conjuncts(node.condition)):
             return True
-    return any(_asks_turn(child, loops) for child in children_of(node))
+    return any(_has_iteration_guard(child, loops) for child in children_of(node))
 
 
-def _is_turn(condition: Expr, loops: tuple[str, ...]) -> bool:
+def _tests_iteration(condition: Expr, loops: tuple[str, ...]) -> bool:
     names = variable_names(condition)
     return any(name in loops for name in names) and not differs_in_group(condition)

@@ -27,7 +27,7 @@ from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import children_of, has_barrier, map_children
 
-__all__ = ["count_trips"]
+__all__ = ["expand_strided_loops"]
 
 #: Loops of more trips keep their stride, alone or with those around them: nobody wants that
 #: much straight code.
@@ -37,7 +37,7 @@ MAX_TRIPS, MAX_TRIPS_TOGETHER = 16, 64
 MAX_COPIED_RUNS = 4
 
 
-def count_trips(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
+def expand_strided_loops(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
     """Give loops in strides of work-items a constant number of trips, where it is small.
 
     ::
@@ -56,7 +56,9 @@ def count_trips(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
     """
     if not _has_strides(node):
         return node
-    return _TripCounter(Signs(kernel).within({}), _names(kernel), Facts(facts.params())).node(node)
+    return _StridedLoopExpander(
+        Signs(kernel).within({}), _names(kernel), Facts(facts.params())
+    ).node(node)
 
 
 def _has_strides(node: Node) -> bool:
@@ -74,7 +76,7 @@ def _names(kernel: DeviceKernel) -> Callable[[str], str]:
     return name_of
 
 
-class _TripCounter:
+class _StridedLoopExpander:
     """Walks down with what is known: conditions around, and values of the loops' variables.
 
     *is_single*: all of it is one trip of a loop, of which conditions may be known to hold.
@@ -101,11 +103,11 @@ class _TripCounter:
         values: Mapping[str, Interval] = constantdict(),
         trips: int = 1,
         is_single: bool = False,
-    ) -> _TripCounter:
+    ) -> _StridedLoopExpander:
         facts = self.facts.with_(*conditions)
         signs = self.signs.within({**(self.signs.scope or {}), **values}) if values else self.signs
         room = self.room // trips
-        return _TripCounter(signs, self.names, facts, room, is_single=is_single)
+        return _StridedLoopExpander(signs, self.names, facts, room, is_single=is_single)
 
     def node(self, node: Node) -> Node:
         match node:
@@ -136,11 +138,11 @@ class _TripCounter:
             return replace(loop, body=body)
         whole = self._whole_trips(loop, below, count)
         if not 0 < whole < count or _count_runs(loop.body) > MAX_COPIED_RUNS:
-            return self._turns(loop, range(count), below, values)
+            return self._write_trips(loop, range(count), below, values)
         return Block(
             (
-                self._turns(loop, range(whole), below, values),
-                self._turns(loop, range(whole, count), below, values),
+                self._write_trips(loop, range(whole), below, values),
+                self._write_trips(loop, range(whole, count), below, values),
             )
         )
 
@@ -152,7 +154,7 @@ class _TripCounter:
             return 0
         return min(count, (min(tops) - 1 - last) // loop.step + 1)
 
-    def _turns(
+    def _write_trips(
         self,
         loop: For,
         trips: range,

@@ -26,7 +26,7 @@ from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.tree import HostLoop, Loop, Node, Run, Step
 from kgen.targets.base import Target
-from kgen.transforms.programs.inline import without_calls
+from kgen.transforms.programs.inline import inline_all_calls
 
 __all__ = [
     "find_most_recent_global_barrier",
@@ -89,7 +89,7 @@ def get_one_linearized_kernel(
     unit = TranslationUnit(
         callables_table=table, entrypoints=frozenset({kernel.name}), target=kernel.target
     )
-    kernel = prepare(without_calls(unit, kernel.name))
+    kernel = prepare(inline_all_calls(unit, kernel.name))
     kernel, schedule = schedule_prepared(kernel, has_axes=has_hardware_axes(kernel))
     return kernel.copy(linearization=tuple(_items(schedule.steps)))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.analysis.steps import starts_strides
+from kgen.analysis.steps import offsets_strided_loop
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import param_names
@@ -140,7 +140,9 @@ def _share_loads(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
             name
             for name in access.place.inames
             for tag in kernel.iname_tags_of_type(name, LocalInameTag)
-            if name in still and launch.locals[tag.axis] > 1 and not starts_strides(kernel, name)
+            if name in still
+            and launch.locals[tag.axis] > 1
+            and not offsets_strided_loop(kernel, name)
         ]
         if again and not turns.intersection(steps) <= still:
             yield (

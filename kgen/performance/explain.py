@@ -38,7 +38,7 @@ from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.limits import bytes_of, local_arrays
-from kgen.transforms.programs.inline import without_calls
+from kgen.transforms.programs.inline import inline_all_calls
 
 __all__ = ["explain"]
 
@@ -77,7 +77,7 @@ def explain(
     Raises what code generation raises.
     """
     if isinstance(program, TranslationUnit):
-        kernel = without_calls(program, entrypoint or program.default_entrypoint.name)
+        kernel = inline_all_calls(program, entrypoint or program.default_entrypoint.name)
     else:
         kernel = program
     lowered = lower(kernel, dtypes)

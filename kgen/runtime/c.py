@@ -193,17 +193,17 @@ class CWrapperBuilder(WrapperBuilder):
             return []
         address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
         slow = self.own("address", lambda builder: partial(find_address, builder.checker.refuse))
-        quick_way: list[ast.stmt] = []
-        slow_way: list[ast.stmt] = []
+        fast_path: list[ast.stmt] = []
+        slow_path: list[ast.stmt] = []
         for arg in arrays:
             array = name(arg.name)
             viewed = attribute(array, "T") if is_fortran_ordered(arg.strides) else array
-            quick_way.append(assign(_address(arg), call(address_of, call(view, viewed))))
+            fast_path.append(assign(_address(arg), call(address_of, call(view, viewed))))
             found = call(slow, array, const(arg.name), const(arg.is_output))
-            slow_way.append(assign(_address(arg), found))
+            slow_path.append(assign(_address(arg), found))
         refusals = self.known("refusals", _VIEW_REFUSALS)
-        handler = ast.ExceptHandler(refusals, None, slow_way)
-        body: list[ast.stmt] = [ast.Try(quick_way, [handler], [], [])]
+        handler = ast.ExceptHandler(refusals, None, slow_path)
+        body: list[ast.stmt] = [ast.Try(fast_path, [handler], [], [])]
         if not self.options.skip_arg_checks:
             body += [
                 *self.check_masks(),

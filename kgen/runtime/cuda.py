@@ -153,7 +153,7 @@ class CudaWrapperBuilder(WrapperBuilder):
             tests.append(is_other)
         arguments = {text: name(text) for text in self.optional}
         arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
-        called = call(self.own("through_host", _slow_way), **arguments)
+        called = call(self.own("through_host", _slow_path), **arguments)
         return [if_(any_of(tests), [return_(called)])]
 
     def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
@@ -284,7 +284,7 @@ def download(array: Any, target: np.ndarray[Any, Any] | None) -> np.ndarray[Any,
     return target
 
 
-def _slow_way(builder: CudaWrapperBuilder) -> Callable[..., Any]:
+def _slow_path(builder: CudaWrapperBuilder) -> Callable[..., Any]:
     options = builder.options
     return partial(_call_through_host, builder.other, builder.contract, options.no_numpy)
 

@@ -133,13 +133,13 @@ class Conflicts:
         if one.array != other.array or loop not in mentioned:
             return False
         around = Around(equal, loop, self._is_local(one.array))
-        (first, _), (second, _) = self._touched_by_both(one, other, around)
+        (first, _), (second, _) = self._accessed_by_both(one, other, around)
         both = first.intersect(second)
         between = self._iterations(around, tuple(inside))
         for early, late in ((Side.FIRST, Side.BETWEEN), (Side.BETWEEN, Side.SECOND)):
             between = relate(between, early.of(loop), late.of(loop), "lt_set")
         between = project_out_named(between, [Side.BETWEEN.of(loop)])
-        return self._meeting(both.subtract(between), around, loop) is None
+        return self._find_conflict(both.subtract(between), around, loop) is None
 
     def _iterations(self, around: Around, insn_ids: tuple[str, ...]) -> Set:
         """Return the iterations, called ``.m``, in which instructions of a group have instances.
@@ -174,7 +174,7 @@ class Conflicts:
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
     ) -> object:
         around = Around(equal, ascending, self._is_local(one.array))
-        (_, first), (_, second) = self._touched_by_both(one, other, around)
+        (_, first), (_, second) = self._accessed_by_both(one, other, around)
         return first, second, one.array == other.array, ascending
 
     def is_accepted(self, found: Conflict) -> bool:
@@ -199,7 +199,7 @@ class Conflicts:
         Accesses with equal ones have the same conflicts, as far as loops around both go.
         """
         around = Around(loops, None, self._is_local(access.array))
-        return access.array, self._touched(access, Side.FIRST, around)[1]
+        return access.array, self._accessed(access, Side.FIRST, around)[1]
 
     def never_meet(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
@@ -208,7 +208,7 @@ class Conflicts:
         key = self._key(one, other, equal, ascending)
         return key in self._memo and self._memo[key] is None
 
-    def all_apart(
+    def none_conflict(
         self, accesses: Iterable[Access], equal: tuple[str, ...], ascending: str | None
     ) -> bool:
         """Tell whether no accesses to one array conflict, as the boxes around them show.
@@ -232,7 +232,7 @@ class Conflicts:
             a, b = (self._seen_from(named, group[0].place, s, around) for s in PAIR)
             boxes.append((a, b, any(access.is_write for access in group), around))
         return all(
-            self._meeting(one.intersect(other), around, ascending) is None
+            self._find_conflict(one.intersect(other), around, ascending) is None
             for one, _, writes, around in boxes
             for _, other, too, _ in boxes
             if writes or too
@@ -312,12 +312,12 @@ class Conflicts:
         ascending: str | None,
     ) -> Conflict | None:
         around = Around(equal, ascending, self._is_local(one.array))
-        (first, _), (second, _) = self._touched_by_both(one, other, around)
+        (first, _), (second, _) = self._accessed_by_both(one, other, around)
         both = first.intersect(second)
-        found = self._meeting(both, around, ascending)
+        found = self._find_conflict(both, around, ascending)
         return None if found is None else Conflict(one, other, *found)
 
-    def _meeting(
+    def _find_conflict(
         self, both: Set, around: Around, ascending: str | None
     ) -> tuple[Reach, Set] | None:
         """Return where of *both* different work-items are at one element, and how far apart."""
@@ -337,13 +337,13 @@ class Conflicts:
         apart = _some_differ(both, locals_)
         return None if apart is None else (Reach.GROUP, apart)
 
-    def _touched_by_both(
+    def _accessed_by_both(
         self, one: Access, other: Access, around: Around
     ) -> tuple[tuple[Set, int], tuple[Set, int]]:
-        first = self._touched(one, Side.FIRST, around)
-        return first, self._touched(other, Side.SECOND, around)
+        first = self._accessed(one, Side.FIRST, around)
+        return first, self._accessed(other, Side.SECOND, around)
 
-    def _touched(self, access: Access, side: Side, around: Around) -> tuple[Set, int]:
+    def _accessed(self, access: Access, side: Side, around: Around) -> tuple[Set, int]:
         """Return the named set over loops, hardware axes and elements, and its number.
 
         What two accesses may differ in has *side* in its name, what they share has not.
@@ -351,13 +351,13 @@ class Conflicts:
         key = (self.kind(access)[1], side, around)
         found = self._sets.get(key)
         if found is None:
-            named = self._make_touched(access, side, around)
+            named = self._compute_accessed(access, side, around)
             content = param_names(named), named
             number = self._numbers.setdefault(content, len(self._numbers))
             found = self._sets[key] = named, number
         return found
 
-    def _make_touched(self, access: Access, side: Side, around: Around) -> Set:
+    def _compute_accessed(self, access: Access, side: Side, around: Around) -> Set:
         named, _ = elements_of(self.kernel, self.footprints, access)
         return self._seen_from(named, access.place, side, around)
 

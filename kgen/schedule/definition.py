@@ -17,7 +17,7 @@ from kgen.analysis.instances import (
     relate,
     with_params,
 )
-from kgen.analysis.loop_bounds import bound_reads
+from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.analysis.points import describe, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -37,7 +37,7 @@ from kgen.ir.tags import GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
-__all__ = ["Undefined", "find_undefined", "refuse_reads_before_writes", "unproved_reads"]
+__all__ = ["Undefined", "find_undefined", "check_reads_defined", "unproved_reads"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Undefined:
     foreign: bool = False
 
 
-def refuse_reads_before_writes(
+def check_reads_defined(
     kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> frozenset[tuple[str, str]]:
     """Refuse a read of a temporary's element that no write can have reached before.
@@ -90,7 +90,7 @@ def unproved_reads(
     kernel: PreparedKernel, every: Iterable[Undefined]
 ) -> frozenset[tuple[str, str]]:
     """Return the instructions and temporaries of *every* read, but for those in bounds of loops."""
-    in_bounds = frozenset(bound_reads(kernel))
+    in_bounds = frozenset(reads_in_bounds(kernel))
     reads = (found.read for found in every)
     return frozenset((read.insn_id, read.array) for read in reads if read not in in_bounds)
 

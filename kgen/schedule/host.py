@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import tied_groups
+from kgen.analysis.domains import coupled_dims
 from kgen.analysis.range import PARAM_LIMIT, Ranges
 from kgen.errors import ScheduleError, message
 from kgen.ir.analyses import Analysis
@@ -177,7 +177,7 @@ class _DomainSplitter:
             groups = {at: [n for n in names if n not in loose] for at, names in groups.items()}
             pieces = list(self._pieces(groups, shared))
         base = keep_dims(domain, shared)
-        for tied in tied_groups(base) if shared else ():
+        for tied in coupled_dims(base) if shared else ():
             yield keep_dims(domain, tied)  # whether one is empty is no concern of the others
         for context, piece in pieces:
             outer = frozenset(dim_names(piece)).intersection(shared)
@@ -196,7 +196,7 @@ class _DomainSplitter:
         for context, names in groups.items():
             whole = keep_dims(self.domain, {*names, *context, *shared})
             inside = _as_params(whole, frozenset(context))
-            for tied in tied_groups(inside):
+            for tied in coupled_dims(inside):
                 if not set(tied).isdisjoint(names):
                     yield context, keep_dims(inside, tied)
 

@@ -36,7 +36,7 @@ __all__ = [
     "box_over",
     "conditions_in",
     "launch_axes",
-    "refuse_undefined",
+    "check_launch_values_defined",
 ]
 
 
@@ -132,8 +132,8 @@ class Liveness:
         for visit, access in accesses:
             if access.is_write:
                 earlier.append((visit, access))
-                written = written.union(self._touched(access, ())[0])
-                touched, is_exact = self._touched(access, ())
+                written = written.union(self._accessed(access, ())[0])
+                touched, is_exact = self._accessed(access, ())
                 if is_exact:
                     certain = certain.union(touched)
             else:
@@ -152,7 +152,7 @@ class Liveness:
         Of a loop around both, only the same iteration counts.
         """
         loops = tuple(name for _, name in visit.loops)
-        left = self._touched(read, loops)[0]
+        left = self._accessed(read, loops)[0]
         for writer, write in reversed(earlier):
             if left.is_empty():
                 break
@@ -171,7 +171,7 @@ class Liveness:
             )
             place = Place(write.place.inames, conditions)
             given = Access(write.insn_id, write.array, write.index, True, place)
-            touched, is_exact = self._touched(given, shared)
+            touched, is_exact = self._accessed(given, shared)
             if is_exact:
                 left = left.subtract(touched)
         return project_out_named(left, loops)
@@ -183,7 +183,7 @@ class Liveness:
             for name in variable_names(condition)
         )
 
-    def _touched(self, access: Access, keep: tuple[str, ...]) -> tuple[Set, bool]:
+    def _accessed(self, access: Access, keep: tuple[str, ...]) -> tuple[Set, bool]:
         """Return the named set of what *access* touches, and whether it is exactly that.
 
         It is over the axes of work-items, elements, and the loops *keep*.
@@ -234,7 +234,7 @@ def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tup
     return conditions_of(region.intersect(around).gist(around).params())
 
 
-def refuse_undefined(kernel: PreparedKernel, schedule: Schedule) -> None:
+def check_launch_values_defined(kernel: PreparedKernel, schedule: Schedule) -> None:
     """Refuse private and local values that would have to survive the end of a launch.
 
     *kernel* is as devices see it: the variables of loops on the host are arguments.

@@ -301,7 +301,7 @@ def _cycle(kernel: PreparedKernel, items: dict[str, _Item], done: set[str]) -> D
     against = sorted(edges, key=lambda edge: order[edge[1]] - order[edge[2]])
     by_reading = [edge for edge in against if _reads_from(kernel, edge[1], edge[2])]
     _, one, other, _ = (by_reading or against)[0]
-    hint = _way_out(kernel, one, other, bool(by_reading))
+    hint = _suggested_fix(kernel, one, other, bool(by_reading))
     in_sequence = all(
         order[name] < order[insn_id] or _reads_from(kernel, insn_id, name)
         for _, insn_id, _, _ in edges
@@ -344,7 +344,7 @@ def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
     return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
 
 
-def _way_out(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
+def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
     """Say how an instruction need not wait for another one."""
     if not is_read:
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"

@@ -23,7 +23,7 @@ from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
 from kgen.schedule.host import on_device
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
-from kgen.schedule.races import refuse_swapped_copies
+from kgen.schedule.races import check_copies_independent
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
 from kgen.schedule.tree import (
@@ -59,7 +59,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     device = on_device(kernel, cut.host_inames)
     check_storage(device, cut.launches)
     for launch in cut.launches:
-        refuse_swapped_copies(device, insn_ids(launch.body))
+        check_copies_independent(device, insn_ids(launch.body))
     if not sequential_axes:
         return cut.map_launches(lambda launch: _with_axes(device, launch))
     return cut.map_launches(lambda launch: _ordered(device, launch)) if ends_axes else cut

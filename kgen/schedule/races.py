@@ -14,7 +14,7 @@ from kgen.analysis.access import Access
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, shared_loops
 from kgen.analysis.footprints import split_constant
 from kgen.analysis.instances import axis_name, bound, elements_of, relate_sides
-from kgen.analysis.loop_bounds import bounding_data
+from kgen.analysis.loop_bounds import data_in_bounds
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -40,8 +40,8 @@ __all__ = [
     "RaceKind",
     "find_races",
     "race_text",
-    "refuse_races",
-    "refuse_swapped_copies",
+    "check_races",
+    "check_copies_independent",
 ]
 
 _PARAM = isl.dim_type.param
@@ -75,7 +75,7 @@ class Race:
     point: str
 
 
-def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
+def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
     """Refuse instructions with which work-items write different values to one element.
 
     Nor may they read what others of them write with the same instruction, which no barrier
@@ -96,7 +96,7 @@ def refuse_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
 
 
-def refuse_swapped_copies(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:
+def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:
     """Refuse loops whose iterations are said to be independent, and are not.
 
     All copies of an instruction run before those of the next one of *insn_ids*: what the next
@@ -417,7 +417,7 @@ class _Pairs:
         return (
             self.access.index is None
             or any(name in arrays for name in variable_names(*deciding))
-            or any(bounding_data(self.kernel, iname) for iname in place.inames)
+            or any(data_in_bounds(self.kernel, iname) for iname in place.inames)
         )
 
     def _describe(self, pairs: Set) -> str:

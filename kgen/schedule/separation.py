@@ -111,7 +111,7 @@ def _among(conflicts: Conflicts, order: _Order, accesses: list[Access]) -> Itera
     if len({loops for _, loops in kinds}) == 1:
         ((_, loops), *_) = kinds
         cases = [(loops, False), *((loops[:k], True) for k in range(len(loops), 0, -1))]
-        if all(conflicts.all_apart(accesses, *_agreed(case)) for case in cases):
+        if all(conflicts.none_conflict(accesses, *_agreed(case)) for case in cases):
             return
     apart: dict[object, set[object]] = {kind: set() for kind in distinct}
     for one, kind in zip(accesses, kinds, strict=True):

@@ -18,7 +18,7 @@ from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
 from kgen.ir.tree import Barrier
 from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
-from kgen.schedule.races import refuse_races
+from kgen.schedule.races import check_races
 from kgen.schedule.tree import Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
 #: An array, and a number for what is touched of it per iteration of the loops around.
@@ -66,7 +66,7 @@ def insert_barriers(kernel: PreparedKernel, root: Node) -> Node:
     conflicts = Conflicts(kernel)
     if not conflicts.accesses:
         return root
-    refuse_races(conflicts, insn_ids(root))
+    check_races(conflicts, insn_ids(root))
     if not any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames):
         return root
     inserter = _Inserter(kernel, conflicts)
@@ -114,8 +114,10 @@ class _Inserter:
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
             self.inside = insn_ids(node)
-            kept_apart = any(need.memory is Memory.LOCAL for need in needs)
-            needs += self._spans(accesses, len(parts), outer, loop, kept_apart=kept_apart)
+            has_local_barrier = any(need.memory is Memory.LOCAL for need in needs)
+            needs += self._spans(
+                accesses, len(parts), outer, loop, has_local_barrier=has_local_barrier
+            )
         present = [(k, p.node) for k, p in enumerate(parts) if isinstance(p.node, Barrier)]
         needs = [
             need
@@ -142,24 +144,24 @@ class _Inserter:
         equal: tuple[str, ...],
         ascending: str | None,
         *,
-        kept_apart: bool = False,
+        has_local_barrier: bool = False,
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards.
 
-        *kept_apart*: the loop has a barrier for local memory in any case, which keeps an
+        *has_local_barrier*: the loop has a barrier for local memory in any case, which keeps an
         access apart from those of later iterations that are not before it in the body.
         """
         spans: dict[Span, None] = {}
         met: set[tuple[int, int]] = set()
         for visits in accesses.values():
             memory = Memory.of(self.kernel.array_vars[visits[0].access.array])
-            if self._are_apart(visits, equal, ascending):
+            if self._none_conflict(visits, equal, ascending):
                 continue
             apart: dict[_Kind, set[_Kind]] = {}
             for one, other in _pairs(visits, apart, carried=ascending is not None):
                 inside = memory in one.after or memory in other.before
                 place = (one.child, other.child)
-                is_met = inside or place in met or (kept_apart and one.child <= other.child)
+                is_met = inside or place in met or (has_local_barrier and one.child <= other.child)
                 if memory is Memory.LOCAL and is_met:
                     continue
                 found = self.conflicts.between(one.access, other.access, equal, ascending)
@@ -184,13 +186,13 @@ class _Inserter:
         one, other = found.first, found.second
         return loop is not None and self.conflicts.are_distant(one, other, equal, loop, self.inside)
 
-    def _are_apart(
+    def _none_conflict(
         self, visits: Seq[_Visit], equal: tuple[str, ...], ascending: str | None
     ) -> bool:
         """Tell whether all accesses are to one array and never conflict: by boxes around them."""
         accesses = [visit.access for visit in visits]
         is_one = all(access.array == accesses[0].array for access in accesses)
-        return is_one and self.conflicts.all_apart(accesses, equal, ascending)
+        return is_one and self.conflicts.none_conflict(accesses, equal, ascending)
 
     def _is_race_of_one(self, found: Conflict) -> bool:
         """Tell whether an instruction may meet itself, at elements that data choose.

@@ -244,11 +244,11 @@ class _NestMaker:
             except ExpressionToAffineConversionError:
                 conditions.append(condition)
         if outer:
-            domain = at_axes(domain, dims, {name: self.axes[name] for name in outer})
+            domain = substitute_axes(domain, dims, {name: self.axes[name] for name in outer})
         return Statement(run, dims, domain, tuple(conditions))
 
 
-def at_axes(domain: Set, dims: Sequence[str], values: Mapping[str, Expr]) -> Set:
+def substitute_axes(domain: Set, dims: Sequence[str], values: Mapping[str, Expr]) -> Set:
     """Replace dimensions that are bound to axes by the parameters of these; *dims* stay."""
     named = to_named(domain)
     for name, value in values.items():

@@ -7,7 +7,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare
-from kgen.transforms.programs.inline import without_calls
+from kgen.transforms.programs.inline import inline_all_calls
 
 __all__ = ["prepared_kernel"]
 
@@ -23,7 +23,7 @@ def prepared_kernel(
     the same one is asked about operations, then accesses...
     """
     if isinstance(unit, TranslationUnit):
-        kernel = without_calls(unit, entrypoint or unit.default_entrypoint.name)
+        kernel = inline_all_calls(unit, entrypoint or unit.default_entrypoint.name)
     else:
         kernel = unit
     found = kernel.analyses.answer(_PREPARED, None, lambda: prepare(kernel))

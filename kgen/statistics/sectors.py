@@ -152,7 +152,7 @@ class _SectorCounter:
         return evaluated(counted, self.params, self.kernel)
 
     def _sectors(self, access: Access, requests: Any) -> Any:
-        relation = self._touched(access)
+        relation = self._accessed(access)
         if relation is None:
             at_most = self._number(self.runs.at(access.place, CountGranularity.WORKITEM))
             low = requests.low if isinstance(requests, Interval) else requests
@@ -161,7 +161,7 @@ class _SectorCounter:
         groups = self._number(self.runs.unused_groups(access.place.inames))
         return self._number(count(relation)) * groups
 
-    def _touched(self, access: Access) -> Set | None:
+    def _accessed(self, access: Access) -> Set | None:
         """Return ``{ [loops outside of a warp, warp, sector] }``; ``None`` where it is data."""
         kernel = self.kernel
         domain, exact = self.footprints.domain(access.place)

@@ -8,10 +8,10 @@ import numpy as np
 
 from kgen.ir.types import INT32, NumpyType
 
-__all__ = ["Conversions", "is_narrow", "real_part"]
+__all__ = ["Conversions", "is_promoted_to_int", "real_part"]
 
 
-def is_narrow(dtype: NumpyType) -> bool:
+def is_promoted_to_int(dtype: NumpyType) -> bool:
     """Tell whether C computes in int instead of *dtype*."""
     return dtype.is_integral() and dtype.itemsize < 4
 
@@ -38,12 +38,12 @@ class Conversions:
 
     def fit(self, a: NumpyType, b: NumpyType, result: NumpyType) -> bool:
         """Tell whether an operator on *a* and *b* gives a *result*, once it is cut to that."""
-        return is_narrow(result) or self.joined(a, b) == result
+        return is_promoted_to_int(result) or self.joined(a, b) == result
 
 
 @lru_cache(maxsize=1024)
 def _converted_by_c(a: NumpyType, b: NumpyType) -> NumpyType:
-    a, b = (INT32 if is_narrow(dtype) else dtype for dtype in (a, b))
+    a, b = (INT32 if is_promoted_to_int(dtype) else dtype for dtype in (a, b))
     if a == b:
         return a
     kinds = a.dtype.kind + b.dtype.kind

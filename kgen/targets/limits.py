@@ -13,7 +13,7 @@ from kgen.ir.expr import is_constant
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 
-__all__ = ["WARP_SIZE", "DeviceLimits", "find_excesses", "refuse_excesses"]
+__all__ = ["WARP_SIZE", "DeviceLimits", "find_exceeded_limits", "check_device_limits"]
 
 #: How many work-items NVIDIA's devices run in step; what is guessed of others.
 WARP_SIZE = 32
@@ -33,16 +33,16 @@ class DeviceLimits:
     groups: tuple[int, ...] = ()
 
 
-def refuse_excesses(
+def check_device_limits(
     kernel: DeviceKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits | None
 ) -> None:
     """Raise :class:`CodegenError` where the device has no room for a launch."""
     if limits is not None:
-        for error in find_excesses(kernel, functions, limits):
+        for error in find_exceeded_limits(kernel, functions, limits):
             raise error
 
 
-def find_excesses(
+def find_exceeded_limits(
     kernel: DeviceKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits
 ) -> Iterator[CodegenError]:
     """Give an error for each limit of the device that a launch is beyond."""

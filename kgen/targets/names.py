@@ -29,7 +29,7 @@ from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.loops.rename import rename_iname
 from kgen.transforms.storage.declarations import rename_argument
 
-__all__ = ["Renaming", "hidden_names", "rename_taken", "with_original_names"]
+__all__ = ["Renaming", "hidden_names", "rename_reserved", "with_original_names"]
 
 #: Comments, and strings, which may hold the beginning of one.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -47,7 +47,7 @@ class Renaming:
     original: Mapping[str, str]
 
 
-def rename_taken(kernel: LoopKernel, hidden: Collection[str] = ()) -> Renaming | None:
+def rename_reserved(kernel: LoopKernel, hidden: Collection[str] = ()) -> Renaming | None:
     """Rename what has the name of something else in the code: words of the language, *hidden*.
 
     Return ``None`` where there is nothing to rename.

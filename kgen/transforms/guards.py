@@ -116,7 +116,7 @@ class _Guarder:
         ids: list[str] = []
         for guard in guards:
             given = [c for c in guard.access.place.conditions if c not in always]
-            is_stray = p.LogicalNot(guard.is_inside)
+            is_outside = p.LogicalNot(guard.is_inside)
             name = self.new_id(f"{insn.id}_guard")
             yield Assignment(
                 p.Variable(self.faults)[self.count],
@@ -126,7 +126,7 @@ class _Guarder:
                 depends_on=insn.depends_on,
                 depends_on_is_final=True,
                 no_sync_with=frozenset({(name, "any")}),
-                predicates=frozenset((*always, _all((*inside, *given, is_stray)))),
+                predicates=frozenset((*always, _all((*inside, *given, is_outside)))),
                 tags=frozenset({self._tag(guard)}),
             )
             self.count += 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.analysis.loop_bounds import bound_reads
+from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.errors import MissingDefinitionError, TransformError, VariableAccessNotOrdered
 
 
@@ -41,7 +41,7 @@ def _tiled() -> lp.TranslationUnit:
 def test_bounds_are_read_outside_of_the_loops_that_they_bound(domains: tuple[str, ...]) -> None:
     found = {
         (read.insn_id, read.array, read.place.inames)
-        for read in bound_reads(_rows(domains=domains).default_entrypoint)
+        for read in reads_in_bounds(_rows(domains=domains).default_entrypoint)
     }
     assert found == {("w", "s", ("i",)), ("w", "e", ("i",))}
 

@@ -38,7 +38,7 @@ __all__ = [
     "declare_temporaries",
     "parameter_names",
     "read_kernel_data",
-    "refuse_undeclared_sizes",
+    "check_sizes_declared",
 ]
 
 
@@ -228,7 +228,7 @@ def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
     return arg.copy(dim_tags=order)
 
 
-def refuse_undeclared_sizes(kernel: LoopKernel) -> LoopKernel:
+def check_sizes_declared(kernel: LoopKernel) -> LoopKernel:
     """Raise :class:`KernelError` for a size that is neither an argument nor read from memory.
 
     Returns *kernel*.

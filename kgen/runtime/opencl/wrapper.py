@@ -173,7 +173,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         """
         arguments = {text: name(text) for text in self.optional}
         arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
-        called = call(self.own("through_host", _slow_way), name("queue"), **arguments)
+        called = call(self.own("through_host", _slow_path), name("queue"), **arguments)
         leave = [return_(called)]
         body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
         tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
@@ -361,7 +361,7 @@ def _overlap_refusal(builder: OpenCLWrapperBuilder) -> Callable[..., None]:
     return partial(refuse_overlap, builder.checker.refuse, builder.contract, extent_of)
 
 
-def _slow_way(builder: OpenCLWrapperBuilder) -> Callable[..., Any]:
+def _slow_path(builder: OpenCLWrapperBuilder) -> Callable[..., Any]:
     options = builder.options
     return partial(_call_through_host, builder.other, builder.contract, options.no_numpy)
 

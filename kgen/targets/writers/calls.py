@@ -24,7 +24,7 @@ from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
-from kgen.targets.conversions import is_narrow
+from kgen.targets.conversions import is_promoted_to_int
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
 from kgen.targets.writers.complex_functions import INVERSES, inverse_name, inverse_need
@@ -75,7 +75,7 @@ class CallWriter:
         self.writer.type_name(made)
         vector = self.target.vector_of(made.dtype)
         assert vector is not None
-        if is_narrow(dtypes[0]):  # C++ wants numbers in braces to have their very type
+        if is_promoted_to_int(dtypes[0]):  # C++ wants numbers in braces to have their very type
             return vector.value(
                 self._exact(argument, dtype)
                 for argument, dtype in zip(expr.parameters, dtypes, strict=True)
@@ -193,7 +193,7 @@ class CallWriter:
         if not dtype.is_integral() or dtype == INT32 or is_element:
             return text
         is_number = isinstance(self.writer.typer.operand(operand), Literal)
-        if not (is_number or is_narrow(dtype)):
+        if not (is_number or is_promoted_to_int(dtype)):
             return text
         own = self.writer.own_type(operand, dtype)
         if own != dtype and not is_number:

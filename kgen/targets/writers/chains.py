@@ -18,7 +18,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.promotion import arithmetic, settle
 from kgen.ir.types import NumpyType
 from kgen.targets.base import ComplexStyle
-from kgen.targets.conversions import is_narrow, real_part
+from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.writers.complex import call_operation, stem
 from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.indices import negated, parenthesized
@@ -111,7 +111,7 @@ class ChainWriter:
 
     def truncated(self, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
         """Cut a result that C computed as an int to the type that it has."""
-        if is_narrow(result) and prec != PREC_NONE:
+        if is_promoted_to_int(result) and prec != PREC_NONE:
             text = f"({self.writer.type_name(result)}) ({text})"
             return parenthesized(text, PREC_UNARY, prec)
         return parenthesized(text, own_prec, prec)

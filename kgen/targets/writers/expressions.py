@@ -52,7 +52,7 @@ from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
-from kgen.targets.conversions import is_narrow, real_part
+from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import AccessWriter, has_division
 from kgen.targets.writers.calls import CallWriter
@@ -182,7 +182,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self.cast(expr, own, dtype, PREC_NONE)
         if dtype.dtype.kind == "b" and own not in (dtype, BOOL8):
             return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0"
-        is_cut = is_narrow(own) and dtype.itemsize > own.itemsize and isinstance(expr, _CHANGING)
+        is_cut = (
+            is_promoted_to_int(own)
+            and dtype.itemsize > own.itemsize
+            and isinstance(expr, _CHANGING)
+        )
         return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
 
     def condition(self, expr: Expr) -> str:
@@ -222,7 +226,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
         """Write *expr* as an operand that is a *wanted* to the compiler, too."""
         value = _integer_constant(expr) if wanted.is_integral() else None
-        if value is None or is_narrow(wanted) or digits_type(value, wanted) == wanted:
+        if value is None or is_promoted_to_int(wanted) or digits_type(value, wanted) == wanted:
             return self.converted(expr, wanted, prec)
         self.type_name(wanted)
         return parenthesized(*typed_integer(self.target, value, wanted), prec)

@@ -19,7 +19,7 @@ from kgen.ir.instruction import Assignment, UseStreamingStoreTag
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import VectorizeTag
 from kgen.ir.types import AddressSpace, NumpyType
-from kgen.targets.conversions import is_narrow
+from kgen.targets.conversions import is_promoted_to_int
 from kgen.targets.vector_types import VectorType
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -286,7 +286,7 @@ class _VectorWriter:
         return expr in vectors or (has_operators and any(e in vectors for e in walk(expr)))
 
     def _operands_fit(self, expr: Expr, vectors: frozenset[Expr]) -> bool:
-        if is_narrow(self.dtype) and expr not in vectors:
+        if is_promoted_to_int(self.dtype) and expr not in vectors:
             return False
         if expr in vectors:
             return bool(self.writer.typer(expr) == self.dtype)

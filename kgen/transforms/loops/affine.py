@@ -7,7 +7,7 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
-from kgen.analysis.dependences import Swapped
+from kgen.analysis.dependences import ViolatedDependence
 from kgen.analysis.domains import Inverse, equation_set, read_map, solve
 from kgen.analysis.reordering import Reordering
 from kgen.errors import (
@@ -197,7 +197,7 @@ def _nested(
     return kernel.copy(loop_priority=(*kept, *chains))
 
 
-def _warn_of_order(kernel: LoopKernel, found: Swapped, order: tuple[str, ...]) -> None:
+def _warn_of_order(kernel: LoopKernel, found: ViolatedDependence, order: tuple[str, ...]) -> None:
     nest = ", ".join(order)
     _warn(
         kernel,
@@ -208,7 +208,7 @@ def _warn_of_order(kernel: LoopKernel, found: Swapped, order: tuple[str, ...]) -
     )
 
 
-def _warn(kernel: LoopKernel, found: Swapped, text: str, hint: str) -> None:
+def _warn(kernel: LoopKernel, found: ViolatedDependence, text: str, hint: str) -> None:
     warn(
         message(text, kernel=kernel.name, hint=hint),
         KgenWarning,

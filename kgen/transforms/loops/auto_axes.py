@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.steps import in_steps
+from kgen.analysis.steps import cyclic_values
 from kgen.analysis.strides import unit_stride_scores
 from kgen.ir.data import Iname
 from kgen.ir.kernel import LoopKernel
@@ -154,5 +154,5 @@ class _Fit:
 
 def _shared(domain: BasicSet, name: str, start: str, lower: int, size: int) -> BasicSet:
     """Share a loop among *size* work-items: ``for (name = lower + lid; ...; name += size)``."""
-    steps = to_named(domain).intersect(to_named(in_steps(name, start, lower, size)))
+    steps = to_named(domain).intersect(to_named(cyclic_values(name, start, lower, size)))
     return as_basic_set(from_named(steps, (*dim_names(domain), start)))

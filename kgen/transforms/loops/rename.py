@@ -23,7 +23,7 @@ from kgen.transforms.loops.rewrite import (
     replace_inames,
     shared_bounds,
 )
-from kgen.transforms.loops.tag import check_tags, give_tags
+from kgen.transforms.loops.tag import add_tags, check_tags
 from kgen.transforms.select import (
     InstructionTest,
     matcher,
@@ -95,7 +95,7 @@ def duplicate_inames(
         for name, some in given.items()
     }
     result = _rename(kernel, copies, matcher(kernel, within), axes)
-    return give_tags(result, given)
+    return add_tags(result, given)
 
 
 def _new_names(
@@ -239,7 +239,7 @@ def _rename_into(
     result = replace_inames(kernel, change, matches, new_domains=new_domains)
     if check:
         _check_same_loops(kernel, result, old, new)
-    return give_tags(result, {new: sorted(tags, key=str)})
+    return add_tags(result, {new: sorted(tags, key=str)})
 
 
 def _rename(

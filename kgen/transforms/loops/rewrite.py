@@ -14,10 +14,10 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access
-from kgen.analysis.dependences import Swapped
-from kgen.analysis.distribution import find_swapped_by_distribution
+from kgen.analysis.dependences import ViolatedDependence
+from kgen.analysis.distribution import find_violated_by_distribution
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
-from kgen.analysis.loop_bounds import bound_reads, bounding_data
+from kgen.analysis.loop_bounds import data_in_bounds, reads_in_bounds
 from kgen.errors import KgenWarning, TransformError, message, warn
 from kgen.ir.data import Iname, SubstitutionRule
 from kgen.ir.expr import (
@@ -281,7 +281,7 @@ def _refuse_torn_bounds(
     """
     if not select.kept:
         return
-    for read in bound_reads(kernel):
+    for read in reads_in_bounds(kernel):
         insn = kernel.id_to_insn[read.insn_id]
         for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(read.array, ())):
             if (insn.id in select.chosen) == (writer.id in select.chosen):
@@ -300,7 +300,7 @@ def _refuse_torn_dependences(kernel: LoopKernel, change: Replacement, select: Se
     if not select.kept:
         return
     name, changed = min(select.kept), None
-    for found in find_swapped_by_distribution(kernel, select.kept, select.chosen):
+    for found in find_violated_by_distribution(kernel, select.kept, select.chosen):
         changed = changed if changed and changed.is_certain else found
         if found.is_certain and found.first.array in kernel.temporary_variables:
             hint = (
@@ -319,7 +319,9 @@ def _refuse_torn_dependences(kernel: LoopKernel, change: Replacement, select: Se
         )
 
 
-def _torn(kernel: LoopKernel, found: Swapped, what: str, name: str, hint: str | None = None) -> str:
+def _torn(
+    kernel: LoopKernel, found: ViolatedDependence, what: str, name: str, hint: str | None = None
+) -> str:
     text = f"'{found.first.insn_id}' and '{found.then.insn_id}' {what} for '{name}'"
     return message(text, kernel=kernel.name, because=found.point, hint=hint)
 
@@ -337,7 +339,7 @@ def _stays_on_axis(
 def _torn_bound(
     kernel: LoopKernel, name: str, read: Access, writer: InstructionBase
 ) -> TransformError:
-    loops = [loop for loop in kernel.inames if read.array in bounding_data(kernel, loop)]
+    loops = [loop for loop in kernel.inames if read.array in data_in_bounds(kernel, loop)]
     return TransformError(
         message(
             f"'{read.insn_id}' and '{writer.id}' cannot get different loops for '{name}'",

@@ -26,7 +26,7 @@ from kgen.ir.sets.domain import (
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_domains, replace_inames
-from kgen.transforms.loops.tag import give_tags
+from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
     matcher,
     require_iname,
@@ -276,9 +276,7 @@ def _finish(
     slab = _read_slabs(kernel, slabs)
     if slab != (0, 0):
         kernel = kernel.copy(iname_slab_increments={**kernel.iname_slab_increments, names[0]: slab})
-    return give_tags(
-        kernel, {name: [parse_tag(tag)] for name, tag in zip(names, tags, strict=True)}
-    )
+    return add_tags(kernel, {name: [parse_tag(tag)] for name, tag in zip(names, tags, strict=True)})
 
 
 def _times(expr: Expr, factor: int) -> Expr:
@@ -400,4 +398,4 @@ def join_inames(
     values[names[0]] = p.FloorDiv(p.Variable(new), stride) if stride > 1 else p.Variable(new)
     change = Replacement({name: values[name] for name in names}, (new,))
     result = replace_inames(kernel, change, matcher(kernel, within))
-    return give_tags(result, {new: [parse_tag(tag)]})
+    return add_tags(result, {new: [parse_tag(tag)]})

@@ -106,7 +106,7 @@ def _tag(
             names = []
         for name in names:
             wanted.setdefault(name, []).extend(tags)
-    return give_tags(kernel, wanted, force=force)
+    return add_tags(kernel, wanted, force=force)
 
 
 def _read_pairs(given: TagsByIname) -> list[tuple[str, list[Tag | None]]]:
@@ -134,7 +134,7 @@ def _read_tags(given: Tags) -> list[Tag | None]:
     return [parse_tag(tag) for tag in given]
 
 
-def give_tags(
+def add_tags(
     kernel: LoopKernel, wanted: Mapping[str, Sequence[Tag | None]], *, force: bool = False
 ) -> LoopKernel:
     """Add tags to inames, ``None`` meaning a plain loop; see :func:`tag_inames`."""

@@ -43,7 +43,7 @@ __all__ = [
     "inline_calls",
     "order_of_calls",
     "passed_by",
-    "without_calls",
+    "inline_all_calls",
 ]
 
 
@@ -168,7 +168,7 @@ def _inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> Loop
     return remove_unused_inames(kernel, sorted(swept)) if swept else kernel
 
 
-def without_calls(unit: TranslationUnit, name: str) -> LoopKernel:
+def inline_all_calls(unit: TranslationUnit, name: str) -> LoopKernel:
     """Return a kernel of a program with all kernels that it calls in their places."""
     kernel = unit[name]
     if not called_kernels(unit, kernel):

@@ -16,12 +16,12 @@ from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site, counted_from_zero
-from kgen.transforms.reductions.tree import Lanes, join_lanes, rows_of
+from kgen.transforms.reductions.tree import Lanes, combine_lanes, rows_of
 
-__all__ = ["Parts", "end_launch", "join_groups", "store_parts"]
+__all__ = ["Parts", "end_launch", "combine_groups", "store_partial_results"]
 
 
-def join_groups(
+def combine_groups(
     builder: AccumulatorBuilder,
     reduction: Reduction,
     around: Site,
@@ -44,7 +44,7 @@ def join_groups(
     suffix = "_".join(reduction.inames)
     prefix = f"{around.insn.id}_{suffix}"
     dtypes = builder.accumulator_types(totals)
-    parts = store_parts(builder, reduction, around, groups, lanes, totals, waits)
+    parts = store_partial_results(builder, reduction, around, groups, lanes, totals, waits)
     after = around.after([parts.barrier])
     results = tuple(builder.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
     neutral = reduction.operation.neutral(dtypes)
@@ -54,7 +54,7 @@ def join_groups(
     operands = parts.at(own)
     done = builder.combine(reduction, results, operands, dtypes, adding)
     if lanes is not None:
-        done = join_lanes(builder, reduction, after, lanes, results, done)
+        done = combine_lanes(builder, reduction, after, lanes, results, done)
     return results, done
 
 
@@ -76,7 +76,7 @@ class Parts:
         return [p.Subscript(array, (*self.rows, *groups)) for array in self.arrays]
 
 
-def store_parts(
+def store_partial_results(
     builder: AccumulatorBuilder,
     reduction: Reduction,
     around: Site,

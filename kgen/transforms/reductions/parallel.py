@@ -23,17 +23,17 @@ from kgen.ir.tags import (
 )
 from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
-from kgen.transforms.reductions.groups import join_groups
+from kgen.transforms.reductions.groups import combine_groups
 from kgen.transforms.reductions.loop import Interleaved, accumulate_in_loop
 from kgen.transforms.reductions.loops import Place
 from kgen.transforms.reductions.site import Site
-from kgen.transforms.reductions.tree import Lanes, join_lanes
+from kgen.transforms.reductions.tree import Lanes, combine_lanes
 
-__all__ = ["Spread", "accumulate_in_parallel", "find_spread", "run_once"]
+__all__ = ["Distribution", "accumulate_in_parallel", "find_distribution", "run_once"]
 
 
 @dataclass(frozen=True)
-class Spread:
+class Distribution:
     """How a reduction is spread: over work-items, work-groups, interleaved instances.
 
     ``left`` are the loops around it on the same hardware axes. What it computes is the same
@@ -47,7 +47,9 @@ class Spread:
     is_atomic: bool
 
 
-def find_spread(builder: AccumulatorBuilder, reduction: Reduction, site: Site) -> Spread | None:
+def find_distribution(
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site
+) -> Distribution | None:
     """Find how *reduction* runs in parallel; ``None`` for one that is a loop."""
     kernel = builder.kernel
     tags = {
@@ -72,11 +74,11 @@ def find_spread(builder: AccumulatorBuilder, reduction: Reduction, site: Site) -
     lanes = _lanes(builder, reduction, local, site) if local else None
     interleaved = _interleaved(builder, ilp, site) if ilp else None
     is_atomic = bool(group) and _is_atomic(reduction, site)
-    return Spread(lanes, group, interleaved, left, is_atomic)
+    return Distribution(lanes, group, interleaved, left, is_atomic)
 
 
 def accumulate_in_parallel(
-    builder: AccumulatorBuilder, reduction: Reduction, spread: Spread, site: Site
+    builder: AccumulatorBuilder, reduction: Reduction, spread: Distribution, site: Site
 ) -> Accumulated:
     """Append the instructions that compute *reduction*.
 
@@ -109,7 +111,7 @@ def accumulate_in_parallel(
             builder, reduction, around, spread.interleaved, totals, waits
         )
     if spread.lanes is not None:
-        waits = join_lanes(builder, reduction, around, spread.lanes, totals, waits)
+        waits = combine_lanes(builder, reduction, around, spread.lanes, totals, waits)
         builder.use_axes({loops.lane(tag, 1): tag for tag, _ in spread.lanes.axes})
     if spread.groups:
         shared = "simul_reduce" if reduction.allow_simultaneous else around.sharers
@@ -118,7 +120,7 @@ def accumulate_in_parallel(
         if spread.is_atomic:
             builder.use_axes(groups)
         else:
-            totals, waits = join_groups(
+            totals, waits = combine_groups(
                 builder, reduction, around, groups, spread.lanes, totals, waits
             )
             builder.use_axes({loops.lane(tag, 1): tag for tag in groups.values()})

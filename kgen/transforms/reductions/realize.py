@@ -13,7 +13,7 @@ from kgen.ir.expr import Reduction, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.reductions.realizer import Realizer
-from kgen.transforms.reductions.scan import ScanWishes
+from kgen.transforms.reductions.scan import ScanPolicy
 from kgen.transforms.reductions.scan_groups import share_launches
 from kgen.transforms.select import require_instruction, split_names, transform
 
@@ -100,7 +100,7 @@ def realize_reduction(
         work = [insn for insn in work if insn.id in chosen]
     if unknown_types_ok:
         work = _typed(kernel, work)
-    wishes = ScanWishes(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
+    wishes = ScanPolicy(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
     return _replace(kernel, work, nested=chosen is None, wishes=wishes)
 
 
@@ -112,7 +112,7 @@ def realize_for_code(kernel: LoopKernel) -> LoopKernel:
     around it, has an array of accumulators, one for each iteration of those.
     """
     work = _typed(kernel, [insn for insn in kernel.instructions if insn.reduction_inames()])
-    return _replace(kernel, work, nested=True, wishes=ScanWishes(), makes_arrays=True)
+    return _replace(kernel, work, nested=True, wishes=ScanPolicy(), makes_arrays=True)
 
 
 def _replace(
@@ -120,7 +120,7 @@ def _replace(
     work: Sequence[InstructionBase],
     *,
     nested: bool,
-    wishes: ScanWishes,
+    wishes: ScanPolicy,
     makes_arrays: bool = False,
 ) -> LoopKernel:
     """Replace the reductions of some instructions."""
@@ -138,15 +138,15 @@ def _replace(
         temporary_variables=temporaries,
         **builder.loops.changes(),
     )
-    turned = _turned_around(kernel, result) if builder.loops.has_orders else None
+    turned = _find_interchanged(kernel, result) if builder.loops.has_orders else None
     if turned is None:
         return result
     if wishes.forced:
         raise _other_order(result, *turned)
-    return _replace(kernel, work, nested=nested, wishes=ScanWishes(), makes_arrays=makes_arrays)
+    return _replace(kernel, work, nested=nested, wishes=ScanPolicy(), makes_arrays=makes_arrays)
 
 
-def _turned_around(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:
+def _find_interchanged(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:
     """Return two loops, one of which is to be around the other, and now is inside of it.
 
     A scan along the inner one of two loops sets its accumulator in the outer one; where that is

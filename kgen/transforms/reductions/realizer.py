@@ -15,12 +15,15 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.transforms.reductions.apart import accumulate_apart, find_apart
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
 from kgen.transforms.reductions.loop import accumulate_in_loop
 from kgen.transforms.reductions.loops import Place
-from kgen.transforms.reductions.parallel import accumulate_in_parallel, find_spread, run_once
-from kgen.transforms.reductions.scan import ScanWishes, plan_scan
+from kgen.transforms.reductions.parallel import accumulate_in_parallel, find_distribution, run_once
+from kgen.transforms.reductions.per_iteration import (
+    accumulate_per_iteration,
+    find_interchanged_loops,
+)
+from kgen.transforms.reductions.scan import ScanPolicy, plan_scan
 from kgen.transforms.reductions.scan_steps import accumulate_scan
 from kgen.transforms.reductions.site import Site
 
@@ -36,7 +39,7 @@ class Realizer:
     """
 
     def __init__(
-        self, kernel: LoopKernel, *, nested: bool, wishes: ScanWishes, makes_arrays: bool
+        self, kernel: LoopKernel, *, nested: bool, wishes: ScanPolicy, makes_arrays: bool
     ) -> None:
         self.makes_arrays = makes_arrays
         self.nested = nested
@@ -78,12 +81,12 @@ class Realizer:
         scan = plan_scan(builder, reduction, site, self.wishes)
         if scan is not None:
             return accumulate_scan(builder, reduction, scan, site)
-        spread = find_spread(builder, reduction, site)
+        spread = find_distribution(builder, reduction, site)
         if spread is not None:
             return accumulate_in_parallel(builder, reduction, spread, site)
-        apart = find_apart(builder, reduction, site) if self.makes_arrays else None
+        apart = find_interchanged_loops(builder, reduction, site) if self.makes_arrays else None
         if apart is not None:
-            return accumulate_apart(builder, reduction, apart, site)
+            return accumulate_per_iteration(builder, reduction, apart, site)
         return accumulate_in_loop(builder, reduction, site)
 
     def guarded(self, site: Site, condition: Expr) -> Site:

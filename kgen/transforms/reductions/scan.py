@@ -11,7 +11,7 @@ from kgen.analysis.prefixes import (
     bounding_loops,
     growth_of,
     has_one_step,
-    reaches_ahead,
+    may_exceed,
 )
 from kgen.errors import ReductionIsNotTriangularError, TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
@@ -24,11 +24,11 @@ from kgen.ir.tags import AxisTag, ConcurrentTag, GroupInameTag, LocalInameTag
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site
 
-__all__ = ["Scan", "ScanWishes", "plan_scan"]
+__all__ = ["Scan", "ScanPolicy", "plan_scan"]
 
 
 @dataclass(frozen=True)
-class ScanWishes:
+class ScanPolicy:
     """Which reductions become scans: all that can (*automatic*), or all, or it is refused."""
 
     automatic: bool = False
@@ -67,7 +67,7 @@ class Scan:
 
 
 def plan_scan(
-    builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanWishes
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanPolicy
 ) -> Scan | None:
     """Prove that *reduction* is a scan and return how it runs, or refuse.
 
@@ -86,7 +86,7 @@ def plan_scan(
 
 
 def _plan(
-    builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanWishes
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanPolicy
 ) -> Scan:
     kernel = builder.kernel
     _refuse_parallel_values(reduction, site, kernel)
@@ -156,7 +156,7 @@ def _is_on(kernel: LoopKernel, name: str, kind: type[AxisTag]) -> bool:
 
 
 def _sweep(
-    kernel: LoopKernel, reduction: Reduction, site: Site, wishes: ScanWishes
+    kernel: LoopKernel, reduction: Reduction, site: Site, wishes: ScanPolicy
 ) -> tuple[str, ...]:
     """Return the loops that the reduction grows with, from the outermost."""
     wanted = wishes.outer_iname
@@ -332,7 +332,7 @@ def _is_stored_in_step(
         if all(index[axis] == p.Variable(loop) for index in written)
         and all(index[axis] == p.Variable(iname) for index in read)
     ]
-    return bool(shared) and not reaches_ahead(kernel, loop, iname)
+    return bool(shared) and not may_exceed(kernel, loop, iname)
 
 
 def _is_element_of(node: Expr, array: str) -> bool:

@@ -16,11 +16,11 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import BasicSet, rename_dims
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.transforms.reductions.builder import GroupScan
-from kgen.transforms.reductions.groups import Parts, end_launch, store_parts
+from kgen.transforms.reductions.groups import Parts, end_launch, store_partial_results
 from kgen.transforms.reductions.scan_lanes import LaneScan
 from kgen.transforms.reductions.scan_pieces import Steps
 from kgen.transforms.reductions.site import Site, counted_from_zero
-from kgen.transforms.reductions.tree import Lanes, join_lanes
+from kgen.transforms.reductions.tree import Lanes, combine_lanes
 
 __all__ = ["share_launches", "totals_before"]
 
@@ -38,7 +38,7 @@ def share_launches(
         loops = by_id[scan.barriers[0]].within_inames
         for together in shared:
             if by_id[together[0].barriers[0]].within_inames == loops and all(
-                _are_apart(kernel, scan.insn_id, other.insn_id, loops) for other in together
+                _are_independent(kernel, scan.insn_id, other.insn_id, loops) for other in together
             ):
                 together.append(scan)
                 break
@@ -60,7 +60,7 @@ def share_launches(
     return result
 
 
-def _are_apart(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) -> bool:
+def _are_independent(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) -> bool:
     """Tell whether neither instruction waits for the other, inside of the *loops* of both."""
     if one == other:
         return True
@@ -114,7 +114,9 @@ def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
     around = waiting.outside(scan.sweep)
     inside = around.inside(scan.groups)
     totals, waits = _totals(steps, inside)
-    parts = store_parts(builder, steps.reduction, around, tags, _lanes(steps), totals, waits)
+    parts = store_partial_results(
+        builder, steps.reduction, around, tags, _lanes(steps), totals, waits
+    )
     second = around.after([parts.barrier])
     alone = [builder.loops.lane(tag, 1) for tag in tags.values()]
     done = _scan_parts(steps, second.inside([*alone, *parts.idle]), parts)
@@ -171,14 +173,14 @@ def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
         totals, waits = steps.accumulators(before, steps.neutral)
         waits = steps.add_new(adding, names, totals, waits)
         if lanes is not None:
-            waits = join_lanes(builder, reduction, site, lanes, totals, waits)
+            waits = combine_lanes(builder, reduction, site, lanes, totals, waits)
         return totals, waits
     # what does not commute is combined turn after turn
     totals, starts = steps.accumulators(site, steps.neutral)
     values, waits = steps.accumulators(each, steps.neutral)
     waits = steps.add_new(adding, names, values, waits)
     around = site.inside(turns)
-    waits = join_lanes(builder, reduction, around, lanes, values, waits)
+    waits = combine_lanes(builder, reduction, around, lanes, values, waits)
     joining = around.after([*starts, *waits])
     return totals, builder.combine(reduction, totals, values, steps.dtypes, joining)
 

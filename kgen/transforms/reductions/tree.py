@@ -16,7 +16,7 @@ from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site, counted_from_zero
 
-__all__ = ["Lanes", "Rows", "join_lanes", "rows_of"]
+__all__ = ["Lanes", "Rows", "combine_lanes", "rows_of"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def rows_of(
     return Rows(tuple(index), tuple(shape), tuple(sorted(idle, key=lambda tag: tag.axis)))
 
 
-def join_lanes(
+def combine_lanes(
     builder: AccumulatorBuilder,
     reduction: Reduction,
     around: Site,

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.loop_bounds import bound_setters
+from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.swept import Axis, Box, box_of, swept_footprint
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
@@ -36,7 +36,7 @@ from kgen.transforms.array_accesses import (
     renamed,
 )
 from kgen.transforms.expressions.rules import expand_subst
-from kgen.transforms.loops.tag import give_tags
+from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
     NothingSelectedError,
     matcher,
@@ -332,7 +332,7 @@ class _Buffer:
                 within_inames=self.outer.union(region.inames),
                 within_inames_is_final=True,
                 predicates=frozenset(region.box.conditions),
-                depends_on=waits | bound_setters(kernel, self.outer),
+                depends_on=waits | bound_writers(kernel, self.outer),
                 depends_on_is_final=True,
             )
 
@@ -361,7 +361,7 @@ class _Buffer:
             ),
             inames={**kernel.inames, **{name: Iname(name) for name in inames}},
         )
-        return give_tags(result, {name: (parse_tag(self.tag),) for name in inames})
+        return add_tags(result, {name: (parse_tag(self.tag),) for name in inames})
 
     def _instructions(
         self,

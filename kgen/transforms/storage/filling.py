@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from kgen.analysis.access import Access
-from kgen.analysis.loop_bounds import bound_set_inside
+from kgen.analysis.loop_bounds import find_bound_computed_inside
 from kgen.errors import TransformError, message
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import SubstitutionRule
@@ -69,7 +69,7 @@ def refuse_bound_inside(
     """
     # the work-items of a group are in the same iteration of loops over groups
     inside = frozenset(n for n in kernel.inames if not kernel.has_tag(n, GroupInameTag)) - outer
-    found = bound_set_inside(kernel, outer, inside)
+    found = find_bound_computed_inside(kernel, outer, inside)
     if found is None:
         return
     loop, name, writer = found
@@ -224,7 +224,7 @@ class FillOrder:
     def _setting_bounds(self, outer: frozenset[str]) -> frozenset[str]:
         """Return the loops around all sites in which bounds of loops in *outer* are set."""
         around = frozenset.intersection(*(frozenset(site.place.inames) for site in self.sites))
-        found = bound_set_inside(self.kernel, outer, around - outer)
+        found = find_bound_computed_inside(self.kernel, outer, around - outer)
         return frozenset() if found is None else found.writer.within_inames & around
 
     def _check_given_outer(self, given: frozenset[str], needed: frozenset[str]) -> None:

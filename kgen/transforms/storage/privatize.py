@@ -8,7 +8,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.analysis.loop_bounds import bound_reads
+from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.errors import TransformError, message
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
@@ -144,7 +144,7 @@ def users_of(
     found: dict[str, dict[str, InstructionBase]] = {}
     rules = kernel.substitutions
     bounds: dict[str, set[str]] = {}
-    for read in bound_reads(kernel):
+    for read in reads_in_bounds(kernel):
         bounds.setdefault(read.insn_id, set()).add(read.array)
     for insn in kernel.instructions:
         names = insn.dependency_names().union(bounds.get(str(insn.id), ()))

@@ -12,7 +12,7 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.domains import difference
-from kgen.analysis.loop_bounds import bound_setters
+from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
 from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
@@ -25,7 +25,7 @@ from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
-from kgen.transforms.loops.tag import give_tags
+from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import require_iname, require_new_name, taken_names
 from kgen.transforms.storage.filling import FillOrder, mentioned_inames
 from kgen.transforms.storage.sites import SiteRewriter, Values
@@ -108,7 +108,7 @@ def store(values: Values, storage: Storage) -> LoopKernel:
         within_inames=outer.union(loops),
         within_inames_is_final=True,
         predicates=frozenset(box.conditions),
-        depends_on=order.before | bound_setters(kernel, outer),
+        depends_on=order.before | bound_writers(kernel, outer),
         depends_on_is_final=True,
     )
 
@@ -137,7 +137,7 @@ def store(values: Values, storage: Storage) -> LoopKernel:
         domains=(*kernel.domains, *_new_domains(kernel, box, tuple(loops), outer)),
         inames={**kernel.inames, **{name: Iname(name) for name in added}},
     )
-    return give_tags(result, {name: (storage.tag_of(rule, loops[name]),) for name in added})
+    return add_tags(result, {name: (storage.tag_of(rule, loops[name]),) for name in added})
 
 
 # -- axes and names ------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def test_loops_that_meet_in_a_condition_stay_together() -> None:
     assert ("i3", "i7") in [dim_names(part) for part in parts]
 
 
-def test_apart_means_the_same_set() -> None:
+def test_per_iteration_means_the_same_set() -> None:
     text = _many(17, " and i0, i1 <= i2 and n >= 4")
     product = isl.Set("[n] -> { [] }")
     for part in parse_domains(text):

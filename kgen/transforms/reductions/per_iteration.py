@@ -16,10 +16,12 @@ from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
 from kgen.transforms.reductions.loop import Interleaved, accumulate_in_loop
 from kgen.transforms.reductions.site import Site
 
-__all__ = ["accumulate_apart", "find_apart"]
+__all__ = ["accumulate_per_iteration", "find_interchanged_loops"]
 
 
-def find_apart(builder: AccumulatorBuilder, reduction: Reduction, site: Site) -> Interleaved | None:
+def find_interchanged_loops(
+    builder: AccumulatorBuilder, reduction: Reduction, site: Site
+) -> Interleaved | None:
     """Find the loops around *reduction* that have to be inside of its own; ``None`` for none.
 
     Its loop stores what it reads, once for all their iterations: a tile that was fetched.
@@ -58,7 +60,7 @@ def find_apart(builder: AccumulatorBuilder, reduction: Reduction, site: Site) ->
     return Interleaved(tuple(inames), tuple(first), tuple(shape), unrolled)
 
 
-def accumulate_apart(
+def accumulate_per_iteration(
     builder: AccumulatorBuilder, reduction: Reduction, apart: Interleaved, site: Site
 ) -> Accumulated:
     """Append the loops that compute *reduction*; its values are the accumulators of an iteration.

@@ -15,10 +15,10 @@ from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import children_of, map_children
 from kgen.ir.types import AddressSpace
 
-__all__ = ["free_starts"]
+__all__ = ["hoist_initializers"]
 
 
-def free_starts(node: Node, kernel: DeviceKernel) -> Node:
+def hoist_initializers(node: Node, kernel: DeviceKernel) -> Node:
     """Take constants that private variables start with out of conditions.
 
     ::
@@ -36,7 +36,7 @@ def free_starts(node: Node, kernel: DeviceKernel) -> Node:
         for insn in kernel.instructions
         if isinstance(insn, Assignment) and _is_start(kernel, insn)
     }
-    return _Starts(kernel, starts, node).node(node) if starts else node
+    return _InitializerHoister(kernel, starts, node).node(node) if starts else node
 
 
 def _is_start(kernel: DeviceKernel, insn: Assignment) -> bool:
@@ -52,7 +52,7 @@ def _is_start(kernel: DeviceKernel, insn: Assignment) -> bool:
     )
 
 
-class _Starts:
+class _InitializerHoister:
     """Walks in the order of the text, and counts the uses of variables so far.
 
     *starts* are the names to which instructions assign constants, by their ids.
