@@ -17,6 +17,7 @@ __all__ = [
     "DependencyCycleFound",
     "DirectCallUncachedWarning",
     "ExpressionToAffineConversionError",
+    "InvalidValueError",
     "InvocationError",
     "KgenError",
     "KgenIndexError",
@@ -26,6 +27,7 @@ __all__ = [
     "LoopyIndexError",
     "MissingBarrierError",
     "MissingDefinitionError",
+    "MissingValueError",
     "ReductionIsNotTriangularError",
     "ScheduleError",
     "StaticValueFindingError",
@@ -84,6 +86,28 @@ class KernelError(KgenError):
     Traceback (most recent call last):
         ...
     kgen.errors.KernelError: in kernel 'kgen_kernel': two instructions have the id 'set'...
+    """
+
+
+class InvalidValueError(KernelError, ValueError):
+    """A value that is none of those that a field or an argument takes.
+
+    >>> import kgen as lp
+    >>> try:
+    ...     lp.Op(count_granularity="bushel")
+    ... except ValueError as error:
+    ...     print(error)
+    'bushel' is no count_granularity of Op
+      hint: known names: 'subgroup', 'workgroup', 'workitem'
+    """
+
+
+class MissingValueError(KgenError, AttributeError):
+    """An attribute that an object of its kind may have, and this one has not.
+
+    >>> import kgen as lp
+    >>> hasattr(lp.Optional(), "value"), lp.Optional(3).value
+    (False, 3)
     """
 
 

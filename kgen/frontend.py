@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kgen.analysis.overwrites import warn_of_overwrites
-from kgen.analysis.shapes import infer_argument_shapes
+from kgen.analysis.shapes import infer_argument_shapes, infer_constant_shapes
 from kgen.errors import KernelError, KgenError, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.construction.make import make_loop_kernel
@@ -190,7 +190,7 @@ def make_function(
     kernel = _with_duplicated_inames(kernel)
     kernel = fix_parameters(kernel, **(fixed_parameters or {}))
     with isl_limit("finding the shapes of arguments", kernel, KernelError):
-        kernel = infer_argument_shapes(kernel)
+        kernel = infer_constant_shapes(infer_argument_shapes(kernel))
         warn_of_overwrites(kernel)
     return TranslationUnit(
         callables_table={name: CallableKernel(kernel)},

@@ -21,7 +21,7 @@ from kgen.ir.sets.domain import PwAff, isl_int, static_value
 from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.types import auto
 
-__all__ = ["infer_argument_shapes", "infer_temporary_shapes"]
+__all__ = ["infer_argument_shapes", "infer_constant_shapes", "infer_temporary_shapes"]
 
 Array = TypeVar("Array", ArrayArg, TemporaryVariable)
 
@@ -56,6 +56,28 @@ def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
     if not changed:
         return kernel
     return kernel.copy(temporary_variables={**kernel.temporary_variables, **changed})
+
+
+def infer_constant_shapes(kernel: LoopKernel) -> LoopKernel:
+    """Give temporaries the shape of what is touched of them, where that is made of numbers.
+
+    Other temporaries keep ``auto`` until code is generated: a transformation, or an assumption,
+    can still give a constant extent to what depends on parameters. The same kernel when nothing
+    changes.
+    """
+    found: dict[str, TemporaryVariable] = {}
+    for array in kernel.temporary_variables.values():
+        if not _is_open(array):
+            continue
+        try:
+            shaped = _with_shape(kernel, Footprints.of(kernel), array)
+        except KgenError:
+            continue  # what is wrong is said when code is generated, if it still is
+        if isinstance(shaped.shape, tuple) and all(isinstance(n, int) for n in shaped.shape):
+            found[array.name] = shaped
+    if not found:
+        return kernel
+    return kernel.copy(temporary_variables={**kernel.temporary_variables, **found})
 
 
 def _is_open(array: ArrayBase) -> bool:

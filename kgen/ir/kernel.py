@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, SupportsIndex, TypeAlias, TypeVar, overload
 
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
@@ -15,6 +15,7 @@ from pytools.tag import Tag
 from kgen.errors import KernelError, message, near_names
 from kgen.ir.analyses import AnalysisCache, Derived, derived
 from kgen.ir.callables import ScalarCallable
+from kgen.ir.closure import closure
 from kgen.ir.codec import decode, encode
 from kgen.ir.data import (
     ArrayArg,
@@ -89,11 +90,24 @@ class _DomainFacts:
 class Parts(tuple[P, ...]):
     """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
 
-    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2])
-    ((1, 2, 3), (0, 1, 2))
+    Slices are lists, which can be changed and passed to ``kernel.copy``.
+
+    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:]
+    ((1, 2, 3), (0, 1, 2), [1, 2])
     """
 
     __slots__ = ()
+
+    @overload  # type: ignore[override]
+    def __getitem__(self, index: SupportsIndex, /) -> P: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> list[P]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice, /) -> P | list[P]:
+        if isinstance(index, slice):
+            return list(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def __add__(self, more: Iterable[P]) -> Parts[P]:  # type: ignore[override]
         return Parts((*self, *more))
@@ -391,6 +405,35 @@ class LoopKernel(Taggable):
         """Return the names of all variables that some instruction reads."""
         return frozenset(self.readers)
 
+    @derived("instructions")
+    def _all_dependencies(self) -> Mapping[str, frozenset[str]]:
+        known = self.id_to_insn
+        return {
+            name: frozenset(closure(sorted(insn.depends_on), lambda n: sorted(known[n].depends_on)))
+            for name, insn in known.items()
+        }
+
+    def recursive_insn_dep_map(self) -> dict[str, frozenset[str]]:
+        """Return what each instruction depends on, directly or through others."""
+        return dict(self._all_dependencies)
+
+    def get_nosync_set(self, insn_id: str, scope: str) -> frozenset[str]:
+        """Return the instructions with which one needs no barrier of a scope.
+
+        :arg scope: ``"local"`` or ``"global"``
+        """
+        if scope not in ("local", "global"):
+            raise KernelError(
+                message(f"'{scope}' is no scope", kernel=self.name, hint="'local' or 'global'")
+            )
+        if insn_id not in self.id_to_insn:
+            hint = near_names(insn_id, self.id_to_insn)
+            raise KernelError(
+                message(f"there is no instruction '{insn_id}'", kernel=self.name, hint=hint)
+            )
+        pairs = self.id_to_insn[insn_id].no_sync_with
+        return frozenset(other for other, own in pairs if own in (scope, "any"))
+
     def insn_inames(self, insn: str | InstructionBase) -> frozenset[str]:
         """Return the loops around an instruction."""
         found = self.id_to_insn[insn] if isinstance(insn, str) else insn
@@ -477,6 +520,66 @@ class LoopKernel(Taggable):
                     result.add(name)
                     stack.append(name)
         return frozenset(result)
+
+    @derived("domains", "inames", "instructions")
+    def _parents_per_domain(self) -> tuple[int | None, ...]:
+        return tuple(self._parent_of(facts.params) for facts in self._domain_facts)
+
+    def _parent_of(self, params: tuple[str, ...]) -> int | None:
+        """Return the innermost domain of the loops that *params* are, or that set them."""
+        loops: set[str] = set()
+        for name in params:
+            writers = [self.id_to_insn[n].within_inames for n in self.writers.get(name, ())]
+            loops |= {name} & self.inames.keys() if not writers else frozenset().union(*writers)
+        homes = {self.home_domain[name] for name in self.with_outer_inames(frozenset(loops))}
+        inner = {
+            index
+            for index in homes
+            if not any(index in self._domains_around(other) for other in homes - {index})
+        }
+        return max(inner, default=None)
+
+    def _domains_around(self, index: int) -> frozenset[int]:
+        """Return the domains of the loops that bound those of a domain."""
+        outer = self.with_outer_inames(frozenset(self._domain_facts[index].dims))
+        return frozenset(self.home_domain[name] for name in outer) - {index}
+
+    def parents_per_domain(self) -> list[int | None]:
+        """Return, for each domain, the index of the one that it is nested in, or ``None``.
+
+        A domain is nested in that of a loop variable, or of the loops around what sets a
+        temporary, on which its bounds depend.
+
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel(["{[i]: 0<=i<n}", "{[j]: 0<=j<i}"], "a[i,j] = 1")
+        >>> knl.default_entrypoint.parents_per_domain()
+        [None, 0]
+        """
+        return list(self._parents_per_domain)
+
+    def all_parents_per_domain(self) -> list[list[int]]:
+        """Return, for each domain, all that it is nested in, the innermost first."""
+        found = []
+        for parent in self._parents_per_domain:
+            parents: list[int] = []
+            while parent is not None and parent not in parents:
+                parents.append(parent)
+                parent = self._parents_per_domain[parent]
+            found.append(parents)
+        return found
+
+    def get_home_domain_index(self, iname: str) -> int:
+        """Return the index of the domain that declares a loop variable, or refuse."""
+        if iname not in self.home_domain:
+            hint = near_names(iname, self.inames)
+            raise KernelError(message(f"there is no iname '{iname}'", kernel=self.name, hint=hint))
+        return self.home_domain[iname]
+
+    def get_leaf_domain_indices(self, inames: Iterable[str]) -> list[int]:
+        """Return the innermost domains that, with those around them, declare *inames*."""
+        homes = {self.get_home_domain_index(name) for name in inames}
+        parents = self.all_parents_per_domain()
+        return sorted(homes - {outer for home in homes for outer in parents[home]})
 
     @cached_property
     def analyses(self) -> AnalysisCache:

@@ -109,6 +109,8 @@ class Reduction(_Node):
         inames: Any = self.inames
         if isinstance(inames, str):
             inames = tuple(name.strip() for name in inames.split(","))
+        elif isinstance(inames, p.Variable):
+            inames = (inames,)
         if not isinstance(inames, list | tuple | frozenset | set):
             raise unfit("inames of a reduction", "text, or a list of names", inames)
         object.__setattr__(

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from kgen.errors import KgenError, near_names
+from kgen.errors import KgenError, MissingValueError, near_names
 
 
 class _Auto(Enum):
@@ -62,9 +62,9 @@ class Optional:
 
     @property
     def value(self) -> Any:
-        """The value; an empty one raises :class:`KgenError`."""
+        """The value; an empty one raises :class:`MissingValueError`, an ``AttributeError``."""
         if not self.has_value:
-            raise KgenError("Optional() has no value\n  hint: ask has_value first")
+            raise MissingValueError("Optional() has no value\n  hint: ask has_value first")
         return self.content
 
     def __repr__(self) -> str:

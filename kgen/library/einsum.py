@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kgen.errors import KgenError, counted
+from kgen.errors import InvalidValueError, counted
 from kgen.frontend import make_kernel
 from kgen.ir.checked import checked
 from kgen.ir.data import GlobalArg
@@ -35,26 +35,26 @@ def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any)
     >>> print(knl.default_entrypoint.instructions[0])
     out[m, i] = reduce(sum, [j], mat[m, i, j]*vec[j])  {id=insn}
 
-    Raises :class:`KgenError` for a specification that does not fit the names, or repeats an axis of
-    the result.
+    Raises :class:`InvalidValueError`, a ``ValueError``, for a specification that does not fit the
+    names, or repeats an axis of the result.
     """
     left, arrow, right = spec.replace(" ", "").partition("->")
     factors = left.split(",")
     letters = "".join(factors)
     if not all(axis.isalpha() and axis.isascii() for axis in letters + right):
-        raise KgenError(
+        raise InvalidValueError(
             f"'{spec}' is not a specification of an einsum\n  hint: axes are letters: ij,jk->ik"
         )
     counts = Counter(letters)
     if not arrow:
         right = "".join(sorted(axis for axis, count in counts.items() if count == 1))
     if len(factors) != len(arg_names):
-        raise KgenError(
+        raise InvalidValueError(
             f"'{spec}' has {counted(len(factors), 'factor')}, and arg_names has "
             f"{counted(len(arg_names), 'item')}"
         )
     if len(set(right)) < len(right) or not set(right) <= set(letters):
-        raise KgenError(
+        raise InvalidValueError(
             f"the axes '{right}' of the result of '{spec}' are not some of those of the factors, "
             "each once"
         )
@@ -87,7 +87,7 @@ def _lengths(axes: Sequence[str], factors: Sequence[str], names: Sequence[str]) 
     for name, factor in zip(names, factors, strict=True):
         known = first.setdefault(name, factor)
         if len(known) != len(factor):
-            raise KgenError(
+            raise InvalidValueError(
                 f"'{name}' has {counted(len(known), 'axis', 'axes')} in '{known}' and others "
                 f"in '{factor}'"
             )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
-from kgen.errors import AutomaticTestFailure, InvocationError, message, near_names
+from kgen.errors import AutomaticTestFailure, InvocationError, message
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
@@ -46,7 +47,8 @@ def auto_test_vs_ref(
     """Run a reference and a transformed kernel on the same random data and compare.
 
     :arg ctx: a pyopencl context, or a queue; ``None`` for targets that need none
-    :arg parameters: the value arguments, such as ``{"n": 1024}``
+    :arg parameters: the value arguments, such as ``{"n": 1024}``; names that are no value arguments
+        of a kernel (any more) are ignored there
     :arg op_count: operations of one run, in billions, one per *op_label*: rates are printed
     :arg check_result: ``f(result, reference) -> (is_good, explanation)``; by default results
         must agree to a tolerance that fits their type
@@ -54,6 +56,10 @@ def auto_test_vs_ref(
     :arg max_test_kernel_count: at least 1: there is one schedule, which is tested
     :arg blacklist_ref_vendors: parts of the names of vendors and platforms on whose devices the
         reference may not run, as a text with commas or a list
+
+    An array that the transformed kernel has in another shape (:func:`split_array_axis`) gets the
+    elements of the reference's in the order in which they are stored, and zeros behind them; its
+    results are compared in that order.
 
     *fills_entire_output* is deprecated: both kernels start with the same outputs. *dump_binary*
     is not offered; ``generate_code_v2`` has the code.
@@ -83,8 +89,10 @@ def auto_test_vs_ref(
         print(tested.device_source)
     data = _random_data(reference, parameters)
     expected, ref_time = _run(ref_prog, ref_entrypoint, reference, ctx, data, 0)
-    got, test_time = _run(test_prog, test_entrypoint, tested, ctx, data, warmup_rounds)
+    fitted = _fitted(reference, tested, data, parameters)
+    got, test_time = _run(test_prog, test_entrypoint, tested, ctx, fitted, warmup_rounds)
     if do_check:
+        got = _in_shapes_of(reference, tested, got, parameters)
         for name, value in expected.items():
             _compare(tested.name, name, got.get(name), value, check_result or _is_near)
     if not quiet:
@@ -128,19 +136,18 @@ def _refuse_vendors(ctx: Any, names: str | Iterable[str]) -> None:
 
 def _random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Make the value arguments and random contents for every array."""
-    known = {info.name for info in module.arguments if not info.is_array}
-    for name in parameters:
-        if name not in known:
-            raise InvocationError(
-                message(
-                    f"'{name}' is not a value argument",
-                    kernel=module.name,
-                    hint=near_names(name, known),
-                )
-            )
-    data: dict[str, Any] = dict(parameters)
+    data = _values(module, parameters)
     rng = np.random.default_rng(17)
-    for name in sorted(known - set(data)):
+    for info in module.arguments:
+        if info.is_array and not info.is_temporary:
+            data[info.name] = _random_array(info, parameters, rng)
+    return data
+
+
+def _values(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value arguments of a kernel, or refuse what is missing among *parameters*."""
+    known = [a.name for a in module.arguments if not (a.is_array or a.is_temporary)]
+    for name in sorted(set(known).difference(parameters)):
         raise InvocationError(
             message(
                 f"no value for argument '{name}'",
@@ -148,10 +155,98 @@ def _random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any
                 hint=f"auto_test_vs_ref(..., parameters={{'{name}': 16}})",
             )
         )
-    for info in module.arguments:
-        if info.is_array and not info.is_temporary:
-            data[info.name] = _random_array(info, parameters, rng)
-    return data
+    return {name: parameters[name] for name in known}
+
+
+def _fitted(
+    reference: Module, tested: Module, data: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the data of the reference in the shapes of the transformed kernel."""
+    before = {info.name: info for info in reference.arguments}
+    fitted = {**data, **_values(tested, parameters)}
+    for info in tested.arguments:
+        if info.name not in data or not info.is_array:
+            continue
+        value = data[info.name]
+        shape = _evaluated(info.shape or value.shape, parameters)
+        if shape == value.shape:
+            continue
+        old, new = (_StorageOrder.of(one, parameters) for one in (before[info.name], info))
+        if not new.holds(old):
+            raise InvocationError(
+                message(
+                    f"argument '{info.name}' has shape {value.shape} in the reference, and {shape} "
+                    "here, which does not hold its elements in their order",
+                    kernel=tested.name,
+                    hint="run both kernels and compare the elements that are meant",
+                )
+            )
+        fitted[info.name] = new.filled(old.elements(value))
+    return fitted
+
+
+def _evaluated(exprs: Iterable[Any], parameters: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(int(evaluate(expr, dict(parameters))) for expr in exprs)
+
+
+class _StorageOrder(NamedTuple):
+    """The axes of an array by falling strides: the order in which its elements are stored."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, info: ArgumentInfo, parameters: Mapping[str, Any]) -> _StorageOrder:
+        """Return the order of an argument of known shape."""
+        shape = _evaluated(info.shape or (), parameters)
+        strides = _evaluated(info.strides or (0,) * len(shape), parameters)
+        return cls(shape, tuple(sorted(range(len(shape)), key=lambda axis: -strides[axis])))
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The lengths of the axes in this order."""
+        return tuple(self.shape[axis] for axis in self.axes)
+
+    def holds(self, other: _StorageOrder) -> bool:
+        """Tell whether elements of *other* fit, with room behind them alone."""
+        mine, others = self.extents, other.extents
+        if prod(mine) == prod(others):
+            return True
+        inner = prod(others[1:])
+        return prod(mine) > prod(others) and any(
+            prod(mine[axis:]) == inner for axis in range(len(mine) + 1)
+        )
+
+    def elements(self, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the elements of an array in this order."""
+        return value.transpose(self.axes).reshape(-1)
+
+    def filled(self, elements: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return an array with *elements* in this order; zeros behind them, or some left out."""
+        stored = np.zeros(prod(self.shape), elements.dtype)
+        count = min(len(stored), len(elements))
+        stored[:count] = elements[:count]
+        back = np.argsort(np.array(self.axes, dtype=np.intp))
+        return stored.reshape(self.extents).transpose(tuple(map(int, back)))
+
+
+def _in_shapes_of(
+    reference: Module,
+    tested: Module,
+    results: Mapping[str, np.ndarray[Any, Any]],
+    parameters: Mapping[str, Any],
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return results of the transformed kernel in the shapes that the reference has."""
+    before = {info.name: info for info in reference.arguments}
+    after = {info.name: info for info in tested.arguments}
+    changed = dict(results)
+    for name, value in results.items():
+        if name not in before or before[name].shape is None or after[name].shape is None:
+            continue
+        old, new = (_StorageOrder.of(info[name], parameters) for info in (before, after))
+        if old.shape != value.shape == new.shape and new.holds(old):
+            changed[name] = old.filled(new.elements(value))
+    return changed
 
 
 def _random_array(
@@ -159,7 +254,7 @@ def _random_array(
 ) -> np.ndarray[Any, Any]:
     if info.shape is None:
         raise InvocationError(f"the shape of argument '{info.name}' is not known")
-    shape = tuple(int(evaluate(extent, dict(parameters))) for extent in info.shape)
+    shape = _evaluated(info.shape, parameters)
     kind = info.dtype.kind
     if kind == "c":
         values: Any = rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)
@@ -167,7 +262,7 @@ def _random_array(
         values = rng.uniform(-1, 1, shape)
     else:
         values = rng.integers(0, 20, shape)
-    strides = [int(evaluate(stride, dict(parameters))) for stride in info.strides or ()]
+    strides = _evaluated(info.strides or (), parameters)
     is_fortran = len(strides) > 1 and strides[0] == 1 and strides[-1] != 1
     return np.array(values, dtype=info.dtype, order="F" if is_fortran else "C")
 

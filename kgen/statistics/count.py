@@ -15,6 +15,7 @@ from math import lcm
 import islpy as isl
 
 from kgen.errors import KernelError, message
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import Set, isl_int
 from kgen.ir.sets.effort import STEP, answer
 from kgen.statistics.chambers import Chambers, TooManyPieces, added, multiplied
@@ -56,8 +57,13 @@ IS_ZERO = -2
 MAX_REGIONS = 4000
 
 
-def count(points: Set | isl.BasicSet) -> isl.PwQPolynomial | Interval:
+def count(
+    within: LoopKernel | Set | isl.BasicSet, points: Set | isl.BasicSet | None = None
+) -> isl.PwQPolynomial | Interval:
     """Return the number of points of a set as a function of its parameters.
+
+    ``count(points)`` holds for all of them, ``count(kernel, points)`` for those that the
+    assumptions of the kernel allow.
 
     ::
 
@@ -69,8 +75,15 @@ def count(points: Set | isl.BasicSet) -> isl.PwQPolynomial | Interval:
 
     Raises :class:`KernelError` for a set with infinitely many points.
     """
+    kernel = within if isinstance(within, LoopKernel) else None
+    if points is None and not isinstance(within, LoopKernel):
+        points = within
+    if points is None or (kernel is None and points is not within):
+        raise KernelError("the points to count are one set\n  hint: count(kernel, points)")
     if isinstance(points, isl.BasicSet):
         points = isl.Set.from_basic_set(points)
+    if kernel is not None:
+        points = points.intersect_params(kernel.assumptions)
     exact = answer(lambda: _count_exactly(points), STEP)
     return _hull(points) if exact is None else exact
 

@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 from pytools.tag import Tag
 
-from kgen.errors import KernelError, near_names
+from kgen.errors import InvalidValueError, KernelError, near_names
 from kgen.ir.affine import canonical
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.language.expressions import parse
@@ -51,9 +51,11 @@ def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> Non
     if value is None:
         return
     if not isinstance(value, str):
-        raise KernelError(f"the field '{field}' of {kind} is text or None, not {value!r}")
+        raise InvalidValueError(f"the field '{field}' of {kind} is text or None, not {value!r}")
     if known is not None and value not in known:
-        raise KernelError(f"{value!r} is no {field} of {kind}\n  hint: {near_names(value, known)}")
+        raise InvalidValueError(
+            f"{value!r} is no {field} of {kind}\n  hint: {near_names(value, known)}"
+        )
 
 
 def _tags(key: Any, field: str) -> frozenset[Tag]:

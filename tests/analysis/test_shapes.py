@@ -266,3 +266,13 @@ def test_c_code_names_arrays_without_saying_which_part() -> None:
     code = CInstruction("i", "out[i] = a[i];", read_variables="a", assignees="out[i]", id="c")
     with pytest.raises(KgenError, match="'a' cannot be found"):
         kernel("{ [i]: 0 <= i < n }", [code], [GlobalArg("a", shape=auto), "..."])
+
+
+def test_temporaries_of_constant_extent_have_their_shape_when_the_kernel_is_made() -> None:
+    knl = make_kernel(
+        "{[i, j]: 0 <= i < 8 and 0 <= j < n}",
+        ["off = 3", "<> h[i] = off", "<> g[j] = 1"],
+        [TemporaryVariable("off", "int32"), "..."],
+    ).default_entrypoint
+    shapes = {name: array.shape for name, array in knl.temporary_variables.items()}
+    assert shapes == {"off": (), "h": (8,), "g": auto}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 from pytools.persistent_dict import KeyBuilder
 
@@ -205,3 +206,9 @@ def test_programs_kernels_and_their_parts_are_keys_of_persistent_dictionaries() 
     assert key(one) == key(summed(2).default_entrypoint) != key(two)
     assert key(one.instructions[0]) != key(two.instructions[0])
     assert key(one.arg_dict["a"]) == key(two.arg_dict["a"])
+
+
+def test_a_reduction_takes_a_variable_as_its_loop() -> None:
+    m, q = p.Variable("m"), p.Variable("q")
+    reduction: Any = lp.Reduction
+    assert reduction("sum", m, q[m]) == reduction("sum", ("m",), q[m])

@@ -39,3 +39,38 @@ def test_a_different_result_is_named_with_its_place() -> None:
 def test_a_missing_parameter_is_named() -> None:
     with pytest.raises(lp.KgenError, match="parameters=\\{'n': 16\\}"):
         lp.auto_test_vs_ref(fill(target=lp.ExecutableCTarget()), None, quiet=True)
+
+
+@pytest.mark.parametrize("n", [64, 66])
+@pytest.mark.parametrize("array", ["a", "out"])
+def test_arrays_of_another_shape_get_the_elements_in_their_order(n: int, array: str) -> None:
+    ref = fill(target=lp.ExecutableCTarget())
+    knl = lp.split_array_axis(ref, array, 0, 4)
+    lp.auto_test_vs_ref(ref, None, knl, parameters={"n": n}, quiet=True)
+
+
+def test_a_result_of_another_shape_that_differs_is_named() -> None:
+    ref = fill(target=lp.ExecutableCTarget())
+    knl = lp.split_array_axis(fill("out[i] = a[n - 1 - i]", target=ref.target), "out", 0, 4)
+    with pytest.raises(lp.AutomaticTestFailure, match="'out' differs"):
+        lp.auto_test_vs_ref(ref, None, knl, parameters={"n": 16}, quiet=True)
+
+
+def test_a_shape_with_room_between_elements_is_refused() -> None:
+    ref = lp.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j < 6}",
+        "out[i] = sum(j, b[i, j])",
+        [lp.GlobalArg("b", "float32", shape="n, 6"), "..."],
+        target=lp.ExecutableCTarget(),
+    )
+    with pytest.raises(lp.InvocationError, match=r"\(5, 6\) in the reference, and \(5, 2, 4\)"):
+        lp.auto_test_vs_ref(
+            ref, None, lp.split_array_axis(ref, "b", 1, 4), parameters={"n": 5}, quiet=True
+        )
+
+
+def test_parameters_that_a_kernel_does_not_have_are_left_out() -> None:
+    ref = fill(target=lp.ExecutableCTarget())
+    lp.auto_test_vs_ref(
+        ref, None, lp.fix_parameters(ref, n=12), parameters={"n": 12, "m": 3, "a": 1}, quiet=True
+    )

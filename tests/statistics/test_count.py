@@ -8,6 +8,7 @@ import random
 import islpy as isl
 import pytest
 
+import kgen as lp
 from kgen.errors import KernelError
 from kgen.statistics import Interval, chambers, count
 from tests.statistics.random_sets import fix_params, random_params, random_set
@@ -75,3 +76,12 @@ def test_interval_of_one_number_is_that_number() -> None:
     interval = Interval(one, two, ("it is data",))
     assert interval.eval_with_dict({"n": 3}) == 3
     assert str(interval.eval_with_dict({"n": 7}) * 2) == "between 0 and 14: it is data"
+
+
+def test_a_count_holds_under_the_assumptions_of_a_kernel() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "w[i] = 1", assumptions="n >= 3")
+    points = isl.Set("[n] -> { [i] : 0 <= i < n }")
+    found = count(knl.default_entrypoint, points)
+    assert str(found) == "[n] -> { n : n >= 3 }"
+    with pytest.raises(lp.KernelError, match=r"count\(kernel, points\)"):
+        count(knl.default_entrypoint)

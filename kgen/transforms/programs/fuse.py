@@ -43,8 +43,8 @@ def fuse_kernels(
     have the same name, the later one is renamed. Assumptions hold together.
 
     :arg suffixes: one for each kernel, which the names of its temporaries get
-    :arg data_flow: ``[("a", 0, 1), ...]``: what reads ``a`` in ``kernels[1]`` waits for what
-        writes it in ``kernels[0]``; without, nothing of one kernel waits for another
+    :arg data_flow: ``[("a", 0, 1), ...]``: what reads or writes ``a`` in ``kernels[1]`` waits for
+        what writes it in ``kernels[0]``; without, nothing of one kernel waits for another
 
     ::
 
@@ -96,14 +96,22 @@ def _kernel(program: LoopKernel | TranslationUnit) -> LoopKernel:
 
 def _read_flow(item: Flow, parts: Sequence[LoopKernel]) -> Flow:
     name, first, then = item
-    for index, known, verb in ((first, "writers", "writes"), (then, "readers", "reads")):
+    for index, users, verb in ((first, _writers, "writes"), (then, _users, "reads or writes")):
         if not 0 <= index < len(parts):
             raise TransformError(message(f"data_flow has {item}; there is no kernel {index}"))
-        if name not in getattr(parts[index], known):
+        if not users(parts[index], name):
             raise TransformError(
                 message(f"data_flow has {item}; nothing {verb} '{name}'", kernel=parts[index].name)
             )
     return name, first, then
+
+
+def _writers(kernel: LoopKernel, name: str) -> tuple[str, ...]:
+    return kernel.writers.get(name, ())
+
+
+def _users(kernel: LoopKernel, name: str) -> tuple[str, ...]:
+    return (*kernel.readers.get(name, ()), *_writers(kernel, name))
 
 
 # -- names --------------------------------------------------------------------------------------
@@ -365,11 +373,11 @@ def _text(value: Any) -> str:
 
 
 def _with_flow(fused: LoopKernel, parts: Sequence[LoopKernel], flow: Sequence[Flow]) -> LoopKernel:
-    """Let readers wait for writers of another kernel."""
+    """Let readers and later writers wait for writers of another kernel."""
     more: dict[str, set[str]] = {}
     for name, first, then in flow:
-        for reader in parts[then].readers[name]:
-            more.setdefault(reader, set()).update(parts[first].writers[name])
+        for user in _users(parts[then], name):
+            more.setdefault(user, set()).update(_writers(parts[first], name))
     if not more:
         return fused
     return fused.copy(

@@ -143,3 +143,11 @@ def test_three_kernels_on_a_device(opencl_queue: Any) -> None:
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
     _, outputs = lp.set_options(knl, return_dict=True)(opencl_queue, a=np.arange(6.0))
     assert np.array_equal(outputs["d"], 6 * np.arange(6.0) + 3)
+
+
+def test_data_flow_orders_two_kernels_that_write() -> None:
+    one = lp.make_kernel("{[i]: 0<=i<6}", "w[i] = i {id=one}", target=lp.ExecutableCTarget())
+    two = lp.make_kernel("{[k]: 0<=k<6}", "w[k] = 2*k + 1 {id=two}", target=lp.ExecutableCTarget())
+    fused = lp.fuse_kernels([one, two], data_flow=[("w", 0, 1)])
+    assert fused.default_entrypoint.id_to_insn["two"].depends_on == {"one"}
+    assert list(fused()[1][0]) == [1, 3, 5, 7, 9, 11]

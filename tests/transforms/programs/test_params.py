@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import islpy as isl
 import numpy as np
 import pytest
@@ -126,3 +128,13 @@ def test_a_loop_left_with_one_value_still_needs_those_inside() -> None:
         assert fixed.domain_of((name,)).params().is_equal(isl.Set("[m] -> { : m >= 5 }"))
     assert fixed.domain_of(("k",)).params().is_equal(isl.Set("{ : }"))
     assert "if (m >= 5)" in lp.generate_code_v2(fixed).device_code()
+
+
+@pytest.mark.parametrize("given", ["off >= 0", isl.Set("[off] -> { : off >= 0 }")])
+def test_integer_temporaries_can_be_assumed_about(given: Any) -> None:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < 8}",
+        ["off = 3", "w[i] = x[i + off]"],
+        [lp.TemporaryVariable("off", "int32"), lp.GlobalArg("x", "float32", shape=None), "..."],
+    )
+    assert "off" in str(lp.assume(knl, given).default_entrypoint.assumptions)

@@ -1,0 +1,48 @@
+"""Questions asked of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kgen as lp
+
+
+def nested() -> lp.LoopKernel:
+    return lp.make_kernel(
+        ["{[i]: 0<=i<n}", "{[j]: 0<=j<m}", "{[k]: 0<=k<=j}", "{[l]: 0<=l<9}"],
+        ["<> m = a[i] {id=m}", "w[i, j, k] = 1 {id=w}", "v[l] = w[l, 0, 0] {id=v, dep=w}"],
+        [lp.GlobalArg("a", "int32", shape="n"), lp.GlobalArg("w", "int32", shape="n,9,9"), "..."],
+    ).default_entrypoint
+
+
+def test_domains_are_nested_in_those_that_bound_them_or_set_their_bounds() -> None:
+    knl = nested()
+    assert knl.parents_per_domain() == [None, 0, 1, None]
+    assert knl.all_parents_per_domain() == [[], [0], [1, 0], []]
+    assert knl.get_leaf_domain_indices(["i", "k"]) == [2]
+    assert knl.get_leaf_domain_indices(["j", "l"]) == [1, 3]
+    assert knl.get_home_domain_index("k") == 2
+    with pytest.raises(lp.KernelError, match="no iname 'q'"):
+        knl.get_home_domain_index("q")
+
+
+def test_dependencies_through_others() -> None:
+    found = nested().recursive_insn_dep_map()
+    assert found == {"m": frozenset(), "w": {"m"}, "v": {"m", "w"}}
+
+
+def test_instructions_without_barriers_between_go_by_scope() -> None:
+    knl = lp.add_nosync(nested(), "global", "id:w", "id:v", force=True)
+    assert knl.get_nosync_set("v", "global") == {"w"}
+    assert knl.get_nosync_set("v", "local") == frozenset()
+    with pytest.raises(lp.KernelError, match="no scope"):
+        knl.get_nosync_set("v", "glob")
+
+
+def test_a_slice_of_instructions_can_be_appended_to() -> None:
+    knl = nested()
+    insns: Any = knl.instructions[1:]
+    insns.append(knl.instructions[0])
+    assert [insn.id for insn in knl.copy(instructions=insns).instructions] == ["w", "v", "m"]
