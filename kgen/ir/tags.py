@@ -108,10 +108,26 @@ class LocalInameTag(LocalInameTagBase, AxisTag):
 
 @dataclass(frozen=True)
 class AutoFitLocalInameTag(LocalInameTagBase):
-    """``l.auto``: kgen picks the local axis."""
+    """``l.auto``: kgen picks the local axis.
+
+    ``outer`` is how the loop over strides runs, where the loop is longer than its axis:
+    ``l.auto:unr``.
+
+    >>> print(AutoFitLocalInameTag(), parse_tag("l.auto:unr"))
+    l.auto l.auto:unr
+    """
+
+    outer: Tag | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.outer, None | _SEQUENTIAL):
+            raise KgenError(
+                f"the loop over strides that 'l.auto' makes cannot be '{self.outer}'\n"
+                "  hint: it is sequential: 'for', 'unr', 'unr_hint', 'forceseq'"
+            )
 
     def __str__(self) -> str:
-        return "l.auto"
+        return "l.auto" if self.outer is None else f"l.auto:{self.outer}"
 
 
 class IlpBaseTag(ConcurrentTag):
@@ -281,6 +297,8 @@ def _read_word(word: str) -> Tag:
     return UseStreamingStoreTag() if word == _STREAMING else StringTag(word)
 
 
+_SEQUENTIAL = UnrollTag | UnrollHintTag | ForceSequentialTag | InOrderSequentialSequentialTag
+
 _FIXED: dict[str, Tag] = {
     "l.auto": AutoFitLocalInameTag(),
     "ilp": UnrolledIlpTag(),
@@ -349,6 +367,8 @@ def parse_tag(tag: Any) -> Tag | None:
         return None
     if text in _FIXED:
         return _FIXED[text]
+    if text.startswith("l.auto:"):
+        return AutoFitLocalInameTag(parse_tag(text.removeprefix("l.auto:")))
     if axis := re.fullmatch(r"([gl])\.(\d+)", text):
         number = int(axis[2])
         return GroupInameTag(number) if axis[1] == "g" else LocalInameTag(number)

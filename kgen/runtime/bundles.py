@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,7 +23,8 @@ __all__ = ["Bundles"]
 class Bundles:
     """The arguments of a kernel of which a caller passes something else than the code takes.
 
-    * An array with axes tagged ``sep`` is passed as a list, a tuple, or an object array of
+    * An array with axes tagged ``sep`` is passed as one array, of which the code takes slices, or
+      as a list, a tuple, or an object array of
       its pieces, ``a=[a0, a1, a2]``; several such axes as nested ones. There may be more than the
       axis has entries: those are for kernels that use them. The code takes ``a_s0``,
       ``a_s1``, ``a_s2``; these are the results, if they are written.
@@ -85,7 +87,7 @@ class Bundles:
 
     def _pieces(self, array: ArrayArg, value: Any) -> dict[str, Any]:
         extents = separate_extents(array)
-        pieces = _flattened(value, extents)
+        pieces = _slices(value, array) if _is_whole(value, array) else _flattened(value, extents)
         names = piece_names(array)
         shape = " x ".join(map(str, extents))
         if len(pieces) != len(names):
@@ -139,6 +141,23 @@ def _is_open(arg: ArrayArg | ValueArg) -> bool:
 def _ends_in_lanes(array: ArrayBase) -> bool:
     tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
     return bool(tags) and isinstance(tags[-1], VectorArrayDimTag)
+
+
+def _is_whole(value: Any, array: ArrayArg) -> bool:
+    """Tell whether *value* is one array of numbers with all axes, the separate ones included."""
+    dtype = getattr(value, "dtype", None)
+    rank = len(array.shape) if isinstance(array.shape, tuple) else None
+    return dtype is not None and dtype.kind != "O" and len(getattr(value, "shape", ())) == rank
+
+
+def _slices(value: Any, array: ArrayArg) -> list[Any]:
+    """Return the parts of an array along its separate axes, as many as it has of them."""
+    axes = dict(zip(separate_axes(array), separate_extents(array), strict=True))
+    index: list[Iterable[Any]] = [
+        range(min(axes[axis], length)) if axis in axes else (slice(None),)
+        for axis, length in enumerate(value.shape)
+    ]
+    return [value[at] for at in product(*index)]
 
 
 def _flattened(value: Any, extents: Sequence[int]) -> list[Any]:

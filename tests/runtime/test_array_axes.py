@@ -232,3 +232,19 @@ def test_arrays_of_more_than_two_billion_elements(tmp_path: Any) -> None:
     a = np.memmap(tmp_path / "sparse", np.int8, "w+", shape=(n,))
     knl(a=a, n=6, step=2**30 - 1)
     assert [int(a[k * (2**30 - 1)]) for k in range(6)] == [1] * 6
+
+
+@pytest.mark.parametrize("layout", ["sep,c", "c,sep", "c,sep,c", "sep,c,sep"])
+def test_one_array_is_passed_for_its_separate_parts(layout: str, opencl_queue: Any) -> None:
+    shape = tuple(2 if tag == "sep" else 3 + k for k, tag in enumerate(layout.split(",")))
+    cl_array = pytest.importorskip("pyopencl.array")
+    plain = ",".join("c" * len(shape))
+    sizes = {f"n{k}": n for k, n in enumerate(shape) if n == 2}
+    data = np.arange(float(np.prod(shape))).reshape(shape)
+    knl = lp.fix_parameters(lp.make_copy_kernel(plain, layout), **sizes)
+    for given in (data, cl_array.to_device(opencl_queue, data)):
+        np.testing.assert_array_equal(knl(opencl_queue, input=given)[1][0], data)
+    back = lp.fix_parameters(lp.make_copy_kernel(layout, plain), **sizes)
+    result = cl_array.zeros(opencl_queue, shape, np.float64)
+    back(opencl_queue, input=given, output=result)
+    np.testing.assert_array_equal(result.get(), data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytools import UniqueNameGenerator
+from pytools.tag import Tag
 
 from kgen.analysis.steps import cyclic_values
 from kgen.analysis.strides import unit_stride_scores
@@ -16,6 +17,7 @@ from kgen.ir.sets.domain import (
     to_named,
 )
 from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
+from kgen.transforms.loops.split import split_iname
 from kgen.transforms.select import taken_names
 
 #: Hardware has three local axes.
@@ -126,12 +128,16 @@ class _Fit:
         names = UniqueNameGenerator(set(taken_names(kernel)))
         inames, domains = dict(kernel.inames), list(kernel.domains)
         starts: dict[str, str] = {}
+        split: dict[str, Tag] = {}
         for name, bounds in self.bounds.items():
-            tags = {t for t in inames[name].tags if not isinstance(t, AutoFitLocalInameTag)}
+            (auto,) = kernel.iname_tags_of_type(name, AutoFitLocalInameTag)
+            tags = set(inames[name].tags) - {auto}
             if name in self.axes:
                 tags.add(LocalInameTag(self.axes[name]))
             inames[name] = Iname(name, frozenset(tags))
-            if name in self.strided:
+            if name in self.strided and auto.outer is not None:
+                split[name] = auto.outer
+            elif name in self.strided:
                 assert bounds.low is not None
                 axis, home = self.strided[name], kernel.home_domain[name]
                 start = starts[name] = names(f"{name}_start")
@@ -149,7 +155,12 @@ class _Fit:
                 else insn
                 for insn in instructions
             )
-        return kernel.copy(inames=inames, domains=tuple(domains), instructions=instructions)
+        result = kernel.copy(inames=inames, domains=tuple(domains), instructions=instructions)
+        for name, tag in split.items():  # a loop over strides with a tag is one of its own
+            axis = self.strided[name]
+            inner = LocalInameTag(axis)
+            result = split_iname(result, name, self.sizes[axis], outer_tag=tag, inner_tag=inner)
+        return result
 
 
 def _shared(domain: BasicSet, name: str, start: str, lower: int, size: int) -> BasicSet:

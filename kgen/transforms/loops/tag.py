@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 from pytools.tag import Tag
 
-from kgen.errors import TransformError, message
+from kgen.errors import KgenWarning, TransformError, message, warn
 from kgen.ir.checked import checked
 from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
+    AutoFitLocalInameTag,
     AxisTag,
     ConcurrentTag,
     ForceSequentialTag,
@@ -29,6 +30,7 @@ from kgen.ir.tags import (
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.select import (
     Meaning,
+    NoSuchNameError,
     Program,
     has_several_kernels,
     matcher,
@@ -97,7 +99,12 @@ def _tag(
     ignore_nonexistent: bool,
 ) -> LoopKernel:
     wanted: dict[str, list[Tag | None]] = {}
+    kernel_given = kernel
     for pattern, tags in pairs:
+        fitted = auto_fitted(kernel, pattern)
+        if fitted is not None:
+            kernel = _tag_outer(kernel, fitted, tags)
+            continue
         if "*" in pattern or "?" in pattern:
             names = [name for name in kernel.inames if fnmatchcase(name, pattern)]
         elif pattern in kernel.inames or not ignore_nonexistent:
@@ -106,7 +113,31 @@ def _tag(
             names = []
         for name in names:
             wanted.setdefault(name, []).extend(tags)
+    if not wanted and kernel is not kernel_given:
+        return kernel
     return add_tags(kernel, wanted, force=force)
+
+
+def auto_fitted(kernel: LoopKernel, name: str) -> str | None:
+    """Return the loop tagged ``l.auto`` whose loop over strides will be meant by *name*.
+
+    A loop ``i`` that is longer than its axis becomes two, ``i_outer`` and ``i_inner``, when code is
+    generated.
+    """
+    base = name.removesuffix("_outer")
+    is_meant = base != name and name not in kernel.inames and base in kernel.inames
+    return base if is_meant and kernel.has_tag(base, AutoFitLocalInameTag) else None
+
+
+def _tag_outer(kernel: LoopKernel, name: str, tags: Sequence[Tag | None]) -> LoopKernel:
+    """Tag the loop over strides of a loop tagged ``l.auto``."""
+    (old,) = kernel.iname_tags_of_type(name, AutoFitLocalInameTag)
+    new = old
+    for tag in tags:
+        new = AutoFitLocalInameTag(tag)
+    iname = kernel.inames[name]
+    changed = iname.copy(tags=(iname.tags - {old}) | {new})
+    return kernel.copy(inames={**kernel.inames, name: changed})
 
 
 def _read_pairs(given: TagsByIname) -> list[tuple[str, list[Tag | None]]]:
@@ -259,11 +290,12 @@ def untag_inames(
     return kernel.copy(inames=inames)
 
 
-@transform_of(Meaning.STATED)
-def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> LoopKernel:
+@checked
+def prioritize_loops(kernel: Program, loop_priority: str | Sequence[str]) -> Program:
     """Say in which order loops nest where nothing else decides it, the outermost first.
 
-    What several calls say must agree; together they order the loops.
+    What several calls say must agree; together they order the loops. Names of no loop are left
+    out, with a warning; ``i_outer`` is the loop over strides of a loop ``i`` tagged ``l.auto``.
 
     ::
 
@@ -277,9 +309,36 @@ def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> 
     (('j', 'i'),)
     """
     names = split_names(loop_priority)
+    program: LoopKernel | TranslationUnit = kernel
+    kernels = list(program.kernels()) if isinstance(program, TranslationUnit) else [program]
+    for name in names:
+        if not any(_loop_named(one, name) for one in kernels):
+            error = NoSuchNameError(kernels[0].name, "iname", name, kernels[0].inames)
+            warn(
+                f"{error}\n  because: a priority is advice, and holds for the other loops",
+                KgenWarning,
+                silencer=f"no_such_loop({name})",
+                silenced=kernels[0].silenced_warnings,
+            )
+
+    def prioritized(one: LoopKernel) -> LoopKernel:
+        found = dict.fromkeys(filter(None, (_loop_named(one, name) for name in names)))
+        return _prioritize(one, tuple(found)) if len(found) > 1 else one
+
+    if isinstance(program, TranslationUnit):
+        return program.map_kernels(prioritized)
+    return prioritized(program)
+
+
+def _loop_named(kernel: LoopKernel, name: str) -> str | None:
+    return name if name in kernel.inames else auto_fitted(kernel, name)
+
+
+@transform_of(Meaning.STATED)
+def _prioritize(kernel: LoopKernel, names: tuple[str, ...]) -> LoopKernel:
     for name in names:
         require_iname(kernel, name)
-    if len(names) < 2 or names in kernel.loop_priority:
+    if names in kernel.loop_priority:
         return kernel
     return kernel.copy(loop_priority=(*kernel.loop_priority, names))
 

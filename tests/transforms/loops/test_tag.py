@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from pytools.tag import Tag
 
@@ -147,5 +150,37 @@ def test_priorities_add_up() -> None:
     knl = lp.prioritize_loops(lp.prioritize_loops(matrix(), "j,i"), ["i", "k"])
     assert kernel_of(knl).loop_priority == (("j", "i"), ("i", "k"))
     assert lp.prioritize_loops(knl, "j,i") is knl
-    with pytest.raises(lp.TransformError, match="no iname 'l'"):
-        lp.prioritize_loops(knl, "l,i")
+    with pytest.warns(lp.KgenWarning, match="no iname 'l'"):
+        assert lp.prioritize_loops(knl, "l,i") == knl
+
+
+def fetched() -> lp.TranslationUnit:
+    knl = lp.make_kernel(
+        "{ [i]: 0<=i<64 }", "w[i] = a[i] + a[i+2]", [lp.GlobalArg("a", "float32", shape=66), ...]
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.add_prefetch(knl, "a", "i_inner", default_tag="l.auto")
+
+
+@pytest.mark.parametrize("tag", ["unr", "unr_hint", "forceseq", "for"])
+def test_the_strides_of_an_automatic_axis_can_be_tagged(tag: str, opencl_queue: Any) -> None:
+    knl = lp.tag_inames(fetched(), f"a_dim_0_outer:{tag}")
+    data = np.arange(66, dtype=np.float32)
+    np.testing.assert_array_equal(knl(opencl_queue, a=data)[1][0], data[:-2] + data[2:])
+    if tag == "unr":
+        assert "for (" not in lp.generate_body(knl)
+        assert lp.generate_body(knl).count("a_fetch[") == 4  # two fills, two reads
+
+
+def test_strides_of_an_automatic_axis_are_sequential() -> None:
+    with pytest.raises(lp.KgenError, match=r"'l\.auto' makes cannot be 'g\.1'"):
+        lp.tag_inames(fetched(), "a_dim_0_outer:g.1")
+    with pytest.raises(lp.TransformError, match="no iname 'i_inner_outer'"):
+        lp.tag_inames(fetched(), "i_inner_outer:unr")
+
+
+def test_priorities_are_advice() -> None:
+    knl = lp.prioritize_loops(fetched(), "i_outer, a_dim_0_outer")
+    assert knl.default_entrypoint.loop_priority == (("i_outer", "a_dim_0"),)
+    with pytest.warns(lp.KgenWarning, match=r"no iname 'z'(.|\n)*no_such_loop\(z\)"):
+        assert lp.prioritize_loops(knl, "z, i_outer") == knl
