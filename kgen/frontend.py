@@ -22,7 +22,7 @@ from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.loops.rename import duplicate_inames
-from kgen.transforms.programs.params import fix_parameters
+from kgen.transforms.programs.params import fix_used_parameters
 from kgen.version import MOST_RECENT_LANGUAGE_VERSION
 
 __all__ = ["default_target", "make_function", "make_kernel"]
@@ -101,7 +101,8 @@ def make_kernel(
     :arg options: an :class:`Options`, a dict, or text ``"return_dict,no_numpy"``
     :arg default_order: the layout of arrays without a declared one, ``"C"`` or ``"F"``
     :arg default_offset: the offset of guessed arrays: 0, or ``auto`` for one passed in calls
-    :arg fixed_parameters: values of parameters and arguments, see :func:`fix_parameters`
+    :arg fixed_parameters: values of parameters and arguments, as :func:`fix_parameters` takes
+        them; names that the kernel does not have are left out
     :arg seq_dependencies: make every instruction depend on the one before it
     :arg temporary_variables, substitutions: more declarations, by name
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
@@ -188,7 +189,7 @@ def make_function(
         **own,
     )
     kernel = _with_duplicated_inames(kernel)
-    kernel = fix_parameters(kernel, **(fixed_parameters or {}))
+    kernel = fix_used_parameters(kernel, fixed_parameters or {})
     with isl_limit("finding the shapes of arguments", kernel, KernelError):
         kernel = infer_constant_shapes(infer_argument_shapes(kernel))
         warn_of_overwrites(kernel)

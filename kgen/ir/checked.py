@@ -8,7 +8,7 @@ import inspect
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import Parameter
 from typing import Any, Literal, TypeAlias, TypeVar, Union
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from kgen.errors import KernelError, KgenError, message
 
-__all__ = ["check_arguments", "checked", "unfit"]
+__all__ = ["check_arguments", "check_fields", "checked", "unfit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Tells whether a value is of a type.
@@ -88,6 +88,26 @@ def check_arguments(
         if fits is not None and not fits(value) and _is_call(function, args, kwargs):
             argument = f"{called or function.__name__.lstrip('_')}: the argument '{name}'"
             raise error(_refusal(argument, value, _signature(function)[1][name], kernel))
+
+
+def check_fields(kind: type, values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise :class:`KernelError` for a field of a dataclass that its annotation does not allow.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Tile:
+    ...     lengths: tuple[int, ...]
+    >>> check_fields(Tile, {"lengths": (4, "n")}, ["lengths"])
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KernelError: Tile: the field 'lengths' is a tuple of (an integer), not (4, 'n')
+    """
+    tests = _tests_of(kind)[1]
+    for name in names:
+        fits = tests.get(name)
+        if fits is not None and not fits(values[name]):
+            field = f"{kind.__name__}: the field '{name}'"
+            raise KernelError(_refusal(field, values[name], _signature(kind)[1][name], None))
 
 
 def _is_call(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, SupportsIndex, TypeAlias, TypeVar, overload
@@ -15,6 +15,7 @@ from pytools.tag import Tag
 from kgen.errors import KernelError, message, near_names
 from kgen.ir.analyses import AnalysisCache, Derived, derived
 from kgen.ir.callables import ScalarCallable
+from kgen.ir.checked import check_fields
 from kgen.ir.closure import closure
 from kgen.ir.codec import decode, encode
 from kgen.ir.data import (
@@ -60,6 +61,7 @@ Sizes: TypeAlias = tuple[P, ...] | dict[int, P]
 
 #: The fields that hold isl sets.
 _SETS = ("domains", "assumptions")
+_PARTS = ("domains", "instructions", "args")
 _MAPS = ("temporary_variables", "inames", "substitutions", "iname_slab_increments", "functions")
 
 
@@ -183,11 +185,23 @@ class LoopKernel(Taggable):
     origin: _Origin = _Origin()
 
     def __post_init__(self) -> None:
+        self._settle(stored_fields(type(self)))
+        check_fields(LoopKernel, vars(self), _CHECKED)
+
+    def _settle(self, names: Collection[str]) -> None:
+        """Make constants of what the fields *names* and others hold; refuse what fits none."""
+        try:
+            self._make_constant()
+        except (AttributeError, TypeError, ValueError):
+            check_fields(LoopKernel, vars(self), _CHECKED.intersection(names))
+            raise
+
+    def _make_constant(self) -> None:
         state = vars(self)
         for name in _MAPS:
             if type(state[name]) is not Table:
                 state[name] = Table(sorted(state[name].items()))
-        for name in ("domains", "instructions", "args"):
+        for name in _PARTS:
             if type(state[name]) is not Parts:
                 state[name] = Parts(state[name])
         state["applied_iname_rewrites"] = tuple(map(constantdict, self.applied_iname_rewrites))
@@ -202,7 +216,8 @@ class LoopKernel(Taggable):
         if unknown := changes.keys() - new.keys():
             raise TypeError(f"a kernel has no field '{min(unknown)}'")
         new.update(changes)
-        changed.__post_init__()
+        changed._settle(changes)
+        check_fields(LoopKernel, new, _PLAIN.intersection(changes))
         touched = {name for name in changes if not _is_same(new[name], old[name])}
         for name, known in _DERIVED.items():
             if known.fields.isdisjoint(touched) and (known.is_shared or name in old):
@@ -789,3 +804,9 @@ def _sizes(
     groups: tuple[P, ...], locals_: tuple[Q, ...], as_dicts: bool
 ) -> tuple[Sizes[P], Sizes[Q]]:
     return (dict(enumerate(groups)), dict(enumerate(locals_))) if as_dicts else (groups, locals_)
+
+
+#: The fields whose types are checked: all but what transformations keep of the kernel as written.
+_CHECKED = frozenset(stored_fields(LoopKernel)) - {"origin"}
+#: Those of copies: not all instructions, arguments and declarations again.
+_PLAIN = _CHECKED.difference(_MAPS, ("instructions", "args"))

@@ -13,6 +13,7 @@ from constantdict import constantdict
 
 from kgen.errors import InvocationError, KernelError, message, near_names
 from kgen.ir.callables import InKernelCallable
+from kgen.ir.checked import check_fields
 from kgen.ir.digest import digest
 from kgen.ir.fields import stored_fields
 from kgen.ir.kernel import LoopKernel
@@ -64,8 +65,11 @@ class TranslationUnit:
     target: TargetBase
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "callables_table", constantdict(self.callables_table))
-        object.__setattr__(self, "entrypoints", frozenset(self.entrypoints))
+        try:
+            object.__setattr__(self, "callables_table", constantdict(self.callables_table))
+            object.__setattr__(self, "entrypoints", frozenset(self.entrypoints))
+        finally:
+            check_fields(TranslationUnit, vars(self), stored_fields(TranslationUnit))
         for name in sorted(self.entrypoints):
             if name not in self.callables_table:
                 raise KernelError(

@@ -256,9 +256,9 @@ def new_array(
     return GPUArray(shape, dtype, allocator or drv.mem_alloc, gpudata=memory, strides=strides)
 
 
-def upload(allocator: Any, array: np.ndarray[Any, Any]) -> Any:
+def upload(allocator: Any, argument: str, array: np.ndarray[Any, Any]) -> Any:
     """Copy a numpy array to the device, with its strides."""
-    flat, first = memory_of(array)
+    flat, first = memory_of(argument, array)
     memory = new_memory(allocator, flat.shape, (1,), 1)
     if memory is not None:
         drv.memcpy_htod(memory, flat)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import InvocationError
+from kgen.errors import InvocationError, message
 
 __all__ = ["copy_layout", "empty_strided", "extent_in_bytes", "memory_of"]
 
@@ -25,7 +25,7 @@ def _ends(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
 
 
-def memory_of(array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
+def memory_of(argument: str, array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
     """Return the bytes from the first to the last of *array*, and where in it element 0 is.
 
     The bytes between elements are part of it: they belong to the array of which this is a
@@ -39,8 +39,11 @@ def memory_of(array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
     n_bytes = high - low + array.itemsize
     if n_bytes % array.itemsize:
         raise InvocationError(
-            f"strides of {array.strides} bytes are no multiples of {array.itemsize}\n"
-            "  hint: pass a copy of the array"
+            message(
+                f"argument '{argument}' has strides of {array.strides} bytes, and there are no "
+                f"whole elements of {array.itemsize} bytes between its elements",
+                hint=f"pass a copy of the array: numpy.ascontiguousarray({argument})",
+            )
         )
     flat = np.lib.stride_tricks.as_strided(
         array, (n_bytes // array.itemsize,), (array.itemsize,), writeable=False

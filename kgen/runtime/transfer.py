@@ -27,7 +27,7 @@ class Transfers:
     array_class: type
     #: What is on the device as well, though it says nothing of where results should be.
     others: tuple[type, ...] = ()
-    upload: Callable[[Array], Any]
+    upload: Callable[[str, Array], Any]
     download: Callable[[Any, Array | None], Array]
     wait: Callable[[Any], Any]
 
@@ -71,7 +71,7 @@ def call_through_host(
             refuse_read_only(refuse, text)
     if out_host is None:
         out_host = bool(on_host) and not on_device
-    uploaded = {text: transfers.upload(given[text]) for text in on_host}
+    uploaded = {text: transfers.upload(text, given[text]) for text in on_host}
     event, outputs = call({**arguments, **uploaded})
     transfers.wait(event)
     results = outputs if isinstance(outputs, dict) else dict(zip(names, outputs, strict=True))

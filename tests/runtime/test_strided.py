@@ -29,7 +29,7 @@ def views(draw: Any) -> np.ndarray[Any, Any]:
 
 @given(views())
 def test_memory_holds_the_array_with_its_strides(view: np.ndarray[Any, Any]) -> None:
-    flat, first = memory_of(view)
+    flat, first = memory_of("view", view)
     assert flat.nbytes == extent_in_bytes(view.shape, view.strides, view.itemsize)
     if view.size:
         memory = flat.copy()
@@ -46,13 +46,13 @@ def test_a_copy_has_the_layout(view: np.ndarray[Any, Any]) -> None:
         assert copied.strides == view.strides
         assert copied.ctypes.data - flat.ctypes.data == first
         copied[...] = view
-        np.testing.assert_array_equal(memory_of(copied)[0], flat)
+        np.testing.assert_array_equal(memory_of("copied", copied)[0], flat)
 
 
 def test_strides_between_elements() -> None:
     records = np.zeros(4, [("a", "i1"), ("b", "<i4")])
-    with pytest.raises(InvocationError, match="no multiples of 4"):
-        memory_of(records["b"])
+    with pytest.raises(InvocationError, match="argument 'x' has strides"):
+        memory_of("x", records["b"])
 
 
 def test_empty_strided() -> None:

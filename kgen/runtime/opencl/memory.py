@@ -114,9 +114,11 @@ def _array_on(
     )
 
 
-def upload(queue: cl.CommandQueue, allocator: Any, array: np.ndarray[Any, Any]) -> cla.Array:
+def upload(
+    queue: cl.CommandQueue, allocator: Any, argument: str, array: np.ndarray[Any, Any]
+) -> cla.Array:
     """Copy a numpy array to the device, with its strides."""
-    flat, offset = memory_of(array)
+    flat, offset = memory_of(argument, array)
     memory = new_memory(queue, allocator, flat.shape, (1,), 1)
     if memory is not None:
         cl.enqueue_copy(queue, memory, flat)

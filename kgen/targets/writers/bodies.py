@@ -198,9 +198,9 @@ class BodyEmitter:
                     f"{self.writer.target.language} has no work-items that could wait for each "
                     "other",
                     kernel=self.kernel.name,
-                    because=f"a barrier is needed {node.reason}",
-                    hint="take the tags 'l.N' and 'g.N' off with untag_inames, or choose a "
-                    "target that has them",
+                    because=f"there is a barrier, {node.reason}",
+                    hint="leave out barriers that the kernel asks for, and take the tags 'l.N' and "
+                    "'g.N' off with untag_inames; or choose a target that has work-items",
                 )
             )
         return self.builder.emit_barrier(text, node.reason)

@@ -471,6 +471,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         exponent: Any = expr.exponent
+        if result.is_complex() and is_constant(exponent) and exponent == 0:
+            return self.exact(1, result, enclosing_prec)  # cpow(0, 0) is no number
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)

@@ -330,6 +330,7 @@ class IntegerWriter:
             raise CodegenError(
                 message(
                     f"there is no hardware axis '{kind}.{axis}' in {self.target.language}",
+                    kernel=self.ranges.kernel.name,
                     because=f"its axes are {known}" if known else "it has no hardware axes",
                     hint="tag the loop with another axis; join_inames makes one loop of two",
                 )

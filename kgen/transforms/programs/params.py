@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,14 @@ from kgen.ir.unit import TranslationUnit
 from kgen.transforms.expressions.variables import substitute_everywhere, substitute_in_instructions
 from kgen.transforms.select import Meaning, NoSuchNameError, Program, matcher, transform_of
 
-__all__ = ["assume", "fix_parameters"]
+__all__ = ["assume", "fix_parameters", "fix_used_parameters"]
 
 
-@transform_of(Meaning.CHANGED)
-def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: Any) -> LoopKernel:
+@checked
+def fix_parameters(program: Program, /, *, within: Any = None, **value_dict: Any) -> Program:
     """Replace parameters and value arguments by numbers; the arguments are gone then.
 
-    Names that a kernel does not use are left out, so that one set of values can be given to many
-    kernels.
+    Each kernel of a program takes the values of the names that it uses.
 
     :arg within: replace in the expressions of matching instructions only; domains, shapes
         and the arguments stay
@@ -38,16 +38,42 @@ def fix_parameters(kernel: LoopKernel, /, *, within: Any = None, **value_dict: A
         for i  {0<=i<n}           fix_parameters(kernel, n=4)        for i  {0<=i<4}
           a[i] = a[i] + n                     =>                       a[i] = a[i] + 4
 
-    Raises :class:`TransformError` for the name of an array or a loop, for a domain parameter that
-    is no integer, and for a value that contradicts the assumptions.
+    Raises :class:`TransformError` for a name that no kernel has, that of an array or a loop, for a
+    domain parameter that is no integer, and for a value that contradicts the assumptions.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = fix_parameters(make_kernel("{ [i]: 0<=i<n }", "a[i] = n"), n=4)
     >>> print(knl.default_entrypoint.domains[0], [a.name for a in knl.default_entrypoint.args])
     { [i] : 0 <= i <= 3 } ['a']
     """
+    kernels = _kernels_of(program)
+    known = {name for kernel in kernels for name in _fixable_names(kernel)}
+    for name in value_dict:
+        if name not in known:
+            names = "', '".join(kernel.name for kernel in kernels)
+            raise NoSuchNameError(names, "parameter", name, sorted(known))
+    return fix_used_parameters(program, value_dict, within)
+
+
+def _kernels_of(program: LoopKernel | TranslationUnit) -> list[LoopKernel]:
+    return [program] if isinstance(program, LoopKernel) else list(program.kernels())
+
+
+def _fixable_names(kernel: LoopKernel) -> frozenset[str]:
     sizes = frozenset(size_names(kernel)) - kernel.array_vars.keys()
-    known = sizes.union(arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+    return sizes.union(arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+
+
+@transform_of(Meaning.CHANGED)
+def fix_used_parameters(
+    kernel: LoopKernel, value_dict: Mapping[str, Any], within: Any = None
+) -> LoopKernel:
+    """Replace those parameters and value arguments by numbers that the kernel has.
+
+    Names that it has for an array or a loop are refused; see :func:`fix_parameters`.
+    """
+    sizes = frozenset(size_names(kernel)) - kernel.array_vars.keys()
+    known = _fixable_names(kernel)
     values = {
         name: _read_value(kernel, name, value, is_size=name in sizes)
         for name, value in value_dict.items()

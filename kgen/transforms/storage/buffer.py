@@ -46,7 +46,11 @@ from kgen.transforms.select import (
     taken_names,
     transform,
 )
-from kgen.transforms.storage.filling import loops_around, refuse_bound_inside
+from kgen.transforms.storage.filling import (
+    loops_around,
+    refuse_bound_inside,
+    refuse_local_in_divergent_loop,
+)
 
 __all__ = ["buffer_array"]
 
@@ -186,6 +190,8 @@ class _Buffer:
                     f"put '{odd[0]}' among buffer_inames, or leave it out with within=...",
                 )
         refuse_bound_inside(kernel, f"a buffer for '{self.array}'", self.outer, self.sweep)
+        if self.space == AddressSpace.LOCAL:
+            refuse_local_in_divergent_loop(kernel, f"a buffer for '{self.array}'", self.outer)
 
     def _refuse(self, insn: InstructionBase, because: str, hint: str) -> TransformError:
         return TransformError(

@@ -13,7 +13,7 @@ from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import ConcurrentTag, GroupInameTag
+from kgen.ir.tags import ConcurrentTag, GroupInameTag, LocalInameTag
 from kgen.transforms.expressions.rules import expand_expression
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "loops_filling",
     "mentioned_inames",
     "refuse_bound_inside",
+    "refuse_local_in_divergent_loop",
     "subscripts_of",
 ]
 
@@ -83,6 +84,28 @@ def refuse_bound_inside(
             hint=f"sweep '{loop}' as well"
             if iname in swept
             else f"put '{iname}' among the loops around what fills it",
+        )
+    )
+
+
+def refuse_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozenset[str]) -> None:
+    """Refuse to fill local memory in loops whose bounds each work-item of a group sets for itself.
+
+    Raises :class:`TransformError`.
+    """
+    work_items = frozenset(n for n in kernel.inames if kernel.has_tag(n, LocalInameTag))
+    found = find_bound_computed_inside(kernel, outer, work_items)
+    if found is None:
+        return
+    loop, name, writer = found
+    raise TransformError(
+        message(
+            f"{what} cannot be filled in local memory in each iteration of '{loop}'",
+            kernel=kernel.name,
+            where=f"instruction '{writer}'",
+            because=f"each work-item sets '{name}', which bounds '{loop}', for itself, and all "
+            "work-items of a group have to meet the barriers around what fills local memory",
+            hint=f"use AddressSpace.PRIVATE, or sweep '{loop}'",
         )
     )
 

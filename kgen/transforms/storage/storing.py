@@ -22,12 +22,16 @@ from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.domain import BasicSet, Set, dim_names
 from kgen.ir.tags import TagLike, parse_tag
-from kgen.ir.types import auto, read_type, to_kgen_type
+from kgen.ir.types import AddressSpace, auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import require_iname, require_new_name, taken_names
-from kgen.transforms.storage.filling import FillOrder, mentioned_inames
+from kgen.transforms.storage.filling import (
+    FillOrder,
+    mentioned_inames,
+    refuse_local_in_divergent_loop,
+)
 from kgen.transforms.storage.sites import SiteRewriter, Values
 from kgen.transforms.uses import rules_of
 
@@ -128,6 +132,8 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     first = next(k for k, insn in enumerate(instructions) if insn.id in users)
     instructions.insert(first, compute)
     temporary = names.declared(tuple(box.extents[k] for k in kept))
+    if temporary.address_space == AddressSpace.LOCAL:
+        refuse_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
     rules = rules_of(kernel.substitutions, instructions)
     added = [name for name in loops if name not in kernel.inames]
     result = kernel.copy(

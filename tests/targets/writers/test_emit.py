@@ -205,7 +205,7 @@ def test_hardware_axes() -> None:
 
 
 def test_a_fourth_axis_is_an_error() -> None:
-    with pytest.raises(CodegenError, match=r"there is no hardware axis '[gl]\.3' in"):
+    with pytest.raises(CodegenError, match=r"in kernel 'k': there is no hardware axis '[gl]\.3'"):
         emit(kernel(COPY, target=CudaTarget()), run("copy", i=LocalHardwareAxisIndex(3)))
 
 

@@ -140,6 +140,12 @@ def test_text(expression: str, dtypes: dict[str, Any], expected: str) -> None:
             "a[i] == cuda::std::complex<float>(b[i])",
         ),
         (
+            "a[i]**0 + b[i]**0.0",
+            {"a": c8, "b": c8},
+            "cfloat_add(cfloat_new(1.0f, 0.0f), cfloat_new(1.0f, 0.0f))",
+            "cuda::std::complex<float>(1.0f, 0.0f) + cuda::std::complex<float>(1.0f, 0.0f)",
+        ),
+        (
             "cast(float64, a[i])",
             {"a": c8},
             "(double) cfloat_real(a[i])",

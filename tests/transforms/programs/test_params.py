@@ -57,13 +57,12 @@ def test_rule_arguments_are_no_parameters() -> None:
     assert [str(rule) for rule in rules.values()] == ["f(n) := 2*n", "g(x) := 4*x"]
 
 
-def test_names_that_are_not_used_are_left_out() -> None:
+def test_fixed_parameters_that_a_new_kernel_does_not_have_are_left_out() -> None:
     data = [lp.GlobalArg("a", np.float32, shape="rows, 4")]
     values = {"rows": 2, "unused": 7}
     made = lp.make_kernel("{[i]: 0 <= i < 4}", "a[1, i] = 1", data, fixed_parameters=values)
     later = lp.make_kernel("{[i]: 0 <= i < 4}", "a[1, i] = 1", data)
-    assert lp.fix_parameters(later, **values) == made
-    assert lp.fix_parameters(made, **values) == made
+    assert lp.fix_parameters(later, rows=2) == made
     array = kernel_of(made).arg_dict["a"]
     assert isinstance(array, lp.ArrayArg)
     assert array.shape == (2, 4)
@@ -83,6 +82,7 @@ def test_sizes_stay_integers_whatever_they_are_declared_as() -> None:
     ("values", "what"),
     [
         ({"i": 3}, "there is no parameter 'i'"),
+        ({"n": 4, "alhpa": 3}, "there is no parameter 'alhpa'\n  hint: did you mean 'alpha'"),
         ({"a": 3}, "there is no parameter 'a'"),
         ({"n": 2.5}, "'n' bounds a loop or an array and cannot be 2.5"),
         ({"n": "8"}, "the value '8' of 'n' is not a number"),
@@ -92,6 +92,16 @@ def test_sizes_stay_integers_whatever_they_are_declared_as() -> None:
 def test_what_cannot_be_fixed(values: dict[str, object], what: str) -> None:
     with pytest.raises(lp.TransformError, match=what):
         lp.fix_parameters(scaled(), **values)
+
+
+def test_kernels_of_a_program_take_the_values_that_they_have() -> None:
+    callee = lp.make_function("{[i]: 0 <= i < 4}", "out[i] = a[i] + shift", name="shifted")
+    caller = lp.make_kernel("{[k]: 0 <= k < 4}", "out[k] = a[k]*factor", name="scaled")
+    program = lp.merge([caller, callee])
+    fixed = lp.fix_parameters(program, factor=2, shift=1)
+    assert [k.arg_dict.keys() & {"factor", "shift"} for k in fixed.kernels()] == [set(), set()]
+    with pytest.raises(lp.TransformError, match="'scaled', 'shifted': there is no parameter 'x'"):
+        lp.fix_parameters(program, factor=2, x=1)
 
 
 def test_c_code_that_names_the_parameter_is_refused() -> None:

@@ -498,3 +498,19 @@ def test_a_tile_at_a_border_is_no_larger_where_sizes_are_bounded() -> None:
     knl = lp.make_kernel("{[i, j]: 1 <= i, j < n - 1}", text, args, assumptions="3 <= n <= 40000")
     fetched = lp.add_prefetch(tiled(knl), "u", "i_inner, j_inner", fetch_bounding_box=True)
     assert "__local float u_fetch[324];" in body(fetched)
+
+
+def test_local_memory_is_not_filled_where_work_items_have_bounds_of_their_own() -> None:
+    domains = ["{[i]: 0 <= i < n}", "{[j]: s <= j < e}", "{[d]: 0 <= d < 2}"]
+    text = ["<> s = starts[i]", "<> e = starts[i + 1]", "out[i, d] = sum(j, w[j, d])"]
+    data = [lp.GlobalArg("starts", np.int32, shape="n + 1"), lp.GlobalArg("w", "f4", "m, 2"), ...]
+    knl = lp.make_kernel(domains, text, data, seq_dependencies=True)
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    options: dict[str, Any] = {"fetch_outer_inames": ("i_outer", "i_inner", "j")}
+    with pytest.raises(lp.TransformError, match="each work-item sets 'e', which bounds 'j'"):
+        lp.add_prefetch(knl, "w", "d", temporary_address_space=AddressSpace.LOCAL, **options)
+    options["temporary_address_space"] = AddressSpace.PRIVATE
+    private = lp.add_prefetch(knl, "w", "d", **options)
+    w = np.random.default_rng(0).random((9, 2), np.float32)
+    starts = np.array([0, 2, 2, 9], np.int32)
+    assert_same_results(knl, private, {"starts": starts, "w": w})
