@@ -23,7 +23,7 @@ class Case:
     title: str
     build: Callable[[Any, int], Any]
     size: int
-    #: How many times faster than the peer kgen must be; None where the peer may fail.
+    #: How many times faster than loopy kgen must be; None where loopy may fail.
     required_ratio: float | None
     #: The sizes at which growth is measured, and the largest exponent; none: it is not.
     growth_sizes: tuple[int, ...] = ()

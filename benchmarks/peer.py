@@ -18,7 +18,7 @@ PEER_PACKAGES = ["loopy", "pyopencl"]
 
 
 def peer_python() -> str:
-    """Return the interpreter of the peer's environment, made on the first call."""
+    """Return the interpreter of loopy's environment, created on the first call."""
     python = PEER_VENV / "bin" / "python"
     done = PEER_VENV / "complete"
     if not done.exists():

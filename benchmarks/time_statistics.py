@@ -1,8 +1,8 @@
-"""Time counting, beside the reference where it is installed.
+"""Time counting, compared with loopy where it is installed.
 
 Prints milliseconds for operations, accesses and synchronizations together: the tiled matrix product
 with both prefetches, and a hundred statements. Each round makes its kernel anew, outside of the
-time, so that nothing is remembered. ``--peer PYTHON`` names an interpreter that has the reference;
+time, so that nothing is remembered. ``--peer PYTHON`` names an interpreter that has loopy;
 both run in turns. Its package is not compatible with the newest islpy, in which basic sets lost
 methods of sets; they are given back to it, so that it runs.
 """
@@ -104,7 +104,7 @@ def main() -> None:
             [*command, str(arguments.rounds)], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            sys.exit(f"the reference failed: {done.stderr.splitlines()[-1]}")
+            sys.exit(f"loopy failed: {done.stderr.splitlines()[-1]}")
         found["loopy"] = json.loads(done.stdout.splitlines()[-1])
     for title in CASES:
         row = "  ".join(f"{name} {times[title]:8.2f} ms" for name, times in found.items())

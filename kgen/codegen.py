@@ -154,7 +154,7 @@ def generate_header(
 
 @checked
 def generate_body(unit: TranslationUnit | LoopKernel) -> str:
-    """Return the text between the braces of the only device function.
+    """Return the body of the only device function.
 
     Raises :class:`CodegenError` for a kernel of several launches.
 

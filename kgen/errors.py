@@ -48,7 +48,7 @@ __all__ = [
 
 
 class KgenError(RuntimeError):
-    """Any error of kgen: the kernel, what fails, a concrete point, and a hint how to fix it.
+    """Any error of kgen: the kernel, what is wrong, a counterexample, and a hint how to fix it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -79,7 +79,7 @@ class KgenSyntaxError(KgenError):
 
 
 class KernelError(KgenError):
-    """A kernel, or a part of one, that contradicts itself.
+    """The parts of a kernel contradict each other.
 
     >>> import kgen as lp
     >>> lp.make_kernel("{ [i]: 0<=i<n }", ["a[i] = 1 {id=set}", "b[i] = 2 {id=set}"])
@@ -112,7 +112,7 @@ class MissingValueError(KgenError, AttributeError):
 
 
 class TransformError(KgenError):
-    """A transformation that does not apply to the kernel it was given.
+    """A transformation does not apply to a kernel.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -124,7 +124,7 @@ class TransformError(KgenError):
 
 
 class TypeInferenceFailure(KgenError):
-    """A data type that cannot be found, or that contradicts a declaration.
+    """A type cannot be inferred, or contradicts a declaration.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -136,7 +136,7 @@ class TypeInferenceFailure(KgenError):
 
 
 class StaticValueFindingError(KgenError):
-    """A size or bound that has no single expression valid everywhere.
+    """A shape or bound has no single expression.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -161,7 +161,7 @@ class ExpressionToAffineConversionError(KgenError):
 
 
 class KgenIndexError(KgenError):
-    """A subscript outside of its array, or of the wrong number of axes.
+    """A subscript out of bounds, or a wrong number of subscripts.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -193,7 +193,7 @@ class ScheduleError(KgenError):
 
 
 class DependencyCycleFound(ScheduleError):
-    """Instructions that wait for each other in a circle.
+    """The dependencies of instructions form a cycle.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -206,7 +206,7 @@ class DependencyCycleFound(ScheduleError):
 
 
 class UnscheduledInstructionError(ScheduleError):
-    """An instruction for which no place in the schedule exists.
+    """An instruction that cannot be scheduled.
 
     kgen says what is in the way: the other errors of schedules. Programs that handle this one
     handle those as well when they name the base.
@@ -231,7 +231,7 @@ class MissingBarrier(NamedTuple):
 
 
 class MissingBarrierError(ScheduleError):
-    """A dependency between work-items that nothing synchronizes.
+    """A dependency between work-items without a barrier.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
@@ -251,7 +251,7 @@ class MissingBarrierError(ScheduleError):
 
 
 class MissingDefinitionError(ScheduleError):
-    """A variable that is read where no value can have reached it.
+    """A variable is read that no instruction can have written.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -264,7 +264,7 @@ class MissingDefinitionError(ScheduleError):
 
 
 class WriteRaceError(ScheduleError):
-    """Different values that work-items write to one element, or a read of what others write.
+    """Work-items write different values to one element, or read elements that others write.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = i")
@@ -276,7 +276,7 @@ class WriteRaceError(ScheduleError):
 
 
 class VariableAccessNotOrdered(ScheduleError):
-    """Two accesses to one variable of which neither waits for the other.
+    """No dependency orders two conflicting accesses.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -289,7 +289,7 @@ class VariableAccessNotOrdered(ScheduleError):
 
 
 class ReductionIsNotTriangularError(TransformError):
-    """A reduction that was asked to be a scan without being a prefix sum.
+    """A reduction that is not a scan, with ``force_scan``.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -302,7 +302,7 @@ class ReductionIsNotTriangularError(TransformError):
 
 
 class CodegenError(KgenError):
-    """A scheduled kernel that the chosen target cannot express.
+    """The target does not support a scheduled kernel.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -316,7 +316,7 @@ class CodegenError(KgenError):
 
 
 class CompilationError(KgenError):
-    """Generated code that no compiler was found for, or that it refuses.
+    """There is no compiler for generated code, or it rejects the code.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -330,7 +330,7 @@ class CompilationError(KgenError):
 
 
 class InvocationError(KgenError, TypeError, ValueError):
-    """A call of a kernel with a missing, unknown or unfit argument.
+    """A call of a kernel with a missing, unknown or invalid argument.
 
     It is what Python raises for such calls, too: a ``TypeError`` and a ``ValueError``.
 
@@ -345,7 +345,7 @@ class InvocationError(KgenError, TypeError, ValueError):
 
 
 class AutomaticTestFailure(KgenError):
-    """A transformed kernel whose results differ from its reference.
+    """The results of a transformed kernel differ from those of its reference.
 
     >>> import kgen as lp
     >>> one, two = (
@@ -359,7 +359,7 @@ class AutomaticTestFailure(KgenError):
 
 
 class KgenWarning(UserWarning):
-    """Something that may be intended; wrong code is never a warning.
+    """Something that may be intended; incorrect code is never just a warning.
 
     >>> import warnings
     >>> import kgen as lp
@@ -374,7 +374,7 @@ class KgenWarning(UserWarning):
 
 
 class WriteRaceConditionWarning(KgenWarning):
-    """A write that several work-items may do to one element.
+    """Several work-items may write the same element.
 
     >>> import warnings
     >>> import kgen as lp
@@ -389,7 +389,7 @@ class WriteRaceConditionWarning(KgenWarning):
 
 
 class VectorizationWarning(KgenWarning):
-    """A loop tagged ``vec`` whose lanes touch memory one by one.
+    """A loop tagged ``vec`` whose lanes are accessed one by one.
 
     >>> import warnings
     >>> import kgen as lp

@@ -62,7 +62,7 @@ def make_kernel(
     lang_version: Any = None,
     **unknown: Any,
 ) -> TranslationUnit:
-    r"""Make a program of one kernel from its loop domain and its instructions.
+    r"""Make a program with one kernel from its loop domains and instructions.
 
     >>> knl = make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]")
     >>> print(*knl["kgen_kernel"].args, sep="\n")
@@ -157,7 +157,7 @@ def make_function(
     lang_version: Any = None,
     **settings: Any,
 ) -> TranslationUnit:
-    """Make a kernel that other kernels call: as :func:`make_kernel`, but it starts nothing.
+    """Make a kernel that other kernels call, and that is not an entry point.
 
     >>> double = make_function("{ [i]: 0 <= i < 16 }", "y[i] = 2*x[i]", name="double")
     >>> double["double"].name, sorted(double.entrypoints)

@@ -96,9 +96,9 @@ def _prepare(
 
 @checked
 def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
-    """Do all that happens before scheduling, to every kernel: the kernels that are scheduled.
+    """Apply everything that precedes scheduling to every kernel of a program.
 
-    Called kernels are put in the place of their calls, rules are expanded, shapes, types and
+    Called kernels are inlined, rules are expanded, shapes, types and
     address spaces found, reductions made loops.
 
     >>> import kgen as lp

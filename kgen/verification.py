@@ -138,7 +138,7 @@ def verify(
     entrypoint: str | None = None,
     dtypes: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Run all checks of a kernel, do not stop at the first violation, and report.
+    """Run all checks of a kernel, without stopping at the first violation, and report.
 
     Code generation runs what of this is quick, and raises at the first violation. The checks::
 

@@ -1,4 +1,4 @@
-"""The programs of the reference's tutorial on memory and order, with only the import changed.
+"""The programs of loopy's tutorial on memory and order, with only the import changed.
 
 From 'Temporaries in local memory' to 'Obtaining Performance Statistics'. Results, warnings and
 errors are checked; the text of generated code is not compared, since it may differ.

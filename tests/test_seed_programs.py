@@ -1,4 +1,4 @@
-"""The programs of the reference's tutorial, with only the import changed.
+"""The programs of loopy's tutorial, with only the import changed.
 
 Section by section up to 'Type inference for temporaries', then the notebook 'Transforming a PDE
 to code'. Results are checked; the text of generated code is not compared, since it may differ.

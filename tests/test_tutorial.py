@@ -122,7 +122,7 @@ EMPTY_THERE = [
 
 
 @pytest.mark.parametrize("title", EMPTY_THERE)
-def test_section_that_the_reference_leaves_empty_has_examples(title: str) -> None:
+def test_section_that_loopy_leaves_empty_has_examples(title: str) -> None:
     row = re.search(rf"^\| {title} \| .*\]\(([\w.]+)(#[\w-]+)?\) \|$", INDEX, re.MULTILINE)
     assert row is not None
     name, anchor = row.groups()

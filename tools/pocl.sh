@@ -11,4 +11,4 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         && exit 0
 fi
 echo "no OpenCL platform, and PoCL cannot be installed (not root, or no apt):" >&2
-echo "whatever needs OpenCL is skipped; 'apt install pocl-opencl-icd' mends it" >&2
+echo "whatever needs OpenCL is skipped; 'apt install pocl-opencl-icd' fixes that" >&2

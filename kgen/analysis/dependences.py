@@ -37,7 +37,7 @@ class ViolatedDependence:
 
 
 def commute(kernel: LoopKernel, first: Access, then: Access) -> bool:
-    """Tell whether both are updates in one step, of which the order does not matter."""
+    """Tell whether both are atomic updates, whose order does not matter."""
     return is_update(kernel, first) and is_update(kernel, then)
 
 
@@ -57,7 +57,7 @@ def shared_loops(kernel: LoopKernel, first: Access, then: Access) -> tuple[str, 
 
 
 def loops_with_order(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
-    """Return the loops of which the iterations have an order: not the parallel ones."""
+    """Return the loops whose iterations have an order: not the parallel ones."""
     return [name for name in loops if not kernel.has_tag(name, ConcurrentTag)]
 
 
@@ -77,7 +77,7 @@ def by_priority(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
 def in_lexicographic_order(
     pairs: Set, order: Sequence[str], less: Side = Side.FIRST, more: Side = Side.SECOND
 ) -> Iterator[Set]:
-    """Give the pairs of which the side *less* comes first, by the loop that decides it."""
+    """Yield the pairs whose side *less* comes first, by the loop that decides it."""
     for name in order:
         yield relate(pairs, name + less, name + more, "lt_set")
         pairs = relate(pairs, name + less, name + more, "eq_set")

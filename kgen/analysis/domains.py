@@ -325,7 +325,7 @@ def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:
 
 
 def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
-    """Rename parameters; one that takes the name of another becomes it."""
+    """Rename parameters; one renamed to an existing parameter becomes that parameter."""
     for old, new in names.items():
         at, other = _at(domain, _PARAM, old), _at(domain, _PARAM, new)
         if at < 0:

@@ -37,7 +37,7 @@ _SET = isl.dim_type.set
 
 
 class Values:
-    """A set of integers ``[params] -> { [v] }``, and what is asked of it, kept.
+    """A set of integers ``[params] -> { [v] }``, with cached queries.
 
     Equal sets are one object (:class:`Footprints` sees to that), so it can be a key.
     """

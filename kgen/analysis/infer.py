@@ -271,7 +271,7 @@ class _Inference:
 
 @checked
 def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
-    """Fill in the types that follow from declarations and instructions.
+    """Infer types from declarations and instructions.
 
     The rest stays unknown until a caller passes it; with *expect_completion* that is refused:
     :class:`TypeInferenceFailure`.
@@ -322,7 +322,7 @@ def add_and_infer_dtypes(
     expect_completion: bool = False,
     kernel_name: str | None = None,
 ) -> KernelOrUnit:
-    """Give variables types, and fill in those that follow from them.
+    """Set types of variables, and infer the remaining ones.
 
     ``add_and_infer_dtypes(knl, {"a,b": numpy.float32})`` types two arguments of the only
     entry point, or of the kernel called *kernel_name*.

@@ -176,7 +176,7 @@ class Reordering:
                 yield later
 
     def _ordered(self, loops: Sequence[str]) -> list[str]:
-        """Return the loops of which the iterations have an order, from the outside in."""
+        """Return the loops whose iterations have an order, outermost first."""
         rest = loops_with_order(self.kernel, loops)
         places = iter([name for name in self.old if name in rest])
         return by_priority(self.kernel, [next(places) if n in self.old else n for n in rest])

@@ -129,7 +129,7 @@ class ExpressionTyper:
         self._known.clear()
 
     def operand(self, expr: Expr) -> Operand:
-        """Return the type of *expr*, one that adapts included; refuses several results."""
+        """Return the type of *expr*, possibly an adapting one; rejects several results."""
         result = self.result(expr)
         if isinstance(result, tuple):
             raise self.failure(
@@ -139,7 +139,7 @@ class ExpressionTyper:
         return result
 
     def result(self, expr: Expr) -> _Result:
-        """Return the type of *expr*, one that adapts or several included."""
+        """Return the type of *expr*, possibly an adapting one, or several."""
         found = self._known.get(id(expr))
         if found is not None:
             return found[1]

@@ -135,7 +135,7 @@ def params_where(condition: Expr) -> Set | None:
 
 
 class _AxisNamer(IdentityMapper):
-    """Put isl's parameters in the place of hardware axes."""
+    """Replace hardware axes by isl's parameters."""
 
     def map_group_hardware_axis_index(self, expr: Expr, *args: object) -> Expr:
         return p.Variable(axis_name(expr))

@@ -18,7 +18,7 @@ from kgen.ir.types import NumpyType
 class For(Tree):
     """``for (dtype iname = first; iname < stop; iname += step)``.
 
-    ``is_short``: it goes round a few times, and is to become straight code.
+    ``is_short``: it has few iterations, and is to become straight-line code.
     """
 
     branches = ("body",)

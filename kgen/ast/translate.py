@@ -290,7 +290,7 @@ class _Instance:
 
 
 def of_one(value: Expr, grid: Grid) -> Expr:
-    """Put 0 in the place of the index along an axis of length 1."""
+    """Replace the index along an axis of length 1 by 0."""
     axis = axes_in(value)
     is_local = isinstance(axis, LocalHardwareAxisIndex)
     if (grid.locals if is_local else grid.groups)[axis.axis] != 1:

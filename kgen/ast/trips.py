@@ -1,6 +1,6 @@
 """Work-item-strided loops: straight-line code if the trip count is small.
 
-A compiler cannot tell how often ``for (r = lid(0); r < 18; r += 16)`` goes round, so that each
+A compiler cannot determine the trip count of ``for (r = lid(0); r < 18; r += 16)``, so that each
 load waits for the loop's condition. In straight code all loads are under way at once, and what
 all work-items do needs no condition: on an H200 stencils on such tiles take 0.53 to 0.75 of the
 time (docs/gpu.md).
@@ -29,7 +29,7 @@ from kgen.ir.tree import children_of, has_barrier, map_children
 
 __all__ = ["expand_strided_loops"]
 
-#: Loops of more trips keep their stride, alone or with those around them: nobody wants that
+#: Loops of more trips keep their stride, alone or with those around them: that would be too
 #: much straight code.
 MAX_TRIPS, MAX_TRIPS_TOGETHER = 16, 64
 
@@ -197,7 +197,7 @@ class _StridedLoopExpander:
         return If(conjunction(needed), body) if needed else body
 
     def _count(self, loop: For, taken: Interval) -> int | None:
-        """Return how often the loop goes round at most, if it is to be a constant."""
+        """Return an upper bound of the trip count, if it is to be a constant."""
         if loop.step == 1 or taken.count is None:
             return None
         if not differs_in_group(loop.first) or has_barrier(loop.body):

@@ -1,6 +1,6 @@
 """Unrolling: the body of a loop once per value, guarded only where isl finds it necessary.
 
-isl is asked for a plain loop and the body is generated once; the copies are substitutions.
+isl generates a plain loop, with its body once; the copies are substitutions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kgen.ir.tags import (
 )
 from kgen.ir.tree import map_children, map_exprs
 
-#: More copies than this are refused: nobody wants that much code.
+#: More copies than this are rejected: that is too much code.
 MAX_COPIES = 1 << 16
 
 

@@ -39,7 +39,7 @@ class LinearForm:
     """``sum(coefficient * atom) + constant`` over the integers, atoms in order of appearance.
 
     An atom is anything that is no sum and no multiple: a variable, a subscript, ``n // 4``,
-    or a product of such, ``n * i``, of which the order of the factors does not matter.
+    or a product of such, ``n * i``; the order of the factors does not matter.
     """
 
     __slots__ = ("_terms", "constant")
@@ -78,7 +78,7 @@ def simplify(
     """Merge the terms of an expression over the integers; constants stand last.
 
     Variables in *values* are replaced by those on the way. Products of sums that hold no
-    number stay factored. Not for floating point, of which the rounding would change.
+    number stay factored. Not for floating point: the rounding would change.
     Divisions whose quotient is one number, as *bounds_of* has it, become that number, and
     remainders what is left beside it.
 

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class MemoryOrdering:
-    """The documented memory orders of atomics.
+    """The memory orderings of atomic accesses.
 
     >>> import kgen as lp
     >>> lp.AtomicUpdate("out", ordering=lp.MemoryOrdering.SEQ_CST).ordering
@@ -33,7 +33,7 @@ class MemoryOrdering:
 
 
 class MemoryScope:
-    """Among whom an atomic is atomic.
+    """The scopes of atomic accesses: which work-items they synchronize.
 
     >>> import kgen as lp
     >>> lp.AtomicUpdate("out", scope=lp.MemoryScope.WORK_GROUP).scope
@@ -49,7 +49,7 @@ class MemoryScope:
 
 @dataclass(frozen=True)
 class VarAtomicity:
-    """A variable whose access in an instruction is atomic.
+    """A variable that an instruction accesses atomically.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = out[0] + a[i] {atomic}")
@@ -62,7 +62,7 @@ class VarAtomicity:
 
 @dataclass(frozen=True)
 class OrderedAtomic(VarAtomicity):
-    """An atomic access with a memory order and a scope.
+    """An atomic access with a memory ordering and a scope.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[0] = out[0] + a[i] {atomic}")
@@ -76,7 +76,7 @@ class OrderedAtomic(VarAtomicity):
 
 
 class AtomicInit(OrderedAtomic):
-    """``{atomic=init}``: the write initializes atomically accessed storage.
+    """``{atomic=init}``: an atomic store that initializes atomically accessed storage.
 
     >>> from kgen.ir.instruction import Assignment
     >>> print(Assignment("out[0]", 0, id="start", atomicity=(AtomicInit("out"),)))
@@ -85,7 +85,7 @@ class AtomicInit(OrderedAtomic):
 
 
 class AtomicUpdate(OrderedAtomic):
-    """``{atomic}``: the read-modify-write is one atomic step.
+    """``{atomic}``: an atomic read-modify-write.
 
     >>> from kgen.ir.instruction import Assignment
     >>> print(Assignment("out[0]", "out[0] + a[i]", id="add", atomicity=(AtomicUpdate("out"),)))

@@ -31,7 +31,7 @@ class InKernelCallable:
 
 @dataclass(frozen=True)
 class ScalarCallable(InKernelCallable):
-    """A function; make a subclass that says its types, and register that.
+    """A user-defined function: derive a class with its types, and register an instance.
 
     :arg name: the name that calls use
     :arg arg_id_to_dtype: types by position: 0, 1... of arguments, -1, -2... of results
@@ -179,7 +179,7 @@ class ScalarCallable(InKernelCallable):
 
 @dataclass(frozen=True)
 class CallMangleInfo:
-    """A function of fixed types: the name in the code, the types of results and arguments.
+    """A function with fixed types: its name in the code, and its result and argument types.
 
     >>> import numpy as np
     >>> real = np.dtype(np.float64)

@@ -302,7 +302,7 @@ def _split_names(names: Any, what: str) -> tuple[str, ...] | None:
 
 
 class KernelArgument:
-    """What a caller passes to a kernel.
+    """The base class of arguments.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -313,7 +313,7 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class ArrayArg(ArrayBase, KernelArgument):
-    """An array that the caller passes.
+    """An array argument.
 
     >>> print(ArrayArg("a", "float32", shape="n,4", is_input=True))  # doctest: +ELLIPSIS
     a: type: np:dtype('float32'), shape: (n, 4), ... in aspace: global
@@ -353,7 +353,7 @@ class ArrayArg(ArrayBase, KernelArgument):
 
 @dataclass(frozen=True)
 class GlobalArg(ArrayArg):
-    """An array in device memory: ``GlobalArg("a", np.float32, shape="n,n")``.
+    """An array argument in global memory: ``GlobalArg("a", np.float32, shape="n,n")``.
 
     >>> print(*GlobalArg("a", "float32", shape="n,n", order="F").dim_tags)
     N0:stride:1 N1:stride:n
@@ -362,7 +362,7 @@ class GlobalArg(ArrayArg):
 
 @dataclass(frozen=True)
 class ConstantArg(ArrayArg):
-    """An array in device memory that is only read, declared ``constant``.
+    """A read-only array argument in constant memory.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -377,7 +377,7 @@ class ConstantArg(ArrayArg):
 
 @dataclass(frozen=True)
 class ImageArg(ArrayArg):
-    """An array of one to three axes that is only read, as an image: ``ImageArg("a", np.float32)``.
+    """A read-only array argument as an image: ``ImageArg("a", np.float32)``; one to three axes.
 
     OpenCL has these. Its last axis is the image's width.
 
@@ -395,7 +395,7 @@ class ImageArg(ArrayArg):
 
 @dataclass(frozen=True)
 class ValueArg(Declaration, Taggable, KernelArgument):
-    """A number that the caller passes: ``ValueArg("n", np.int32)``.
+    """A number argument: ``ValueArg("n", np.int32)``.
 
     ``dtype=None`` is inferred: an integer of the kernel's index type when used in sizes.
 
@@ -420,7 +420,7 @@ class ValueArg(Declaration, Taggable, KernelArgument):
 
 @dataclass(frozen=True)
 class TemporaryVariable(ArrayBase):
-    """Storage that lives while a kernel runs.
+    """A temporary, which exists while a kernel runs.
 
     ``initializer`` (a numpy array) makes it a table; it is then ``read_only``.
 
@@ -522,7 +522,7 @@ class TemporaryVariable(ArrayBase):
 
 @dataclass(frozen=True)
 class SubstitutionRule(Declaration):
-    """``name(arguments) := expression``: expanded wherever it is used.
+    """``name(arguments) := expression``: expanded at each use.
 
     >>> rule = SubstitutionRule("mean", "x, y", "(x + y)/2")
     >>> print(rule)

@@ -29,7 +29,7 @@ def get_dot_dependency_graph(
     iname_cluster: bool = True,
     use_insn_id: bool = False,
 ) -> str:
-    r"""Return the dependencies of a kernel as a graph in dot, graphviz's language.
+    r"""Return the dependency graph of a kernel as graphviz source.
 
     Arrows go from what comes first to what waits for it. *iname_cluster* puts the
     instructions inside the same loops into a frame; *use_insn_id* labels with ids instead
@@ -66,7 +66,7 @@ def get_dot_dependency_graph(
 
 @checked
 def show_dependency_graph(kernel: LoopKernel | TranslationUnit, **options: Any) -> None:
-    """Draw the dependency graph and open it; needs graphviz.
+    """Draw the dependency graph with graphviz, and open it.
 
     *options* are those of :func:`get_dot_dependency_graph`, which returns what is drawn.
 

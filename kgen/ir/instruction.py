@@ -66,7 +66,7 @@ class UniqueName:
 
 @dataclass(frozen=True)
 class HappensAfter:
-    """What orders an instruction behind another one; see :attr:`InstructionBase.happens_after`.
+    """Orders an instruction after another one; see :attr:`InstructionBase.happens_after`.
 
     *variable_name* is the variable on whose account they are ordered, *instances_rel* a map from
     the instances that come first to those that wait. ``None`` for both is what ``depends_on``
@@ -121,7 +121,7 @@ def _items(value: Any, field: str, wanted: str) -> frozenset[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionBase(Taggable):
-    """What all instructions share.
+    """The base class of instructions.
 
     * ``id``: unique in the kernel; :class:`UniqueName` before it is made so
     * ``within_inames``: the loops around it
@@ -229,7 +229,7 @@ class InstructionBase(Taggable):
 
     @cached_property
     def mentioned(self) -> frozenset[str]:
-        """The names of variables and functions, of which some may be substitution rules."""
+        """The names of variables and functions; some may be substitution rules."""
         found = mentions_of(*self.expressions())
         return frozenset((*found.variables, *found.functions))
 
@@ -327,7 +327,7 @@ class MultiAssignmentBase(InstructionBase):
 
 @dataclass(frozen=True, init=False)
 class Assignment(MultiAssignmentBase):
-    """``assignee = expression``, for one place.
+    """``assignee = expression``, with a single assignee.
 
     ``temp_var_type``: an :class:`Optional`, empty when the assignee is declared elsewhere;
     with a type, or ``None`` to have it inferred, when this instruction creates it as a
@@ -396,7 +396,7 @@ class Assignment(MultiAssignmentBase):
 
 @dataclass(frozen=True, init=False)
 class CallInstruction(MultiAssignmentBase):
-    """``a, b = f(...)``: several places written by one call or tuple-valued reduction.
+    """``a, b = f(...)``: a call, or a reduction, with several results.
 
     >>> print(CallInstruction("s[i], c[i]", "sincos(x[i])", id="turn"))
     s[i], c[i] = sincos(x[i])  {id=turn}
@@ -538,7 +538,7 @@ class CInstruction(InstructionBase):
 
 @dataclass(frozen=True, kw_only=True)
 class NoOpInstruction(InstructionBase):
-    """``... nop``: does nothing, but orders others.
+    """``... nop``: does nothing; other instructions can depend on it.
 
     >>> str(NoOpInstruction("last", depends_on="first"))
     '... nop  {id=last}'
@@ -552,7 +552,7 @@ class NoOpInstruction(InstructionBase):
 
 @dataclass(frozen=True, kw_only=True)
 class BarrierInstruction(InstructionBase):
-    """``... lbarrier`` or ``... gbarrier``: all work-items of a group, or all, wait.
+    """``... lbarrier`` or ``... gbarrier``: a barrier for a work-group, or for all work-items.
 
     ``mem_kind`` is the memory made consistent by a local barrier: local or global.
 

@@ -145,7 +145,7 @@ class _Origin:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoopKernel(Taggable):
-    """A polyhedral loop domain plus instructions, unordered unless a dependency says so.
+    """Polyhedral loop domains and instructions, unordered except for dependencies.
 
     A value: every transformation returns another one. ``domains`` form a forest: a domain
     whose parameter is an iname of another one is nested in that. All sizes are in elements.

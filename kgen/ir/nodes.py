@@ -54,7 +54,7 @@ class _Node(p.ExpressionNode):
 
 @p.expr_dataclass()
 class TaggedVariable(p.Variable):
-    """A variable ``name$tag`` whose uses can be told apart by their tags.
+    """A variable ``name$tag``, whose tag distinguishes its uses.
 
     >>> from pytools.tag import Tag
     >>> from kgen.ir.language.expressions import parse
@@ -91,7 +91,7 @@ class TypedLiteral(_Node):
 
 @p.expr_dataclass()
 class Reduction(_Node):
-    """``operation(inames, expr)``: *expr* combined over all values of *inames*.
+    """``operation(inames, expr)``: *expr* reduced over all values of *inames*.
 
     *expr* is a tuple for operations on tuples, such as ``argmin``.
 
@@ -143,7 +143,7 @@ class SubArrayRef(_Node):
 
 @p.expr_dataclass()
 class LinearSubscript(_Node):
-    """``a[[index]]``: element number *index* of the storage of ``a``.
+    """``a[[index]]``: the element with linear index *index* in the storage of ``a``.
 
     >>> from kgen.ir.language.expressions import parse
     >>> node = parse("a[[2*i]]")

@@ -32,7 +32,7 @@ _NO_CALLABLES: Final[Mapping[str, Any]] = constantdict()
 
 
 class ReductionOperation(ABC):
-    """An associative operation on ``arg_count`` operands, with an element that changes nothing.
+    """An associative operation on ``arg_count`` operands, with a neutral element.
 
     Make a subclass for an operation of your own and register what finds it by its name,
     see :func:`register_reduction_parser`. ``str(operation)`` is that name. Operations are
@@ -120,7 +120,7 @@ def _parts(found: Any) -> tuple[Expr, ...]:
 
 
 class ScalarReductionOperation(ReductionOperation):
-    """An operation on one operand, whose result has a type of its own or that of the operand.
+    """An operation on one operand; its result type is given, or that of the operand.
 
     :arg forced_result_type: the type of the result, whatever the operand's is
 
@@ -343,13 +343,13 @@ def _segmented(operation: ReductionOperation) -> KnownOperation:
 
 # -- by name ------------------------------------------------------------------------------
 
-#: What is asked, the last one first, for names that kgen does not know.
+#: Parsers for names that kgen does not know; the last one registered is asked first.
 _parsers: list[Callable[[str], ReductionOperation | None]] = []
 
 
 @checked
 def register_reduction_parser(parser: Callable[[str], ReductionOperation | None]) -> None:
-    """Make reduction operations known by their names, to all kernels made from now on.
+    """Register reduction operations by name, for all kernels made from now on.
 
     :arg parser: a function that takes a name and returns a :class:`ReductionOperation`, or
         ``None`` where the name means nothing to it; the last one registered is asked first
@@ -391,7 +391,7 @@ def find_reduction_op(name: str) -> ReductionOperation | None:
 
 @checked
 def parse_reduction_op(name: str) -> ReductionOperation:
-    """Return the operation called *name*, or refuse with the near names.
+    """Return the operation called *name*, or raise an error with similar names.
 
     >>> parse_reduction_op("sum").arg_count
     1

@@ -221,7 +221,7 @@ _STREAMING = "!streaming_store"
 
 
 class UseStreamingStoreTag(Tag):
-    """An assignment whose result bypasses the cache where the target can: ``!streaming_store``.
+    """``!streaming_store``: an assignment bypasses the cache if the target supports it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

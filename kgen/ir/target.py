@@ -12,7 +12,7 @@ from kgen.errors import InvocationError
 
 @dataclass(frozen=True)
 class TargetBase:
-    """The base of all targets.
+    """The base class of targets.
 
     A target that can run code names the module that does so; it is loaded on the first
     call, so that code generation needs no driver and no optional package.

@@ -34,7 +34,7 @@ def t_unit_to_python(
     var_name: str = "t_unit",
     return_preamble_and_body_separately: bool = False,
 ) -> tuple[str, str] | str:
-    """Return Python code that makes a program equal to *t_unit*.
+    """Return Python code that creates a program equal to *t_unit*.
 
     :arg var_name: the variable that holds the program in the end
     :arg return_preamble_and_body_separately: return the imports and the rest as two texts

@@ -72,7 +72,7 @@ class Optional:
 
 
 class AddressSpace(IntEnum):
-    """Where an array lives: one work-item, one work-group, or the device.
+    """Where an array is stored: private, local or global memory.
 
     >>> AddressSpace.stringify(AddressSpace.LOCAL)
     'local'
@@ -109,7 +109,7 @@ class Memory(Flag):
 
 
 class KgenType:
-    """The base of all element types.
+    """The base class of element types.
 
     >>> import numpy as np
     >>> isinstance(to_kgen_type(np.complex64), KgenType), to_kgen_type(np.complex64).itemsize

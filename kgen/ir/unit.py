@@ -50,7 +50,7 @@ class CallableKernel(InKernelCallable):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TranslationUnit:
-    """Kernels and functions by name; ``entrypoints`` are what a caller may start.
+    """Kernels and functions by name; callers can start the ``entrypoints``.
 
     ``unit["name"]`` is a kernel, ``unit(queue, a=...)`` runs the only entry point.
 
@@ -222,7 +222,7 @@ class TranslationUnit:
 def for_each_kernel(
     transform: Callable[..., LoopKernel],
 ) -> Callable[..., TranslationUnit | LoopKernel]:
-    """Make a function on kernels work on programs too: it is applied to each kernel.
+    """Turn a function on kernels into one on programs, applied to each kernel.
 
     >>> import kgen as lp
     >>> @for_each_kernel

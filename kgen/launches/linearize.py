@@ -41,7 +41,7 @@ __all__ = [
 
 @checked
 def linearize(t_unit: TranslationUnit) -> TranslationUnit:
-    """Find the order of every kernel of a program; see :func:`get_one_linearized_kernel`.
+    """Linearize every kernel of a program; see :func:`get_one_linearized_kernel`.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
@@ -60,7 +60,7 @@ def linearize(t_unit: TranslationUnit) -> TranslationUnit:
 def get_one_linearized_kernel(
     kernel: LoopKernel, callables_table: Mapping[str, Any] | None = None
 ) -> LoopKernel:
-    """Prepare a kernel and find its order, which printing it then shows.
+    """Prepare and linearize a kernel; printing then shows the order.
 
     The order is always the same one. It belongs to just this kernel: one that a
     transformation makes of it has none, until this is called again.
@@ -188,7 +188,7 @@ def _linearization(kernel: LoopKernel) -> tuple[ScheduleItem, ...]:
 
 @checked
 def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
-    """Return the ids of the global barriers, in the order that dependencies give them.
+    """Return the ids of the global barriers, in dependency order.
 
     Raises :class:`ScheduleError` for two of which neither waits for the other.
 
@@ -219,7 +219,7 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
 
 @checked
 def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | None:
-    """Return the last global barrier that an instruction waits for, if there is any.
+    """Return the last global barrier on which an instruction depends, if there is one.
 
     Raises :class:`ScheduleError` where the barriers have no order.
 

@@ -20,7 +20,7 @@ __all__ = ["make_copy_kernel", "make_einsum"]
 
 @checked
 def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any) -> TranslationUnit:
-    """Make the kernel of a sum of products, as ``numpy.einsum`` writes it.
+    """Make the kernel of an Einstein summation, specified as for ``numpy.einsum``.
 
     :arg spec: the axes of the factors and of the result: ``"ij,jk->ik"``. Without an arrow the
         result has the axes that occur once, in alphabetical order.
@@ -105,7 +105,7 @@ def _subscript(axes: str) -> str:
 def make_copy_kernel(
     new_dim_tags: str | Sequence[Any], old_dim_tags: str | Sequence[Any] | None = None
 ) -> TranslationUnit:
-    """Make the kernel that copies ``input`` to ``output``, an array of another layout.
+    """Make a kernel that copies ``input`` to ``output``, an array with another layout.
 
     :arg new_dim_tags: the layout of the output, as in :func:`tag_array_axes`
     :arg old_dim_tags: the layout of the input; rows one after the other when left out

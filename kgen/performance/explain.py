@@ -53,9 +53,9 @@ def explain(
     *,
     entrypoint: str | None = None,
 ) -> Explanation:
-    """Say what a kernel becomes on its target, as a compiler's feedback does.
+    """Report how a kernel is implemented on its target, like a compiler.
 
-    Loop by loop: which part of the hardware runs it, and how often it goes round; for each access
+    Loop by loop: the hardware axis that runs it, and its trip count; for each access
     how it steps from work-item to work-item; barriers with their reasons; the bytes of
     temporaries; and what is worth trying. Nothing is compiled or run.
 

@@ -115,7 +115,7 @@ class LaunchFeedback:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What became of a kernel on its target; ``str()`` is the report.
+    """A report of how a kernel is implemented on its target; ``str()`` formats it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.CTarget())

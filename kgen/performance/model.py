@@ -48,7 +48,7 @@ _COMPLEX_FLOPS = {"add": 2, "mul": 6, "div": 11, "pow": 11, "maxmin": 2, "madd":
 
 @dataclass(frozen=True, kw_only=True)
 class Roofline:
-    """What a kernel does in one call, and how long its device takes.
+    """The work of a kernel in one call, and the time that its device takes at least.
 
     Numbers that depend on data are the largest that they can be, and listed in ``uncertain``.
     Bytes are those of global memory ``issued`` by work-items, moved in ``sectors``, and of the
@@ -151,7 +151,7 @@ def roofline(
     *,
     entrypoint: str | None = None,
 ) -> Roofline:
-    """Compare what a kernel does with what its device can do.
+    """Compare the work of a kernel with the limits of its device.
 
     *params* are the values of its sizes, and of the trip counts that are data (``n_j``).
     *device* is an OpenCL queue; ``None`` for CUDA, in the current context, and for C on the

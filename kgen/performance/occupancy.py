@@ -18,7 +18,7 @@ from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["Occupancy", "find_occupancy", "find_resources", "occupancy_of"]
 
-#: In whose code kernels are compiled when nobody says otherwise.
+#: The default architecture for which kernels are compiled.
 _CAPABILITY = (9, 0)
 _REGISTERS, _REGISTERS_AT_ONCE = 65536, 256
 

@@ -244,7 +244,7 @@ process_caches: Final = ProcessCaches()
 
 
 def set_caching_enabled(flag: bool) -> None:
-    """Let the process use its disk cache, or keep it from doing so.
+    """Enable or disable the disk cache of the process.
 
     >>> set_caching_enabled(False)
     >>> process_caches.disk.enabled
@@ -255,7 +255,7 @@ def set_caching_enabled(flag: bool) -> None:
 
 
 def clear_in_mem_caches() -> None:
-    """Make all executors forget their compiled kernels; the next call of each loads anew.
+    """Clear the compiled kernels of all executors; their next calls load them again.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<2 }", "out[i] = i", target=lp.ExecutableCTarget())

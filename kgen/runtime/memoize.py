@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> Callable[P, R]:
-    """Keep the results of *function* in the disk cache, and take them from there.
+    """Cache the results of *function* on disk.
 
     ::
 

@@ -22,7 +22,7 @@ Extent = tuple[Any, int, tuple[int, ...], tuple[int, ...], int]
 
 
 def written_pairs(contract: Contract) -> Iterator[tuple[ArgumentInfo, ArgumentInfo]]:
-    """Give the pairs of arrays of which the kernel writes the first one; each pair once."""
+    """Yield the pairs of arrays whose first one the kernel writes; each pair once."""
     arrays = contract.arrays
     for k, one in enumerate(arrays):
         for other in arrays[k + 1 :]:

@@ -13,7 +13,7 @@ class Resources:
     """What one launch needs: registers and private bytes of a work-item, local ones of a group.
 
     ``largest_group`` and ``multiple`` are the work-items that a group of this kernel may have, and
-    should have a multiple of. ``None`` is what nobody says.
+    should have a multiple of. ``None`` is unknown.
     """
 
     function: str

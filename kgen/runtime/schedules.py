@@ -23,7 +23,7 @@ Scheduler: TypeAlias = Callable[[TranslationUnit], TranslationUnit]
 
 @dataclass(frozen=True, eq=False)
 class DeviceSchedules:
-    """A program and what makes it fast, device by device; made by :func:`per_device`.
+    """A program with one schedule per kind of device; made by :func:`per_device`.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
@@ -87,7 +87,7 @@ class DeviceSchedules:
 
 @checked
 def per_device(program: TranslationUnit, table: Mapping[DeviceTest, Scheduler]) -> DeviceSchedules:
-    """Give a program a schedule for each kind of device, as ``device_type`` does in OpenACC.
+    """Attach a schedule for each kind of device to a program, like OpenACC's ``device_type``.
 
     The first entry of *table* that is for the device of a call is what runs; its function makes
     the scheduled program of the general one, when it is first needed. Keys are ``"nvidia"``,

@@ -519,7 +519,7 @@ def _terms(
 
 
 def _can_replace(cases: list[tuple[Map, _Node]], before: Map, around: tuple[str, ...]) -> bool:
-    """Tell whether what was read may stand in the place of a read, and is no recurrence."""
+    """Tell whether a read can be replaced by what was read, and is not a recurrence."""
     return all(
         _keeps_apart(before, step) and not any(name in around for name in _sources(case))
         for step, case in cases

@@ -210,7 +210,7 @@ class _Evaluator:
         return where
 
     def _other_items(self, insn: InstructionBase) -> Iterator[dict[tuple[bool, int], int]]:
-        """Give all work-items that run an instruction in place of the one that it is in."""
+        """Yield all work-items that run an instruction, not only the current one."""
         if not self.axes:
             yield {}
             return

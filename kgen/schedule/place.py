@@ -230,7 +230,7 @@ def _space(kernel: PreparedKernel, name: str) -> AddressSpace:
 
 
 def _check_sequential(kernel: PreparedKernel) -> None:
-    """Refuse what plain loops cannot do in the place of work-items."""
+    """Reject what sequential loops cannot do instead of work-items."""
     parallel = [
         name for name in sorted(kernel.inames) if kernel.has_tag(name, HardwareConcurrentTag)
     ]

@@ -26,7 +26,7 @@ _Loops = tuple[tuple[int, str], ...]
 class Unsynchronized:
     """Two accesses of different work-items to one element without a barrier between them.
 
-    *loop* is the loop of which the second is in a later iteration, if it is.
+    *loop* is the loop in which the second is in a later iteration, if there is one.
     """
 
     conflict: Conflict

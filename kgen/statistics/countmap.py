@@ -106,7 +106,7 @@ class Keys:
 
 
 class ToCountMap(Mapping[Any, Any]):
-    """A map from any keys to counts; what it does not name counts 0.
+    """A map from keys to counts; other keys count 0.
 
     Maps can be added, subtracted, and multiplied by numbers; each operation makes a new one.
     A key in which fields are not set stands for all that agree with it in the others:
@@ -288,7 +288,7 @@ class ToCountMap(Mapping[Any, Any]):
         return self._copied(result, dataclasses.replace(known, names=names))
 
     def to_bytes(self: Self_) -> Self_:
-        """Count bytes in the place of accesses: multiply each count by the size of its type."""
+        """Count bytes rather than accesses: multiply each count by the size of its type."""
         for key in self:
             if not isinstance(key, MemAccess):
                 raise KernelError(
@@ -305,7 +305,7 @@ class ToCountMap(Mapping[Any, Any]):
 
 
 class ToCountPolynomialMap(ToCountMap):
-    """A map to functions of the kernel's parameters: :class:`islpy.PwQPolynomial`.
+    """A map to counts that are functions of parameters: :class:`islpy.PwQPolynomial`.
 
     A count that depends on data is an :class:`~kgen.statistics.interval.Interval` of two.
 

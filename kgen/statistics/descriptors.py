@@ -22,7 +22,7 @@ __all__ = ["CountGranularity", "Descriptor", "MemAccess", "Op", "Sync"]
 
 
 class CountGranularity:
-    """How often something counts that work-items do together: one of these strings.
+    """The unit of a count: per work-item, sub-group or work-group.
 
     A sub-group is what runs in step: a warp on NVIDIA devices.
 

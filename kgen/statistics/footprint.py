@@ -73,7 +73,7 @@ def gather_access_footprint_bytes(
     ignore_uncountable: bool = False,
     entrypoint: str | None = None,
 ) -> dict[tuple[str, str], Count]:
-    """Return how many bytes of each array a kernel reads and writes at least: each once.
+    """Return how many bytes of each array a kernel reads and writes, each element once.
 
     >>> import numpy as np
     >>> import kgen as lp

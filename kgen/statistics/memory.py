@@ -57,7 +57,7 @@ def get_mem_access_map(
     instructions only (see :func:`find_instructions`). An access under a condition on data is an
     interval, from never to always.
 
-    Raises :class:`KernelError` where *subgroup_size* is needed and nobody tells.
+    Raises :class:`KernelError` where *subgroup_size* is needed and unknown.
     """
     kernel = prepared_kernel(program, entrypoint)
     size = resolve_subgroup_size(kernel, subgroup_size)

@@ -58,7 +58,7 @@ def get_op_map(
     *count_madds*: a product that is added to something is one ``madd`` and not a ``mul`` and an
     ``add``. An operation under a condition on data is an interval, from never to always.
 
-    Raises :class:`KernelError` where *subgroup_size* is needed and nobody tells.
+    Raises :class:`KernelError` where *subgroup_size* is needed and unknown.
     """
     kernel = prepared_kernel(program, entrypoint)
     size = resolve_subgroup_size(kernel, subgroup_size)

@@ -210,7 +210,7 @@ class Atoms:
         return list(found)
 
     def replace_in_form(self, form: Form, variable: int, value: Form) -> Form:
-        """Put *value* in the place of *variable*, inside of floors too."""
+        """Substitute *value* for *variable*, inside floors as well."""
         result: Form = {}
         for item, factor in form.items():
             if item == ONE or variable not in self._bases[item]:
@@ -228,7 +228,7 @@ class Atoms:
         return self.floor(inner, meaning.divisor)
 
     def replace(self, poly: Poly, variable: int, value: Form) -> Poly:
-        """Put *value* in the place of *variable* in a polynomial, inside of floors too."""
+        """Substitute *value* for *variable* in a polynomial, inside floors as well."""
         result: Poly = {}
         powers: dict[tuple[int, int], Poly] = {}
         for monomial, coefficient in poly.items():

@@ -30,7 +30,7 @@ def get_synchronization_map(
     subgroup_size: SubgroupSize = None,
     entrypoint: str | None = None,
 ) -> ToCountPolynomialMap:
-    """Count the barriers that each work-item meets, and the launches of the kernel.
+    """Count the barriers that each work-item reaches, and the launches of the kernel.
 
     >>> import numpy as np
     >>> import kgen as lp

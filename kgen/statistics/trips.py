@@ -22,7 +22,7 @@ __all__ = ["TripCount", "trip_count"]
 
 @dataclass(frozen=True, kw_only=True)
 class TripCount:
-    """How often a loop goes round each time that it is reached.
+    """The trip count of a loop each time that it is reached.
 
     ``value`` is an expression of parameters and of the loops around it. It is ``None`` where there
     is no single one, and where data and those loops both decide. Where ``is_bound``, it is the
@@ -41,7 +41,7 @@ class TripCount:
 
 @limited("counting iterations", KernelError)
 def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> TripCount:
-    """Return how often the loop of an iname goes round, inside of the loops *around*.
+    """Return the trip count of an iname's loop, inside of the loops *around*.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<=i }", "a[i,j] = 0").default_entrypoint

@@ -39,7 +39,7 @@ class _If(cgen.If):
 
 
 class ASTBuilderBase:
-    """Makes the syntax tree of a target's code: declarations, statements, what stands before.
+    """Builds the syntax tree of a target's code: declarations, statements, preambles.
 
     One emitter walks the code of a kernel for all targets. What it finds it writes as text, types
     and casts included, and hands to the methods here, which return nodes of :mod:`cgen`. A target

@@ -101,7 +101,7 @@ class ExecutableCTarget(CTarget):
 
 @dataclass(frozen=True)
 class CWithGNULibcTarget(CTarget):
-    """C with what GNU's library has beyond the standard: Bessel functions of any order.
+    """C11 with the functions of GNU's library: Bessel functions of any order.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

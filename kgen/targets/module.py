@@ -35,9 +35,9 @@ class ArgumentInfo:
     #: never passed by the caller: a global temporary, which the runtime allocates, or a
     #: number that it finds from the shapes and strides of arrays
     is_temporary: bool = False
-    #: the bytes of which the address of the first element is a multiple
+    #: the alignment of the first element in bytes
     alignment: int = 1
-    #: an output of which the code may leave elements unwritten: a call that allocates it fills it
+    #: an output that the code may write only in part: a call that allocates it fills it
     is_filled: bool = False
 
 

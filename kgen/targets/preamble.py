@@ -51,7 +51,7 @@ class SeenFunction:
 
 @dataclass(frozen=True)
 class PreambleInfo:
-    """What a preamble generator is told: a function from this to pairs ``(key, text)``.
+    """The argument of a preamble generator, a function that returns pairs ``(key, text)``.
 
     >>> import kgen as lp
     >>> def generate(info):

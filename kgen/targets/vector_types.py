@@ -45,7 +45,7 @@ class Vectors:
     has_operators: ClassVar[bool] = False
 
     def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
-        """Return the type of *count* numbers, of which the language calls one *type_name*."""
+        """Return the vector type of *count* numbers of the language's type *type_name*."""
         raise NotImplementedError
 
 

@@ -66,7 +66,7 @@ def found(kernel: LoopKernel, insn_match: Any) -> list[InstructionBase]:
 def map_instructions(
     kernel: LoopKernel, insn_match: Any, f: Callable[[InstructionBase], InstructionBase]
 ) -> LoopKernel:
-    """Replace each instruction that matches by what *f* makes of it.
+    """Replace each matching instruction by the result of *f*.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -96,7 +96,7 @@ def map_instructions(
 
 @transform
 def set_instruction_priority(kernel: LoopKernel, insn_match: Any, priority: int) -> LoopKernel:
-    """Let the instructions that match run early (a high priority) among those that may run.
+    """Set which instructions run first where dependencies leave a choice: high priorities.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}"])
@@ -108,7 +108,7 @@ def set_instruction_priority(kernel: LoopKernel, insn_match: Any, priority: int)
 
 @transform
 def tag_instructions(kernel: LoopKernel, new_tag: TagLike, within: Any = None) -> LoopKernel:
-    """Add a tag to the instructions that match, for ``within="tag:..."`` later.
+    """Add a tag to the matching instructions, for ``within="tag:..."`` later.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -124,7 +124,7 @@ def tag_instructions(kernel: LoopKernel, new_tag: TagLike, within: Any = None) -
 
 @transform_of(Meaning.STATED)
 def add_dependency(kernel: LoopKernel, insn_match: Any, depends_on: Any) -> LoopKernel:
-    """Let the instructions that match run after those that match *depends_on*.
+    """Make the matching instructions depend on those that match *depends_on*.
 
     ::
 
@@ -158,7 +158,7 @@ def _id_or_match(kernel: LoopKernel, given: Any) -> Any:
 
 @transform_of(Meaning.NEW)
 def remove_instructions(kernel: LoopKernel, insn_ids: str | Collection[str] | Any) -> LoopKernel:
-    """Remove instructions; what waited for them waits for what they waited for.
+    """Remove instructions; dependencies through them are kept.
 
     :arg insn_ids: ids, or a match expression
 
@@ -268,7 +268,7 @@ def replace_instruction_ids(
 def remove_predicates_from_insn(
     kernel: LoopKernel, predicates: Iterable[Any], insn_match: Any
 ) -> LoopKernel:
-    """Take conditions off the instructions that match.
+    """Remove predicates from the matching instructions.
 
     :arg predicates: the conditions, as expressions or text
 

@@ -30,7 +30,7 @@ def add_nosync(
     force: bool = False,
     empty_ok: bool = False,
 ) -> LoopKernel:
-    """Say that no barrier is needed between two groups of instructions.
+    """State that no barrier is needed between two groups of instructions.
 
     It is said where *sink* depends on *source*, or the two are in conflicting groups.
 
@@ -110,7 +110,7 @@ def add_barrier(
     mem_kind: str | None = None,
     within_inames: Iterable[str] | None = None,
 ) -> LoopKernel:
-    """Put a barrier between two groups of instructions.
+    """Insert a barrier between two groups of instructions.
 
     :arg insn_before, insn_after: match expressions; none when empty
     :arg id_based_on: the barrier is called ``g_barrier`` or ``l_barrier`` by default

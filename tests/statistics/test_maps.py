@@ -1,4 +1,4 @@
-"""Operations, accesses and barriers of kernels: exact where the reference counts too much."""
+"""Operations, accesses and barriers of kernels: exact where loopy counts too much."""
 
 from __future__ import annotations
 

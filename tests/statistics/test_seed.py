@@ -1,4 +1,4 @@
-"""The section 'Obtaining Performance Statistics' of the reference's tutorial, import changed.
+"""The section 'Obtaining Performance Statistics' of loopy's tutorial, import changed.
 
 Every number that it shows is compared. Lines that it shows in part (`...`) are compared in part.
 """

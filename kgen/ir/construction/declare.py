@@ -215,7 +215,7 @@ def complete_arguments(
 
 
 def _array(name: str, rank: int, order: Any, offset: Any) -> ArrayArg:
-    """Declare an array argument of which the number of axes is all that is known."""
+    """Declare an array argument, given only its number of axes."""
     if order is auto and rank > 0:
         return GlobalArg(name, None, auto, ",".join(["stride:auto"] * rank), offset)
     return GlobalArg(name, None, auto, offset=offset, order=order if order in ("C", "F") else None)

@@ -150,7 +150,7 @@ class GlobMatchExpressionBase(MatchExpressionBase):
         return any(fits(name) is not None for name in self.names(kernel, matchable))
 
     def names(self, kernel: LoopKernel, matchable: Any) -> Sequence[str] | frozenset[str]:
-        """Return the names of which one must match."""
+        """Return the names, one of which must match."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ def atomic_statements(writer: ExpressionWriter, insn: Assignment) -> list[cgen.G
 
     What is added, or joined by another operator for which the language has a function, is
     one call. Any other function of the old value is computed and exchanged for that value,
-    until nobody else was faster::
+    until no other work-item was faster::
 
         out[i] = out[i] + a[i]  =>  atomicAdd(&out[i], a[i]);
 

@@ -117,7 +117,7 @@ class ChainWriter:
         return parenthesized(text, own_prec, prec)
 
     def _complex(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
-        """Write operands of which one at least is complex, each of the precision of its step."""
+        """Write operands, at least one of them complex, each with the precision of its step."""
         if self.style is ComplexStyle.FUNCTIONS:
             own_prec = PREC_CALL
         text, done = self._first_complex(chain[0], own_prec), chain[0].wanted

@@ -88,7 +88,7 @@ def declare_and_assign(
 def _call(
     writer: ExpressionWriter, insn: Assignment | CallInstruction
 ) -> list[cgen.Generable] | None:
-    """Write a call that makes a statement; ``None`` for one that has no code."""
+    """Write a call that is a statement; ``None`` if it has no code."""
     if not isinstance(insn.expression, p.Call):
         return None
     places = [_place(writer, place, insn.expression) for place in insn.assignees]

@@ -36,7 +36,7 @@ __all__ = ["collect_common_factors_on_increment", "fold_constants"]
 
 @transform
 def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
-    """Compute what consists of numbers only, in instructions and substitution rules.
+    """Evaluate constant subexpressions in instructions and substitution rules.
 
     The numbers that a sum or product begins with are combined, and those in its parentheses.
     With *fast_math* all of its numbers are, wherever they stand, which rounds otherwise; in
@@ -160,7 +160,7 @@ def flatten_product(expr: Expr) -> tuple[Expr, ...]:
 def collect_common_factors_on_increment(
     kernel: LoopKernel, var_name: str, vary_by_axes: Sequence[int] | int | str = ()
 ) -> LoopKernel:
-    """Take factors that all increments of a temporary have out of these, to where it is read.
+    """Move common factors of all increments of a temporary to where it is read.
 
     A factor consists of numbers and of what no instruction writes. It is the same for the
     whole temporary; along *vary_by_axes* it may vary with the subscript, and a temporary

@@ -19,7 +19,7 @@ __all__ = ["simplify_indices"]
 
 @transform
 def simplify_indices(kernel: LoopKernel) -> LoopKernel:
-    """Write each subscript in its shortest form: terms merged, divisions that come out gone.
+    """Simplify subscripts: merge terms, and cancel divisions.
 
     ::
 

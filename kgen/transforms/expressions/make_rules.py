@@ -48,7 +48,7 @@ def assignment_to_subst(
     within: Any = None,
     force_retain_argument: bool = False,
 ) -> LoopKernel:
-    """Make a rule of the assignments to a variable, and use it wherever that is read.
+    """Turn the assignments to a variable into a rule, used wherever the variable is read.
 
     The subscripts of the assigned place become the arguments of the rule. The assignment
     and the variable go when nothing reads them any more, nor bounds of loops do.
@@ -263,7 +263,7 @@ def extract_subst(
     parameters: str | Iterable[str] = (),
     within: Any = None,
 ) -> LoopKernel:
-    """Make a rule of expressions that look alike, and use it in their places.
+    """Make a rule of the expressions that match a template, and use it instead of them.
 
     :arg template: the expression of the rule, as text or nodes
     :arg parameters: the variables in it that stand for anything: the rule's arguments

@@ -38,7 +38,7 @@ _Stack: TypeAlias = tuple[ConcreteMatchable, ...]
 
 @transform
 def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
-    """Put the expressions of substitution rules in the place of their uses.
+    """Expand uses of substitution rules.
 
     :arg within: which uses; a stack match such as ``id:insn > id:rule``. Rules that are used
         elsewhere stay. A use inside of another rule is expanded in a copy of that rule,
@@ -197,7 +197,7 @@ def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
 
 @checked
 def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> list[str]:
-    """Return the names of the rules that fit a pattern with ``*`` and ``?``, sorted.
+    """Return the names of the rules that match a pattern with ``*`` and ``?``, sorted.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f1(x) := 2*x", "f2(x) := x", "a[i] = f1(f2(i))"])
@@ -211,7 +211,7 @@ def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> l
 
 @checked
 def find_one_rule_matching(program: LoopKernel | TranslationUnit, pattern: str) -> str:
-    """Return the name of the one rule that fits a pattern; refuses none and several.
+    """Return the name of the only rule that matches a pattern.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["f1(x) := 2*x", "f2(x) := x", "a[i] = f1(f2(i))"])

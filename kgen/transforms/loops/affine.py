@@ -39,7 +39,7 @@ def affine_map_inames(
     new_inames: str | Iterable[str],
     equations: str | Sequence[str | tuple[Any, Any]],
 ) -> LoopKernel:
-    """Describe loops by other variables, which equations relate to the old ones.
+    """Replace loop variables by new ones, related to the old ones by equations.
 
     :arg equations: texts such as ``"z = 3 - i"``, or pairs of expressions
 
@@ -98,7 +98,7 @@ def _read_equation(kernel: LoopKernel, given: str | tuple[Any, Any]) -> tuple[Ex
 
 @transform
 def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
-    """Describe loops by other variables, which an islpy map gives in terms of the old ones.
+    """Replace loop variables by others, which an islpy map relates to the old ones.
 
     :arg transform_map: a map between sets of named inames, such as
         ``islpy.BasicMap("{ [i, j] -> [j_, i_] : i_ = i and j_ = j }")``

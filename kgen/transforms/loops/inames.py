@@ -35,7 +35,7 @@ __all__ = [
 def add_inames_to_insn(
     kernel: LoopKernel, inames: str | Iterable[str], insn_match: Any
 ) -> LoopKernel:
-    """Put the instructions that match inside of more loops.
+    """Put the matching instructions inside further loops.
 
     ::
 
@@ -79,7 +79,7 @@ def add_inames_to_insn(
 def remove_inames_from_insn(
     kernel: LoopKernel, inames: str | Iterable[str], insn_match: Any
 ) -> LoopKernel:
-    """Take the instructions that match out of loops that they do not depend on.
+    """Move the matching instructions out of loops that they do not use.
 
     ::
 
@@ -167,7 +167,7 @@ def remove_unused_inames(
 
 @checked
 def has_schedulable_iname_nesting(kernel: LoopKernel | TranslationUnit) -> bool:
-    """Tell whether all loops nest: of two around one instruction, one holds the other.
+    """Tell whether all loops can be nested: any two around an instruction, in some order.
 
     >>> from kgen.frontend import make_kernel
     >>> text = ["a[i,j] = 0", "b[j] = 0 {inames=j}", "c[i] = 0 {inames=i}"]
@@ -225,7 +225,7 @@ def _overlaps(kernel: LoopKernel) -> Iterator[tuple[str, str]]:
 
 @transform
 def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: Any = None) -> LoopKernel:
-    """Put instructions inside of the hardware loops that others are in, and they are not.
+    """Put instructions inside the loops on hardware axes that only others are in.
 
     An instruction that is not on an axis runs on all of it; inside of the axis' loop it is
     held to the loop's bounds.

@@ -30,7 +30,7 @@ def get_kennedy_unweighted_fusion_candidates(
     *,
     prefix: str = "ifused",
 ) -> Mapping[str, Collection[str]]:
-    """Return which loops can become one, for :func:`rename_inames_in_batch`.
+    """Return loops that can be fused, for :func:`rename_inames_in_batch`.
 
     Loops are put together greedily, in the order of the program, after Kennedy and McKinley
     (1994): those that have the same values, tags and loops around them, between which nothing

@@ -32,13 +32,13 @@ def parallelize(
     num_workers: int = 4,
     vector_length: int = 128,
 ) -> LoopKernel:
-    """Spread loops over gangs (work-groups), workers and vectors (work-items), as OpenACC does.
+    """Distribute loops over gangs (work-groups), workers and vectors (work-items).
 
     :arg levels: the levels of each loop, of ``gang``, ``worker``, ``vector``, or ``seq``. A
         length may stand with a level, ``vector(64)``. Several loops, ``"i, j"`` or
         ``("i", "j")``, the fastest varying last, are collapsed: into one, if all but the first
         have constant bounds
-    :arg num_gangs: how many work-groups take turns; as many as there is work for by default
+    :arg num_gangs: the number of work-groups; by default as many as there is work for
     :arg num_workers: work-items along the axis ``l.1``
     :arg vector_length: work-items along the axis ``l.0``, next to each other
 
@@ -49,7 +49,8 @@ def parallelize(
 
     Of collapsed loops whose bounds are no constants, each but the last takes an axis of gangs
     (``g.0``, ``g.1``), and the last one all levels: no index has to be divided. A triangle
-    takes the gangs of its box. With ``num_gangs``, the gangs take turns along the first loop.
+    takes the gangs of its box.
+    With ``num_gangs``, the first loop is distributed cyclically over the gangs.
 
     ::
 

@@ -52,7 +52,7 @@ def duplicate_inames(
     suffix: str | None = None,
     tags: Mapping[str, TagLike] | None = None,
 ) -> LoopKernel:
-    """Give the instructions that match loops of their own, copies of those they are in.
+    """Give the matching instructions copies of loops.
 
     :arg new_inames: their names; ``<old><suffix>`` by default, ``<old>_0`` without a suffix
     :arg tags: tags of the new inames, by the names of the old ones; they inherit none
@@ -133,7 +133,7 @@ def rename_iname(
     preserve_tags: bool = True,
     raise_on_domain_mismatch: bool | None = None,
 ) -> LoopKernel:
-    """Rename a loop; into one that exists already with *existing_ok*, which fuses the two.
+    """Rename a loop variable; *existing_ok* fuses the loop with an existing one.
 
     :arg within: rename for the instructions that match; the others keep the old loop
     :arg preserve_tags: the new iname gets the tags of the old one
@@ -171,7 +171,7 @@ def rename_inames(
     within: Any = None,
     raise_on_domain_mismatch: bool | None = None,
 ) -> LoopKernel:
-    """Rename several loops into one, which fuses them; see :func:`rename_iname`.
+    """Give several loop variables one name, which fuses the loops; see :func:`rename_iname`.
 
     The new loop has no tags of the old ones.
 

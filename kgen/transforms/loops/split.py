@@ -94,7 +94,7 @@ def chunk_iname(
     do_tagged_check: bool = True,
     within: Any = None,
 ) -> LoopKernel:
-    """Split a loop into a fixed number of pieces, as even as possible: within one iteration.
+    """Split a loop into a given number of pieces, whose lengths differ by at most one.
 
     The arguments are those of :func:`split_iname`. Of ``n`` iterations the first ``n % count``
     pieces have one more than the others.
@@ -348,7 +348,7 @@ def join_inames(
     tag: TagLike = None,
     within: Any = None,
 ) -> LoopKernel:
-    """Make one loop of several: ``new = i*length(j) + j`` for ``join_inames(kernel, "i,j")``.
+    """Collapse loops: ``new = i*length(j) + j`` for ``join_inames(kernel, "i,j")``.
 
     :arg inames: the fastest varying last; all but the first need constant bounds
     :arg new_iname: ``<j>_and_<i>`` by default

@@ -61,7 +61,7 @@ def tag_inames(
     force: bool = False,
     ignore_nonexistent: bool = False,
 ) -> Program:
-    """Say how loops are implemented.
+    """Set tags, which say how loops are implemented.
 
     :arg iname_to_tag: ``{"i": "g.0", "j": ["l.0", my_tag]}``, pairs of such, or the text
         ``"i:g.0, j:l.0"``. Inames may be patterns with ``*`` and ``?``; a pattern that fits
@@ -292,7 +292,7 @@ def untag_inames(
 
 @checked
 def prioritize_loops(kernel: Program, loop_priority: str | Sequence[str]) -> Program:
-    """Say in which order loops nest where nothing else decides it, the outermost first.
+    """Set the nesting order of loops, outermost first, where instructions leave a choice.
 
     What several calls say must agree; together they order the loops. Names of no loop are left
     out, with a warning; ``i_outer`` is the loop over strides of a loop ``i`` tagged ``l.auto``.
@@ -357,7 +357,7 @@ def find_unused_axis_tag(
     kind: str | type[GroupInameTag | LocalInameTag],
     insn_match: Any = None,
 ) -> GroupInameTag | LocalInameTag:
-    """Return the first hardware axis that no loop around the matched instructions is on.
+    """Return the first hardware axis that no loop around the matching instructions uses.
 
     :arg kind: ``"g"`` or ``"l"``, or the class of the tag
 

@@ -23,7 +23,7 @@ __all__ = ["infer_arg_descr"]
 
 @checked
 def infer_arg_descr(program: TranslationUnit) -> TranslationUnit:
-    """Give the array arguments of called kernels the shapes and strides that calls pass.
+    """Set shapes and strides of called kernels' array arguments to those of the calls.
 
     A shape is filled in where it is open, and strides where they are but those of an array
     that lies alone; if all calls pass the same, written in what the called kernel knows:
@@ -96,7 +96,7 @@ def _descriptors(
 
 
 def _described(callee: LoopKernel, found: Mapping[str, Sequence[_Descriptor]]) -> LoopKernel:
-    """Return the kernel with what all calls agree on in the place of what is open."""
+    """Return the kernel with open descriptors replaced by those on which all calls agree."""
     args = tuple(
         _filled(arg, found[arg.name]) if arg.name in found and isinstance(arg, ArrayArg) else arg
         for arg in callee.args

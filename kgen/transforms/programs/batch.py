@@ -36,7 +36,7 @@ def to_batched(
     batch_iname_prefix: str = "ibatch",
     sequential: bool = False,
 ) -> LoopKernel:
-    """Let a kernel do its work for several sets of data, in a loop around all of it.
+    """Apply a kernel to several sets of data, in a loop around all of it.
 
     :arg nbatches: how many; a name is that of an integer argument, which is added
     :arg batch_varying_args: the arguments of which each set of data has its own. Arrays get

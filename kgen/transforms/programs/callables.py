@@ -22,7 +22,7 @@ __all__ = ["merge", "register_callable", "rename_callable"]
 
 @checked
 def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
-    """Put several programs into one, in which their kernels can call each other.
+    """Merge several programs into one, in which their kernels can call each other.
 
     ::
 
@@ -113,7 +113,7 @@ def register_callable(
     callable_: InKernelCallable | CallMangleInfo,
     redefining_not_ok: bool = True,
 ) -> TranslationUnit:
-    """Make a function known to the kernels of a program.
+    """Register a function that the kernels of a program can call.
 
     :arg callable_: an instance of a subclass of :class:`ScalarCallable`, a
         :class:`CallableKernel`, or a :class:`CallMangleInfo`

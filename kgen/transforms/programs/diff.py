@@ -37,7 +37,7 @@ def diff_kernel(
     batch_axes_in_by: Collection[int] = frozenset(),
     copy_outputs: str | Collection[str] = frozenset(),
 ) -> tuple[Program, Any]:
-    """Return a kernel that computes derivatives, and the names of these.
+    """Return a kernel that computes derivatives, and their names.
 
     :arg diff_outputs: arguments that are written. The derivative of ``z`` by ``x``, ``z_dx``, has
         the axes of ``z``, then those of ``x``.

@@ -36,7 +36,7 @@ def fuse_kernels(
     suffixes: Sequence[str] | None = None,
     data_flow: Sequence[Flow] | None = None,
 ) -> TranslationUnit:
-    """Return one kernel that does what several do.
+    """Fuse several kernels into one.
 
     Loops of one name become one loop; they must run over the same values. Arguments of one
     name are one argument, declared alike. Temporaries stay those of their kernel: where two

@@ -51,7 +51,7 @@ __all__ = [
 def inline_callable_kernel(
     translation_unit: TranslationUnit, function_name: str
 ) -> TranslationUnit:
-    """Put a kernel in the place of all its calls.
+    """Inline a kernel at all its calls.
 
     The loops of the kernel go inside of those around the call, with their tags; its temporaries
     and loops get new names where theirs are taken.
@@ -144,7 +144,7 @@ def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
 
 
 def inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
-    """Put kernels in the place of their calls in *kernel*; as they were written in its origin."""
+    """Inline called kernels in *kernel*, and in its origin as they were written."""
     result = _inline_calls(kernel, callees)
     if all(one.written is one for one in (kernel, *callees.values())):
         return result.with_origin(None)

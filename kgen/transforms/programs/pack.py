@@ -30,7 +30,7 @@ def pack_and_unpack_args_for_call(
     input_args_to_pack: str | Iterable[str] | None = None,
     output_args_to_unpack: str | Iterable[str] | None = None,
 ) -> TranslationUnit:
-    """Let the calls of a kernel work on contiguous copies of the arrays that they are passed.
+    """Make the calls of a kernel use contiguous copies of their array arguments.
 
     :arg call_name: the kernel that is called
     :arg input_args_to_pack: names of its arguments that are copied before; all by default
@@ -155,7 +155,7 @@ class _Packing:
         return result
 
     def _copied(self, place: SubArrayRef, copies: list[Assignment]) -> SubArrayRef:
-        """Return a contiguous temporary in the place of a part of an array."""
+        """Return a contiguous temporary that replaces a sub-array."""
         kernel, insn = self.kernel, self.insn
         array = assignee_name(place)
         inames = [var.name for var in place.swept_inames]

@@ -26,7 +26,7 @@ __all__ = ["assume", "fix_parameters", "fix_used_parameters"]
 
 @checked
 def fix_parameters(program: Program, /, *, within: Any = None, **value_dict: Any) -> Program:
-    """Replace parameters and value arguments by numbers; the arguments are gone then.
+    """Replace parameters and value arguments by numbers, and remove the arguments.
 
     Each kernel of a program takes the values of the names that it uses.
 
@@ -134,7 +134,7 @@ def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> 
 
 @checked
 def assume(kernel: Program, assumptions: Any) -> Program:
-    """Add what is known of the parameters: ``assume(kernel, "n >= 1 and n mod 4 = 0")``.
+    """Add constraints on parameters: ``assume(kernel, "n >= 1 and n mod 4 = 0")``.
 
     ::
 

@@ -27,7 +27,7 @@ __all__ = ["make_reduction_inames_unique", "split_reduction_inward", "split_redu
 def split_reduction_inward(
     kernel: LoopKernel, inames: str | Iterable[str], within: Any = None
 ) -> LoopKernel:
-    """Take loops out of reductions, for reductions inside of these.
+    """Move loops of reductions to new reductions inside them.
 
     ::
 
@@ -47,7 +47,7 @@ def split_reduction_inward(
 def split_reduction_outward(
     kernel: LoopKernel, inames: str | Iterable[str], within: Any = None
 ) -> LoopKernel:
-    """Take loops out of reductions, for reductions around these.
+    """Move loops of reductions to new reductions around them.
 
     ::
 
@@ -117,7 +117,7 @@ class _Splitter(IdentityMapper):
 def make_reduction_inames_unique(
     kernel: LoopKernel, inames: str | Iterable[str] | None = None, within: Any = None
 ) -> LoopKernel:
-    """Give each reduction loops of its own, copies of those that something else uses.
+    """Give each reduction its own loops: copies of those that something else uses.
 
     Realizing reductions does what is needed of this by itself; do it before to tag or to
     split the loops one by one. ``simul_reduce`` reductions keep sharing theirs.

@@ -216,7 +216,7 @@ def _loops_left(
     on_axes: Mapping[str, AxisTag],
     site: Site,
 ) -> frozenset[str]:
-    """Return the loops around on the same axes, of which the reduction may not depend."""
+    """Return the enclosing loops on the same axes, on which the reduction must not depend."""
     kernel, loops = builder.kernel, builder.loops
     taken = set(on_axes.values())
     origins = {name: loops.origin(name) for name in sorted(site.within)}

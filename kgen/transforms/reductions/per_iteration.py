@@ -105,7 +105,7 @@ def accumulate_per_iteration(
 def _others_in(
     kernel: LoopKernel, loops: frozenset[str], insn_id: str
 ) -> tuple[InstructionBase, ...]:
-    """Return the instructions other than one that are in one of *loops*."""
+    """Return the other instructions that are inside one of *loops*."""
     return tuple(i for i in kernel.instructions if i.id != insn_id and i.within_inames & loops)
 
 

@@ -29,7 +29,7 @@ def realize_reduction(
     force_scan: bool = False,
     force_outer_iname_for_scan: str | None = None,
 ) -> LoopKernel:
-    """Make every reduction a loop that updates an accumulator.
+    """Lower every reduction to a loop that updates an accumulator.
 
     Reductions get loops of their own, copies of their inames where these are taken; those of
     one instruction over the same inames share one, and so do ``simul_reduce`` reductions.

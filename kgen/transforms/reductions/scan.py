@@ -119,7 +119,7 @@ def _plan(
 def _orders(sweep: tuple[str, ...], kernel: LoopKernel) -> tuple[tuple[str, ...], ...]:
     """Return the orders in which the loops can run: work-groups first, on targets with such.
 
-    Work-items have several steps in a row, or else take turns.
+    Each work-item has several consecutive steps, or the steps are distributed cyclically.
     """
     groups = tuple(name for name in sweep if kernel.has_tag(name, GroupInameTag))
     lanes = tuple(name for name in sweep if kernel.has_tag(name, LocalInameTag))

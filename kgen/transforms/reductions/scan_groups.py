@@ -211,7 +211,7 @@ def _in_lanes(
     carry: list[p.Variable],
     starts: list[str],
 ) -> list[str]:
-    """Scan the parts in the work-items of one group, which take turns along the last axis."""
+    """Scan the totals in the work-items of one group, cyclically distributed on the last axis."""
     scan, builder = steps.scan, steps.builder
     loops, kernel = builder.loops, builder.kernel
     last, turn = scan.groups[-1], names[scan.groups[-1]]

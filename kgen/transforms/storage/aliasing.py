@@ -23,7 +23,7 @@ def alias_temporaries(
     base_name_prefix: str | None = None,
     synchronize_for_exclusive_use: bool = True,
 ) -> LoopKernel:
-    """Put temporaries, private or local ones, into one storage as large as the largest.
+    """Place private or local temporaries in shared storage, as large as the largest.
 
     They are not in use at the same time: scheduling refuses an order in which one is read
     after another one was put in its place, and finds barriers for the storage, not for each.
@@ -118,7 +118,7 @@ def allocate_temporaries_for_base_storage(
     aliased: bool = True,
     max_nbytes: int | None = None,
 ) -> LoopKernel:
-    """Declare each storage that temporaries share, as a temporary of bytes.
+    """Declare each shared storage of temporaries as a temporary of bytes.
 
     Code declares shared storage in any case, as large as what is used of it. This makes the
     size of all of it part of the kernel.

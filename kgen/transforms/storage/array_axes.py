@@ -41,7 +41,7 @@ def split_array_axis(
     count: int,
     order: str = "C",
 ) -> LoopKernel:
-    """Split an axis of arrays in two: which group of *count* entries, and which entry in it.
+    """Split an axis of arrays: the number of a group of *count* entries, and the entry in it.
 
     The elements stay where they are in memory; the last group may be longer than the axis was.
 
@@ -150,7 +150,7 @@ def concatenate_arrays(
     new_name: str | None = None,
     axis_nr: int = 0,
 ) -> LoopKernel:
-    """Make one array of several, one behind the other along an axis.
+    """Concatenate arrays along an axis.
 
     The arrays are all temporaries or all arguments, and agree in everything but the extent of
     that axis. Their offsets and strides are those of the new array.

@@ -68,7 +68,7 @@ def buffer_array(
     temporary_address_space: Any = None,
     fetch_bounding_box: bool = False,
 ) -> LoopKernel:
-    """Keep the elements of an array that instructions use in a temporary while loops run.
+    """Keep the elements of an array that are accessed in some loops in a temporary.
 
     The temporary holds what is touched over all values of *buffer_inames*. It is filled in
     before these loops and written back behind them, in loops of their own.

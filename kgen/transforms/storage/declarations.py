@@ -48,7 +48,7 @@ __all__ = [
 
 @checked
 def add_dtypes(prog_or_kernel: Program, dtype_dict: Any) -> Program:
-    """Give arguments and temporaries their data types: ``{"a": ..., "b, c": ...}``.
+    """Set the types of arguments and temporaries: ``{"a": ..., "b, c": ...}``.
 
     ::
 
@@ -136,7 +136,7 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
 
 @transform_of(Meaning.CHANGED)
 def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> LoopKernel:
-    """Put the arguments into the order of *arg_names*, in which each must be.
+    """Put all arguments into the order of *arg_names*.
 
     ::
 
@@ -205,7 +205,7 @@ def rename_argument(
 
 @transform
 def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
-    """Remove the arguments that no instruction, domain or shape of what remains mentions.
+    """Remove the arguments that no instruction, domain or shape uses.
 
     Substitution rules count where an instruction uses them.
 
@@ -234,7 +234,7 @@ def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
 def set_temporary_address_space(
     kernel: LoopKernel, temp_var_names: str | Iterable[str], address_space: AddressSpace | str
 ) -> LoopKernel:
-    """Place temporaries: ``set_temporary_address_space(kernel, "a_temp", "local")``.
+    """Set address spaces: ``set_temporary_address_space(kernel, "a_temp", "local")``.
 
     :arg address_space: ``"private"``, ``"local"`` or ``"global"``, or an :class:`AddressSpace`
 
@@ -290,7 +290,7 @@ def set_array_axis_names(
 
 @transform
 def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: Any) -> LoopKernel:
-    """Choose the layout of arrays: ``tag_array_axes(kernel, "a", "N0,N1")`` is Fortran order.
+    """Set the layout of arrays: ``tag_array_axes(kernel, "a", "N0,N1")`` is Fortran order.
 
     :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
         are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
@@ -329,7 +329,7 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
 def register_preamble_generators(
     kernel: LoopKernel, preamble_generators: Iterable[Callable[..., Any]]
 ) -> LoopKernel:
-    """Add functions that write code before the kernel: ``f(preamble_info)``.
+    """Add functions that generate code before the kernel: ``f(preamble_info)``.
 
     Each yields pairs ``(sort_key, code)``; equal pairs are written once.
 
@@ -354,7 +354,7 @@ def register_preamble_generators(
 def register_symbol_manglers(
     kernel: LoopKernel, manglers: Iterable[Callable[..., Any]]
 ) -> LoopKernel:
-    """Add functions that explain unknown names: ``f(kernel, name)``.
+    """Add functions that give types to undeclared names: ``f(kernel, name)``.
 
     Each returns ``(dtype, name in the code)`` or ``None``; the last one added is asked first.
     A name that was taken for an argument, without a type, is none any more when one of them

@@ -14,7 +14,7 @@ __all__ = ["change_arg_to_image"]
 
 @transform_of(Meaning.CHANGED)
 def change_arg_to_image(kernel: LoopKernel, name: str) -> LoopKernel:
-    """Read an array argument as an image, which OpenCL has: through a cache for neighbours.
+    """Turn an array argument into an OpenCL image, read through a spatial cache.
 
     ::
 

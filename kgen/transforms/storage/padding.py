@@ -22,7 +22,7 @@ __all__ = ["add_padding", "find_padding_multiple"]
 
 @transform
 def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) -> LoopKernel:
-    """Let the entries along an axis of an array start at multiples of *align_bytes*.
+    """Pad an array, so that entries along an axis start at multiples of *align_bytes*.
 
     The stride of the axis grows to the next multiple, and those of the axes outside of it as
     far as they have to: pad the inner axes first. *variable* is an argument, whose callers
@@ -75,7 +75,7 @@ def find_padding_multiple(
     align_bytes: int,
     allowed_waste: float = 0.1,
 ) -> int:
-    """Return how many entries along an axis to align together, so that little memory is lost.
+    """Return how many entries along an axis to pad together, so that little memory is wasted.
 
     That is the least number of entries for which padding to *align_bytes* adds no more than
     *allowed_waste* of their size. An axis split by it can be padded cheaply.

@@ -42,7 +42,7 @@ def precompute(
     temporary_address_space: Any = None,
     compute_insn_id: str | None = None,
 ) -> LoopKernel:
-    """Compute the values of a substitution rule ahead, and store them in a temporary.
+    """Compute the values of a substitution rule ahead of their use, in a temporary.
 
     What the uses of the rule need over all values of *sweep_inames* is computed by an
     instruction of its own, in loops of its own, which the uses wait for.

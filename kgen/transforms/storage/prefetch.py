@@ -52,7 +52,7 @@ def add_prefetch(
     prefetch_insn_id: str | None = None,
     within: Any = None,
 ) -> LoopKernel:
-    """Copy what is read of an array to a temporary first, and read that.
+    """Fetch elements of an array to a temporary ahead of their use.
 
     What the reads touch over all values of *sweep_inames* is fetched, by loops over the
     axes of the array along which that is more than one element.

@@ -40,7 +40,7 @@ def privatize_temporaries_with_inames(
     privatizing_inames: str | Iterable[str],
     only_var_names: str | Iterable[str] | None = None,
 ) -> LoopKernel:
-    """Give each iteration of some loops its own entry in the temporaries written in them.
+    """Give each iteration of some loops its own element of the temporaries written in them.
 
     Temporaries whose subscripts involve the loop variable already stay as they are. With
     entries of their own, iterations may run interleaved, or in loops of another order.

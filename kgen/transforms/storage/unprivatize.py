@@ -32,7 +32,7 @@ def unprivatize_temporaries_with_inames(
     privatizing_inames: str | Iterable[str],
     only_var_names: str | Iterable[str] | None = None,
 ) -> LoopKernel:
-    """Remove the axes of temporaries that are subscripted by one of some loops everywhere.
+    """Remove the axes of temporaries that some loops subscript everywhere.
 
     The reverse of :func:`privatize_temporaries_with_inames`: one entry serves all
     iterations, one after the other.
