@@ -21,7 +21,7 @@ from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
-from kgen.ir.construction.declare import check_sizes_declared
+from kgen.ir.construction.declare import check_names_declared
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import isl_limit, limited
@@ -73,7 +73,7 @@ def _prepare(
 ) -> PreparedKernel:
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", expand_subst),
-        ("sizes", check_sizes_declared),
+        ("names", check_names_declared),
         ("ends of loops", check_loops_bounded),
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),

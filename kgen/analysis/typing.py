@@ -220,7 +220,8 @@ class ExpressionTyper:
         if found is not None and isinstance(found[0], NumpyType):
             return found[0]
         names = {*self.kernel.arg_dict, *self.kernel.temporary_variables, *self.kernel.inames}
-        raise self.failure(f"there is no variable '{name}'", near_names(name, names))
+        hint = near_names(name, names)
+        raise UnknownType(self._message(f"there is no variable '{name}'", hint), name)
 
     def _element(self, expr: p.Subscript | LinearSubscript) -> _Result:
         return self.result(expr.aggregate)

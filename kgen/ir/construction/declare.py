@@ -24,7 +24,7 @@ from kgen.ir.data import (
 )
 from kgen.ir.expr import LinearSubscript, walk
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
-from kgen.ir.mentions import Mentions
+from kgen.ir.mentions import Mentions, mentions_of
 from kgen.ir.sets.domain import used_param_names
 from kgen.ir.types import auto
 
@@ -38,7 +38,8 @@ __all__ = [
     "declare_temporaries",
     "parameter_names",
     "read_kernel_data",
-    "check_sizes_declared",
+    "undeclared_names",
+    "check_names_declared",
 ]
 
 
@@ -191,8 +192,8 @@ def complete_arguments(
     taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
     undeclared = _not_explained(kernel, names - taken - declared.names())
     if not declared.is_open:
-        # sizes may stay undeclared: fix_parameters may still make them numbers
-        unknown = [name for name in undeclared if name in read or name in written]
+        # numbers may stay undeclared: fix_parameters, or a symbol mangler, may still explain them
+        unknown = [name for name in undeclared if name in ranks or name in written]
         if unknown:
             raise _undeclared(kernel, unknown, mentioned, declared.names() | taken)
         undeclared = []
@@ -228,17 +229,32 @@ def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
     return arg.copy(dim_tags=order)
 
 
-def check_sizes_declared(kernel: LoopKernel) -> LoopKernel:
-    """Raise :class:`KernelError` for a size that is neither an argument nor read from memory.
+def check_names_declared(kernel: LoopKernel) -> LoopKernel:
+    """Raise :class:`KernelError` for a size or a number that nothing declares or explains.
 
     Returns *kernel*.
     """
+    unknown = undeclared_names(kernel)
+    if unknown:
+        declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
+        mentioned = [_mentions(kernel, insn) for insn in kernel.instructions]
+        raise _undeclared(kernel, unknown, mentioned, declared)
+    return kernel
+
+
+def undeclared_names(kernel: LoopKernel) -> list[str]:
+    """Return the sizes, and the numbers that instructions read, that nothing declares."""
     declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
     names = {*kernel.all_params(), *_layout_names(kernel.array_vars.values())}
-    unknown = _not_explained(kernel, names - declared)
-    if unknown:
-        raise _undeclared(kernel, unknown, (), declared)
-    return kernel
+    for insn in kernel.instructions:
+        if not insn.mentioned <= declared:
+            names.update(_mentions(kernel, insn).variables)
+    return _not_explained(kernel, names - declared)
+
+
+def _mentions(kernel: LoopKernel, insn: InstructionBase) -> Mentions:
+    """Return what an instruction mentions, through rules as well."""
+    return mentions_of(*insn.expressions(), rules=kernel.substitutions)
 
 
 def parameter_names(kernel: LoopKernel) -> set[str]:

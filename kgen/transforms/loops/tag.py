@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pytools.tag import Tag
 
@@ -325,9 +325,12 @@ def prioritize_loops(kernel: Program, loop_priority: str | Sequence[str]) -> Pro
         found = dict.fromkeys(filter(None, (_loop_named(one, name) for name in names)))
         return _prioritize(one, tuple(found)) if len(found) > 1 else one
 
-    if isinstance(program, TranslationUnit):
-        return program.map_kernels(prioritized)
-    return prioritized(program)
+    changed: Any = (
+        program.map_kernels(prioritized)
+        if isinstance(program, TranslationUnit)
+        else prioritized(program)
+    )
+    return cast("Program", changed)
 
 
 def _loop_named(kernel: LoopKernel, name: str) -> str | None:

@@ -11,7 +11,7 @@ from kgen.analysis.domains import fix_dims, fix_params
 from kgen.analysis.infer import size_names
 from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
-from kgen.ir.construction.declare import parameter_names
+from kgen.ir.construction.declare import parameter_names, undeclared_names
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.kernel import LoopKernel
@@ -61,7 +61,8 @@ def _kernels_of(program: LoopKernel | TranslationUnit) -> list[LoopKernel]:
 
 def _fixable_names(kernel: LoopKernel) -> frozenset[str]:
     sizes = frozenset(size_names(kernel)) - kernel.array_vars.keys()
-    return sizes.union(arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+    values = (arg.name for arg in kernel.args if isinstance(arg, ValueArg))
+    return sizes.union(values, undeclared_names(kernel))
 
 
 @transform_of(Meaning.CHANGED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,30 @@ def test_extents_are_whole_numbers() -> None:
         lp.GlobalArg("a", "n", np.float64)
     with pytest.raises(lp.KgenError, match=r"the shape \(3,\), its initializer \(2,\)"):
         lp.TemporaryVariable("t", shape=(3,), initializer=np.ones(2), read_only=True)
+
+
+def scaled(data: list[Any] | None = None) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("w, a", np.float64, shape=8)] if data is None else data
+    text = ["f(x) := SCALE*x", "w[i] = f(a[i]) {if=i < LIMIT}"]
+    return lp.make_kernel("{[i]: 0<=i<8}", text, data, target=lp.CTarget())
+
+
+def test_numbers_may_be_explained_after_the_kernel_is_made() -> None:
+    fixed = lp.fix_parameters(scaled(), SCALE=2.5, LIMIT=4)
+    assert "i < 4" in lp.generate_body(fixed)
+    known = {"SCALE": np.dtype(np.float64), "LIMIT": np.dtype(np.int32)}
+    explained = lp.register_symbol_manglers(
+        scaled(), [lambda _, name: (known[name], f"THE_{name}") if name in known else None]
+    )
+    assert "THE_SCALE * a[i]" in lp.generate_body(explained)
+
+
+def test_numbers_that_nothing_explains_are_refused_when_code_is_generated() -> None:
+    knl = lp.infer_unknown_types(scaled())
+    with pytest.raises(
+        lp.KernelError, match=r"not declared: 'LIMIT', 'SCALE'(.|\n)*line 1: w\[i\]"
+    ):
+        lp.generate_code_v2(knl)
+    near = scaled([lp.GlobalArg("w, a", np.float64, shape=8), lp.ValueArg("LIMITS", np.int32)])
+    with pytest.raises(lp.KernelError, match="did you mean 'LIMITS'"):
+        lp.generate_code_v2(lp.fix_parameters(near, SCALE=2))
