@@ -1,18 +1,9 @@
 """kgen turns loop kernels into fast C, OpenCL and CUDA."""
 
-from kgen import (
-    diagnostic,
-    kernel,
-    library,
-    match,
-    options,
-    symbolic,
-    target,
-    transform_api,
-    translation_unit,
-    types,
-    version,
-)
+from kgen import match as match
+from kgen import symbolic as symbolic
+from kgen import transform_api as transform_api
+from kgen import version as version
 from kgen.analysis.infer import (
     add_and_infer_dtypes,
     infer_unknown_types,
@@ -487,7 +478,6 @@ __all__ = [
     "clear_in_mem_caches",
     "collect_common_factors_on_increment",
     "concatenate_arrays",
-    "diagnostic",
     "diff_kernel",
     "duplicate_inames",
     "expand_subst",
@@ -525,8 +515,6 @@ __all__ = [
     "infer_unknown_types",
     "inline_callable_kernel",
     "join_inames",
-    "kernel",
-    "library",
     "linearize",
     "make_copy_kernel",
     "make_einsum",
@@ -535,11 +523,9 @@ __all__ = [
     "make_reduction_inames_unique",
     "map_domain",
     "map_instructions",
-    "match",
     "measure_device",
     "memoize_on_disk",
     "merge",
-    "options",
     "pack_and_unpack_args_for_call",
     "parallelize",
     "parse_reduction_op",
@@ -578,20 +564,14 @@ __all__ = [
     "split_iname",
     "split_reduction_inward",
     "split_reduction_outward",
-    "symbolic",
     "t_unit_to_python",
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",
-    "target",
     "to_batched",
     "to_kgen_type",
-    "transform_api",
-    "translation_unit",
-    "types",
     "unprivatize_temporaries_with_inames",
     "untag_inames",
     "verify",
     "verify_equivalent",
-    "version",
 ]

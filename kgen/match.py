@@ -1,4 +1,4 @@
-"""The match language, under loopy's module name."""
+"""The match language, as classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions, under loopy's module name."""
+"""Expressions: nodes, mappers, and text and isl's functions to and from them."""
 
 from __future__ import annotations
 

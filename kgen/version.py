@@ -1,12 +1,10 @@
-"""The version of kgen, and that of its language, under loopy's module name."""
+"""The version of kgen, and that of its language."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 __all__ = [
-    "KGEN_USE_LANGUAGE_VERSION_2018_2",
-    "LOOPY_USE_LANGUAGE_VERSION_2018_2",
     "MOST_RECENT_LANGUAGE_VERSION",
     "VERSION",
     "VERSION_TEXT",
@@ -33,8 +31,5 @@ class Version(NamedTuple):
 VERSION = Version(2026, 1)
 VERSION_TEXT = str(VERSION)
 
-# There is one language, that of the documentation; programs that name it in their imports, or
-# as lang_version= of make_kernel, find it here.
+# There is one language, that of the documentation: lang_version= of make_kernel takes it.
 MOST_RECENT_LANGUAGE_VERSION = Version(2018, 2)
-KGEN_USE_LANGUAGE_VERSION_2018_2 = MOST_RECENT_LANGUAGE_VERSION
-LOOPY_USE_LANGUAGE_VERSION_2018_2 = MOST_RECENT_LANGUAGE_VERSION

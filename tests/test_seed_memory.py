@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-import kgen.diagnostic
+from kgen.compat.loopy import diagnostic
 from tests.test_seed_programs import Data, TUnit, data, preparation, pytestmark
 
 __all__ = ["data", "preparation", "pytestmark"]  # fixtures and filters are found by name
@@ -90,7 +90,7 @@ def test_a_missing_global_barrier() -> None:
         assumptions="n mod 16 = 0",
     )
     knl = lp.split_iname(knl, "i", 16, inner_tag="l.0", outer_tag="g.0")
-    with pytest.raises(kgen.diagnostic.MissingBarrierError) as caught:
+    with pytest.raises(diagnostic.MissingBarrierError) as caught:
         lp.generate_code_v2(knl)
     assert str(caught.value).splitlines()[0] == (
         "rotate_v1: Dependency 'rotate depends on maketmp' (for variable 'arr') requires "
@@ -123,7 +123,7 @@ def make_rotation() -> TUnit:
 
 
 def test_a_value_that_does_not_outlive_a_launch() -> None:
-    with pytest.raises(kgen.diagnostic.MissingDefinitionError) as caught:
+    with pytest.raises(diagnostic.MissingDefinitionError) as caught:
         lp.generate_code_v2(make_rotation())
     assert str(caught.value).splitlines()[0] == (
         "temporary variable 'tmp' gets used in subkernel 'rotate_v2_0' without a definition "
@@ -192,7 +192,7 @@ dim_tags: (N1:stride:16, N0:stride:1) aspace: global""".splitlines()
 
 def test_saving_temporaries_on_the_host() -> None:
     prog = make_rotation().copy(target=lp.ExecutableCTarget())
-    with pytest.raises(kgen.diagnostic.MissingDefinitionError, match="'tmp' gets used"):
+    with pytest.raises(diagnostic.MissingDefinitionError, match="'tmp' gets used"):
         prog(arr=np.arange(16, dtype=np.int32))
     prog = lp.save_and_reload_temporaries(prog)
     arr = np.arange(32, dtype=np.int32)
@@ -246,7 +246,7 @@ def make_racing_transposition() -> TUnit:
 
 def test_a_write_race(data: Data) -> None:
     knl = make_racing_transposition()
-    with pytest.raises(kgen.diagnostic.WriteRaceConditionWarning) as caught:
+    with pytest.raises(diagnostic.WriteRaceConditionWarning) as caught:
         evt, (out,) = knl(data.queue, a=data.a_mat_dev)
     # the way to silence it is spelled our way
     assert str(caught.value).partition(" (add ")[0] == (

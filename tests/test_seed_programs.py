@@ -18,13 +18,13 @@ import pytest
 from pymbolic.mapper import IdentityMapper
 
 import kgen as lp
-import kgen.options
-from kgen.diagnostic import DirectCallUncachedWarning
+import kgen.compat.loopy.options
+from kgen.compat.loopy.diagnostic import DirectCallUncachedWarning
 
 # filterwarnings('error', category=...) and filterwarnings('ignore', category=...)
 pytestmark = [
     pytest.mark.filterwarnings("error::kgen.KgenWarning"),
-    pytest.mark.filterwarnings("ignore::kgen.diagnostic.DirectCallUncachedWarning"),
+    pytest.mark.filterwarnings("ignore::kgen.compat.loopy.diagnostic.DirectCallUncachedWarning"),
 ]
 
 # The documentation passes declarations and names as it likes: the programs are untyped.
@@ -34,7 +34,7 @@ TUnit = Any
 @pytest.fixture(autouse=True)
 def preparation(monkeypatch: pytest.MonkeyPatch) -> Any:
     # The program assigns to it; nothing here depends on it, since only terminals see colours.
-    monkeypatch.setattr(kgen.options, "ALLOW_TERMINAL_COLORS", False, raising=False)
+    monkeypatch.setattr(kgen.compat.loopy.options, "ALLOW_TERMINAL_COLORS", False, raising=False)
     lp.set_caching_enabled(False)
     yield
     lp.set_caching_enabled(True)

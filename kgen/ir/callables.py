@@ -96,8 +96,8 @@ class ScalarCallable(InKernelCallable):
     ) -> tuple[ScalarCallable, Any]:
         """Return ``(this for the given shapes of arguments, clbl_inf_ctx)``.
 
-        Numbers are a :class:`~kgen.kernel.function_interface.ValueArgDescriptor`, parts of arrays
-        an :class:`~kgen.kernel.function_interface.ArrayArgDescriptor`: shape and strides. This is
+        Numbers are a :class:`~kgen.ir.arg_descriptors.ValueArgDescriptor`, parts of arrays
+        an :class:`~kgen.ir.arg_descriptors.ArrayArgDescriptor`: shape and strides. This is
         the place to refuse what the function cannot do.
         """
         return self.copy(arg_id_to_descr=arg_id_to_descr), clbl_inf_ctx

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, SupportsIndex, TypeAlias, TypeVar, overload
 
@@ -130,6 +131,19 @@ class Table(constantdict[str, P]):
     def copy(self) -> dict[str, P]:
         """Return a dict with the same entries."""
         return dict(self)
+
+
+class KernelState(IntEnum):
+    """How far a kernel is on its way to code, as :attr:`LoopKernel.state` says it.
+
+    >>> KernelState.INITIAL < KernelState.LINEARIZED
+    True
+    """
+
+    INITIAL = 0
+    CALLS_RESOLVED = 1
+    PREPROCESSED = 2
+    LINEARIZED = 3
 
 
 class _Origin:
@@ -297,6 +311,15 @@ class LoopKernel(Taggable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__.update((name, decode(state[name])) for name in _SETS)
+
+    @property
+    def state(self) -> KernelState:
+        """``LINEARIZED`` for a kernel that has its order, ``INITIAL`` for any other.
+
+        What comes before the order can be done, and is found done, at any time: no kernel is in
+        one of the states between.
+        """
+        return KernelState.INITIAL if self.linearization is None else KernelState.LINEARIZED
 
     # -- names ------------------------------------------------------------------------
 

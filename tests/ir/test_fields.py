@@ -98,7 +98,7 @@ def test_functions_count_by_what_they_do() -> None:
 
 
 def test_reductions_count_by_their_attributes() -> None:
-    class Sum(lp.library.reduction.ScalarReductionOperation):
+    class Sum(lp.ScalarReductionOperation):
         def neutral_element(self, *dtypes: Any, **more: Any) -> Any:
             return 0, None
 

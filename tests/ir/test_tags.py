@@ -10,7 +10,7 @@ from pytools.tag import Tag
 
 import kgen as lp
 from kgen.errors import KgenError
-from kgen.kernel.data import (
+from kgen.ir.tags import (
     GroupInameTag,
     LocalInameTag,
     UnrollTag,

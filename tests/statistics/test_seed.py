@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ir.types import to_kgen_type
 from kgen.schedule.place import schedule_kernel
 from kgen.statistics import CountGranularity as CG
-from kgen.types import to_kgen_type
 
 PARAMS = {"n": 256, "m": 256, "l": 8}
 

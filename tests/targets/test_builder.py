@@ -10,8 +10,8 @@ import cgen
 import numpy as np
 
 import kgen as lp
-from kgen.target.opencl import OpenCLCASTBuilder
 from kgen.targets.base import Dtype
+from kgen.targets.opencl import OpenCLCASTBuilder
 from kgen.targets.preamble import PreambleInfo
 
 DOUBLE = lp.NumpyType(np.dtype(np.float64))

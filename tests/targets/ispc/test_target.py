@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.target.ispc import ISPCTarget
+from kgen.targets.ispc.target import ISPCTarget
 from tests.targets.ispc_shim import call, call_types, compiled, to_cxx
 
 F4, F8, I1, I4, I8, U1, U4 = (np.dtype(name) for name in ("f4", "f8", "i1", "i4", "i8", "u1", "u4"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.compat.loopy.kernel import function_interface
 from kgen.ir.types import NumpyType
-from kgen.kernel import function_interface
 from kgen.lowering import lower
 from tests.oracle import Oracle
 from tests.transforms.helpers import instructions, run

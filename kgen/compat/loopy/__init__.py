@@ -1,0 +1,119 @@
+"""loopy: all public names of kgen, and those that loopy has beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kgen import *  # noqa: F403
+from kgen import __all__ as _own_names
+from kgen.compat.loopy import (
+    auto_test,
+    codegen,
+    diagnostic,
+    isl_helpers,
+    kernel,
+    library,
+    match,
+    options,
+    preprocess,
+    schedule,
+    statistics,
+    symbolic,
+    target,
+    tools,
+    transform,
+    translation_unit,
+    type_inference,
+    types,
+    typing,
+    version,
+)
+from kgen.compat.loopy.codegen.result import GeneratedProgram
+from kgen.compat.loopy.diagnostic import LoopyError, LoopyWarning
+from kgen.compat.loopy.kernel import KernelState
+from kgen.compat.loopy.kernel.creation import make_copy_kernel, make_function, make_kernel
+from kgen.compat.loopy.kernel.instruction import LegacyStringInstructionTag
+from kgen.compat.loopy.preprocess import preprocess_program
+from kgen.compat.loopy.schedule import generate_loop_schedules
+from kgen.compat.loopy.transform.data import (
+    set_array_dim_names,
+    set_temporary_scope,
+    tag_data_axes,
+)
+from kgen.compat.loopy.transform.padding import split_arg_axis, split_array_dim
+from kgen.compat.loopy.translation_unit import make_program
+from kgen.compat.loopy.types import LoopyType, ToLoopyTypeConvertible, to_loopy_type
+from kgen.errors import KgenError, near_names
+from kgen.runtime.cache import process_caches
+
+__all__ = [  # noqa: PLE0604
+    *_own_names,
+    "GeneratedProgram",
+    "KernelState",
+    "LegacyStringInstructionTag",
+    "LoopyError",
+    "LoopyType",
+    "LoopyWarning",
+    "ToLoopyTypeConvertible",
+    "auto_test",
+    "codegen",
+    "diagnostic",
+    "generate_loop_schedules",
+    "isl_helpers",
+    "kernel",
+    "library",
+    "make_copy_kernel",
+    "make_function",
+    "make_kernel",
+    "make_program",
+    "match",
+    "options",
+    "preprocess",
+    "preprocess_program",
+    "schedule",
+    "set_array_dim_names",
+    "set_temporary_scope",
+    "split_arg_axis",
+    "split_array_dim",
+    "statistics",
+    "symbolic",
+    "tag_data_axes",
+    "target",
+    "to_loopy_type",
+    "tools",
+    "transform",
+    "translation_unit",
+    "type_inference",
+    "types",
+    "typing",
+    "version",
+]
+
+_FORTRAN = "kgen reads no Fortran: write the kernel in the language of make_kernel"
+_NOT_OFFERED = dict.fromkeys(
+    ("parse_fortran", "parse_transformed_fortran", "c_preprocess"), _FORTRAN
+)
+
+
+class NotOfferedError(KgenError, AttributeError):
+    """A name of loopy that kgen does not have; the text says what to use.
+
+    >>> from kgen.compat import loopy as lp
+    >>> lp.parse_fortran
+    Traceback (most recent call last):
+        ...
+    kgen.compat.loopy.NotOfferedError: 'parse_fortran' is not offered
+      hint: kgen reads no Fortran: write the kernel in the language of make_kernel
+    """
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Return what can change, or say of a name what to use in its place."""
+        if name == "CACHING_ENABLED":
+            return process_caches.disk.enabled
+        if name.startswith("__"):
+            raise AttributeError(name)
+        hint = _NOT_OFFERED.get(name) or near_names(name, __all__)
+        raise NotOfferedError(f"'{name}' is not offered\n  hint: {hint}")

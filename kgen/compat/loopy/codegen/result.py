@@ -1,0 +1,13 @@
+"""loopy.codegen.result: what code generation returns."""
+
+from __future__ import annotations
+
+from kgen.codegen import (
+    CodeGenerationResult,
+    GeneratedProgram,
+)
+
+__all__ = [
+    "CodeGenerationResult",
+    "GeneratedProgram",
+]

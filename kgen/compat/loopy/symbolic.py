@@ -1,0 +1,295 @@
+"""loopy.symbolic: expressions: nodes, mappers, text, and isl's functions and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+import islpy as isl
+import pymbolic.primitives as p
+from pymbolic.mapper import CachedMapper
+from pymbolic.mapper.distributor import distribute
+
+from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.expr import (
+    CombineMapper as UncachedCombineMapper,
+)
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LinearSubscript,
+    LocalHardwareAxisIndex,
+    Reduction,
+    StringifyMapper,
+    SubArrayRef,
+    TaggedVariable,
+    TypeCast,
+    is_zero,
+    substitute,
+    to_text,
+    walk,
+)
+from kgen.ir.expr import (
+    IdentityMapper as UncachedIdentityMapper,
+)
+from kgen.ir.expr import (
+    SubstitutionMapper as UncachedSubstitutionMapper,
+)
+from kgen.ir.expr import (
+    WalkMapper as UncachedWalkMapper,
+)
+from kgen.ir.language.expressions import parse
+from kgen.ir.mentions import get_dependencies
+from kgen.ir.sets.quasi_affine import (
+    aff_to_expr,
+    as_pw_aff,
+    conditions_of,
+    pw_aff_from_expr,
+    set_from_condition,
+)
+
+__all__ = [
+    "CombineMapper",
+    "GroupHardwareAxisIndex",
+    "IdentityMapper",
+    "LinearSubscript",
+    "LocalHardwareAxisIndex",
+    "Reduction",
+    "StringifyMapper",
+    "SubArrayRef",
+    "SubstitutionMapper",
+    "TaggedVariable",
+    "TypeCast",
+    "UncachedCombineMapper",
+    "UncachedIdentityMapper",
+    "UncachedSubstitutionMapper",
+    "UncachedWalkMapper",
+    "WalkMapper",
+    "aff_from_expr",
+    "aff_to_expr",
+    "condition_to_set",
+    "get_dependencies",
+    "get_reduction_inames",
+    "guarded_aff_from_expr",
+    "guarded_pwaff_from_expr",
+    "is_expression_equal",
+    "is_tuple_of_expressions_equal",
+    "isl_set_from_expr",
+    "parse",
+    "pw_aff_to_expr",
+    "pwaff_from_expr",
+    "set_to_cond_expr",
+    "simplify_via_aff",
+    "with_aff_conversion_guard",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+# -- mappers that visit equal expressions once --------------------------------------------------
+
+
+class IdentityMapper(CachedMapper, UncachedIdentityMapper):  # type: ignore[type-arg]
+    """Copy an expression, equal parts of it once; a subclass changes what it defines.
+
+    >>> from pymbolic import var
+    >>> class Renamer(IdentityMapper):
+    ...     def map_variable(self, expr):
+    ...         return var(expr.name + "_new")
+    >>> print(Renamer()(parse("a[i] + a[i]")))
+    a_new[i_new] + a_new[i_new]
+    """
+
+
+class CombineMapper(CachedMapper, UncachedCombineMapper):  # type: ignore[type-arg]
+    """Join the results of the parts of an expression; equal parts are visited once.
+
+    >>> class Names(CombineMapper):
+    ...     def combine(self, values):
+    ...         return set().union(*values)
+    ...     def map_constant(self, expr):
+    ...         return set()
+    ...     def map_variable(self, expr):
+    ...         return {expr.name}
+    >>> sorted(Names()(parse("2*a[i] + a[i]")))
+    ['a', 'i']
+    """
+
+
+class WalkMapper(CachedMapper, UncachedWalkMapper):  # type: ignore[type-arg]
+    """Visit the parts of an expression, equal ones once.
+
+    >>> class Printer(WalkMapper):
+    ...     def map_variable(self, expr):
+    ...         print(expr)
+    >>> Printer()(parse("a[i] + a[i]"))
+    a
+    i
+    """
+
+
+class SubstitutionMapper(CachedMapper, UncachedSubstitutionMapper):  # type: ignore[type-arg]
+    """Put other expressions in the place of variables; equal parts are visited once.
+
+    >>> from pymbolic import var
+    >>> print(SubstitutionMapper({"i": var("k") + 1}.get)(parse("a[i]*i")))
+    a[i]*i
+    """
+
+
+# -- isl ----------------------------------------------------------------------------------------
+
+
+def pwaff_from_expr(
+    space: isl.Space, expr: Expr, vars_to_zero: Collection[str] | None = None
+) -> isl.PwAff:
+    """Convert an expression over the dimensions and parameters of *space* to isl's function.
+
+    Variables in *vars_to_zero* count as 0. Raises :class:`ExpressionToAffineConversionError` for
+    what is not quasi-affine.
+
+    >>> space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i"], params=["n"])
+    >>> print(pwaff_from_expr(space, parse("2*i + n // 4 + offset"), {"offset"}))
+    [n] -> { [i] -> [(2i + floor((n)/4))] }
+    """
+    return pw_aff_from_expr(space, substitute(expr, dict.fromkeys(vars_to_zero or (), 0)))
+
+
+def aff_from_expr(
+    space: isl.Space, expr: Expr, vars_to_zero: Collection[str] | None = None
+) -> isl.Aff:
+    """Convert as :func:`pwaff_from_expr` does an expression that is one function everywhere.
+
+    >>> space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i"], params=["n"])
+    >>> aff_from_expr(space, parse("min(i, n)"))
+    Traceback (most recent call last):
+        ...
+    kgen.errors.ExpressionToAffineConversionError: 'min(i, n)' is not one affine function...
+    """
+    pieces = pwaff_from_expr(space, expr, vars_to_zero).coalesce().get_pieces()
+    if len(pieces) != 1:
+        raise ExpressionToAffineConversionError(
+            f"'{to_text(expr)}' is not one affine function, but one of {len(pieces)} pieces"
+        )
+    ((_, aff),) = pieces
+    return aff
+
+
+def with_aff_conversion_guard(
+    f: Callable[Concatenate[isl.Space, Expr, P], T],
+    space: isl.Space,
+    expr: Expr,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Call *f*; what isl refuses is an :class:`ExpressionToAffineConversionError`."""
+    try:
+        return f(space, expr, *args, **kwargs)
+    except isl.Error as err:
+        raise ExpressionToAffineConversionError(f"'{to_text(expr)}': {err}") from err
+
+
+#: These raise nothing but ExpressionToAffineConversionError as they are.
+guarded_aff_from_expr: Final = aff_from_expr
+guarded_pwaff_from_expr: Final = pwaff_from_expr
+
+
+def pw_aff_to_expr(pw_aff: isl.PwAff | isl.Aff, int_ok: bool = False) -> Expr:
+    """Convert isl's function back, to a choice between its pieces where it has several.
+
+    *int_ok* makes no difference: a constant is an ``int``.
+
+    >>> space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i"])
+    >>> to_text(pw_aff_to_expr(pwaff_from_expr(space, parse("max(i, 4)"))))
+    '4 if i < 4 else i'
+    """
+    *first, (_, last) = as_pw_aff(pw_aff).coalesce().get_pieces()
+    expr = aff_to_expr(last)
+    for domain, aff in reversed(first):
+        expr = p.If(set_to_cond_expr(domain), aff_to_expr(aff), expr)
+    return expr
+
+
+def condition_to_set(space: isl.Space, expr: Expr) -> isl.Set | None:
+    """Return where a condition holds, in *space*; ``None`` for one that isl cannot express.
+
+    >>> space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i"])
+    >>> print(condition_to_set(space, parse("i < 4")), condition_to_set(space, parse("i*i < 4")))
+    { [i] : i <= 3 } None
+    """
+    try:
+        return set_from_condition(space, expr)
+    except ExpressionToAffineConversionError:
+        return None
+
+
+def isl_set_from_expr(space: isl.Space, expr: Expr) -> isl.Set:
+    """Return where a condition holds, in *space*, or refuse it."""
+    return set_from_condition(space, expr)
+
+
+def set_to_cond_expr(isl_set: isl.Set) -> Expr:
+    """Write a set as the condition that holds in it.
+
+    >>> to_text(set_to_cond_expr(isl.Set("{ [i]: 2 <= i < 9 }")))
+    'i < 9 and i >= 2'
+    """
+    conditions = conditions_of(isl_set)
+    if not conditions:
+        return True
+    return conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
+
+
+def simplify_via_aff(expr: Expr) -> Expr:
+    """Write a quasi-affine expression as the sum that isl makes of it.
+
+    >>> to_text(simplify_via_aff(parse("4*i + n - 3*i + (8*n + 3) // 8")))
+    'i + 2*n'
+    """
+    names = sorted(get_dependencies(expr))
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=names)
+    return pw_aff_to_expr(pwaff_from_expr(space, expr))
+
+
+# -- comparison ---------------------------------------------------------------------------------
+
+
+def is_expression_equal(a: Expr, b: Expr) -> bool:
+    """Tell whether two expressions are the same, or their difference is 0 when it is expanded.
+
+    >>> is_expression_equal(parse("2*(i + n)"), parse("n*2 + 2*i"))
+    True
+    >>> is_expression_equal(parse("i"), parse("n"))
+    False
+    """
+    if a == b:
+        return True
+    if a is None or b is None or isinstance(a, tuple) or isinstance(b, tuple):
+        return False
+    difference = p.Sum((a, p.Product((-1, b))))
+    try:
+        return is_zero(simplify_via_aff(difference))
+    except ExpressionToAffineConversionError:
+        return is_zero(distribute(difference))
+
+
+def is_tuple_of_expressions_equal(a: Any, b: Any) -> bool:
+    """Tell whether two tuples, such as shapes, have equal expressions; ``None`` equals itself.
+
+    >>> is_tuple_of_expressions_equal((parse("n + n"), 3), (parse("2*n"), 3))
+    True
+    """
+    if a is None or b is None:
+        return a is b
+    return len(a) == len(b) and all(map(is_expression_equal, a, b))
+
+
+def get_reduction_inames(expr: Expr) -> frozenset[str]:
+    """Return the loop variables that the reductions in an expression run over.
+
+    >>> sorted(get_reduction_inames(parse("sum(k, a[i, k]) + max((l, m), b[l, m])")))
+    ['k', 'l', 'm']
+    """
+    reductions = (node for node in walk(expr) if isinstance(node, Reduction))
+    return frozenset(name for node in reductions for name in node.inames)

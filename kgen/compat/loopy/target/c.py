@@ -1,0 +1,25 @@
+"""loopy.target.c: C."""
+
+from __future__ import annotations
+
+from kgen.codegen import (
+    generate_header,
+)
+from kgen.targets.builder import (
+    CFamilyTarget,
+)
+from kgen.targets.c import (
+    CTarget,
+    CWithGNULibcTarget,
+    ExecutableCTarget,
+    ExecutableCWithGNULibcTarget,
+)
+
+__all__ = [
+    "CFamilyTarget",
+    "CTarget",
+    "CWithGNULibcTarget",
+    "ExecutableCTarget",
+    "ExecutableCWithGNULibcTarget",
+    "generate_header",
+]

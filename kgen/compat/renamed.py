@@ -1,0 +1,45 @@
+"""Names that loopy itself has given up for others: they work, and say so once."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+__all__ = ["renamed", "warn_once"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_warned: set[str] = set()
+
+
+def warn_once(old: str, new: str) -> None:
+    """Give a DeprecationWarning that *old* is now *new*, the first time in a process."""
+    if old not in _warned:
+        _warned.add(old)
+        warnings.warn(f"'{old}' is deprecated: use '{new}'", DeprecationWarning, stacklevel=3)
+
+
+def renamed(old: str, function: Callable[P, R]) -> Callable[P, R]:
+    """Return *function* under the name *old* that it had before.
+
+    >>> def tag_array_axes(names):
+    ...     return names.split()
+    >>> tag_data_axes = renamed("tag_data_axes", tag_array_axes)
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("always")
+    ...     print(tag_data_axes("a b"), tag_data_axes("c"), *[one.message for one in given])
+    ['a', 'b'] ['c'] 'tag_data_axes' is deprecated: use 'tag_array_axes'
+    """
+    new = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        warn_once(old, new)
+        return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = old
+    call.__doc__ = f"Do what ``{new}`` does, whose earlier name this is."
+    return call
