@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
@@ -36,6 +37,8 @@ __all__ = [
     "Read",
     "Statement",
     "UndecidedError",
+    "check_cost",
+    "compose",
     "element_of",
     "operands_of",
     "sizes_of",
@@ -61,8 +64,32 @@ _SET = isl.dim_type.set
 _OUT = isl.dim_type.out
 
 
+#: How many pieces the result of an operation on sets may have, and quotients in each: isl counts
+#: what it allocates, not how long it takes for large numbers.
+_PIECES = 200
+_QUOTIENTS = 64
+
+
 class UndecidedError(Exception):
     """Says why the flow of data is not known."""
+
+
+def check_cost(*maps: Map) -> None:
+    """Raise :class:`UndecidedError` where an operation on all *maps* would take isl too long."""
+    n_pieces = prod(operand.n_basic_map() for operand in maps)
+    if n_pieces > _PIECES or sum(map(_n_quotients, maps)) > _QUOTIENTS:
+        raise UndecidedError("there are too many cases to compare")
+
+
+def _n_quotients(operand: Map) -> int:
+    return max((piece.dim(isl.dim_type.div) for piece in operand.get_basic_maps()), default=0)
+
+
+def compose(first: Map, then: Map) -> Map:
+    """Return ``{ x -> z }`` for *first* ``{ x -> y }`` and *then* ``{ y -> z }``, with a limit."""
+    check_cost(first, then)
+    result: Map = first.apply_range(then)
+    return result
 
 
 def operands_of(expr: Expr) -> tuple[type | None, tuple[Expr, ...]]:
@@ -402,8 +429,10 @@ class DataFlow:
         for writer in adding:
             written = self._elements(writer, array, writer.index)
             before = self._last(writer, written, plain)
-            pairs = _both(mine, before).intersect(elements.apply_range(written.reverse()))
-            pairs = pairs.intersect(_later(reader, writer)).coalesce()
+            same = compose(elements, written.reverse()).intersect(_later(reader, writer))
+            both = _both(mine, before)
+            check_cost(both, same)
+            pairs = both.intersect(same).coalesce()
             if not pairs.is_empty():
                 found.append((pairs, writer))
         return Read(mine.writers, mine.initial, kind, tuple(found))
@@ -422,16 +451,17 @@ class DataFlow:
         times: Map | None = None
         for writer in writers:
             written = self._elements(writer, writer.array, writer.index)
-            pairs = elements.apply_range(written.reverse())
+            pairs = compose(elements, written.reverse())
             pairs = pairs.intersect(_later(reader, writer)).coalesce()
             if not pairs.is_empty():
                 earlier.append((pairs, writer))
-                time = pairs.apply_range(writer.time)
+                time = compose(pairs, writer.time)
                 times = time if times is None else times.union(time)
         if times is None:
             return Read((), reader.instances)
+        check_cost(times, times)
         try:
-            last = times.lexmax()
+            last = times if times.is_single_valued() else times.lexmax()
         except isl.Error:
             what = elements.get_tuple_name(_OUT)
             raise UndecidedError(
@@ -439,7 +469,9 @@ class DataFlow:
             ) from None
         found = []
         for pairs, writer in earlier:
-            pairs = pairs.intersect(last.apply_range(writer.time.reverse())).coalesce()
+            same = compose(last, writer.time.reverse())
+            check_cost(pairs, same)
+            pairs = pairs.intersect(same).coalesce()
             if not pairs.is_empty():
                 found.append((pairs, writer))
         return Read(tuple(found), reader.instances.subtract(times.domain()).coalesce())
@@ -466,7 +498,7 @@ def _both(one: Read, other: Read) -> Map:
     for mine, writer in one.writers:
         for theirs, same in other.writers:
             if same is writer:
-                pairs = pairs.union(mine.apply_range(theirs.reverse()))
+                pairs = pairs.union(compose(mine, theirs.reverse()))
     return pairs
 
 

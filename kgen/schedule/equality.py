@@ -43,6 +43,8 @@ from kgen.schedule.dataflow import (
     Map,
     Statement,
     UndecidedError,
+    check_cost,
+    compose,
     element_of,
     operands_of,
     sizes_of,
@@ -56,9 +58,6 @@ _IN = isl.dim_type.in_
 #: How many pairs of values are compared, and how deep, before it is given up.
 _MOST = 4_000
 _DEPTH = 120
-#: How many pieces a set may have, and quotients in each: isl does not count what these cost.
-_PIECES = 200
-_QUOTIENTS = 32
 #: How often the guess for a recurrence may be changed.
 _GUESSES = 4
 #: Operations for which it does not matter how often an operand is there.
@@ -202,13 +201,14 @@ class _Comparer:
         if pairs.is_empty():
             return pairs
         self.n_compared += 1
-        is_large = pairs.n_basic_map() > _PIECES or _n_quotients(pairs) > _QUOTIENTS
-        if self.n_compared > _MOST or self.depth > _DEPTH or is_large:
+        check_cost(pairs)
+        if self.n_compared > _MOST or self.depth > _DEPTH:
             raise UndecidedError("there are too many operations to compare")
         self.depth += 1
         self.n_steps += is_earlier
         try:
             found = self._same(left, right, pairs)
+            check_cost(pairs, found)
             return pairs if pairs.is_subset(found) else found  # with as few quotients as it had
         finally:
             self.depth -= 1
@@ -217,21 +217,25 @@ class _Comparer:
     def _same(self, left: _Node, right: _Node, pairs: Map) -> Map:
         values = [_affine(node) for node in (left, right)]
         if values[0] is not None and values[1] is not None:
-            return pairs.intersect(values[0].apply_range(values[1].reverse()))
+            equal = compose(values[0], values[1].reverse())
+            check_cost(pairs, equal)
+            return pairs.intersect(equal)
         result = isl.Map.empty(pairs.get_space())
         cases = None if values[0] is not None else _cases(left)
         if cases is not None:
             for step, node in cases:
-                asked = step.reverse().apply_range(pairs)
+                asked = compose(step.reverse(), pairs)
                 found = self.same(node, right, asked, is_earlier=_is_whole(node))
-                result = result.union(step.apply_range(found))
+                result = result.union(compose(step, found))
+            check_cost(pairs, result)
             return pairs.intersect(result)
         cases = None if values[1] is not None else _cases(right)
         if cases is not None:
             for step, node in cases:
-                asked = pairs.apply_range(step)
+                asked = compose(pairs, step)
                 found = self.same(left, node, asked, is_earlier=_is_whole(node))
-                result = result.union(found.apply_range(step.reverse()))
+                result = result.union(compose(found, step.reverse()))
+            check_cost(pairs, result)
             return pairs.intersect(result)
         return self._compound(left, right, pairs)
 
@@ -315,8 +319,8 @@ class _Comparer:
 
     def _matched(self, kind: type, left: list[_Term], right: list[_Term], pairs: Map) -> Map:
         """Return the *pairs* whose operands can be matched, one to one."""
-        mine = [pairs.domain_map().apply_range(term.instances) for term in left]
-        theirs = [pairs.range_map().apply_range(term.instances) for term in right]
+        mine = [compose(pairs.domain_map(), term.instances) for term in left]
+        theirs = [compose(pairs.range_map(), term.instances) for term in right]
         rest = list(mine), list(theirs)
         is_idempotent = kind in _IDEMPOTENT
         for one, other, is_guess in _couples(left, right):
@@ -325,9 +329,12 @@ class _Comparer:
             from_ = mine[one] if is_idempotent else rest[0][one]
             to = theirs[other] if is_idempotent else rest[1][other]
             nodes = left[one].node, right[other].node
-            if from_.n_basic_map() * to.n_basic_map() > _PIECES:
-                raise UndecidedError("there are too many cases to compare")
-            asked = from_.reverse().apply_range(to)
+            if from_ is mine[one] and to is theirs[other]:  # with the constraints of pairs once
+                asked = compose(
+                    compose(left[one].instances.reverse(), pairs), right[other].instances
+                )
+            else:
+                asked = compose(from_.reverse(), to)
             if is_guess:
                 asked = asked.intersect(self._same_iterations(*nodes))
             is_earlier = left[one].is_earlier or right[other].is_earlier
@@ -367,7 +374,7 @@ class _Comparer:
                 for node, loop in ((left, p.Variable(name)), (right, self._rewritten(name)))
             ]
             if values[0] is not None and values[1] is not None:
-                same = same.intersect(values[0].apply_range(values[1].reverse()))
+                same = same.intersect(compose(values[0], values[1].reverse()))
         return _inside(same, left, right)
 
     def _rewritten(self, name: str) -> Expr:
@@ -394,11 +401,8 @@ def _couples(left: list[_Term], right: list[_Term]) -> Iterator[tuple[int, int, 
     yield from ((one, other, False) for one, other in couples)
 
 
-def _n_quotients(pairs: Map) -> int:
-    return max((piece.dim(isl.dim_type.div) for piece in pairs.get_basic_maps()), default=0)
-
-
 def _is_one_to_one(pairs: Map) -> bool:
+    check_cost(pairs, pairs)
     flat = pairs.range().unwrap()
     if flat.is_single_valued() and flat.is_injective():
         return True
@@ -500,7 +504,7 @@ def _terms(
             return
         for term in node.expr.terms:
             around = (*inside, node.at.name)
-            yield from _terms(term.node, kind, before.apply_range(term.instances), around)
+            yield from _terms(term.node, kind, compose(before, term.instances), around)
         return
     own, operands = operands_of(node.expr)
     is_affine = _affine(node) is not None
@@ -515,7 +519,7 @@ def _terms(
             return
         for step, case in cases:
             whole = around if _is_whole(case) else inside
-            yield from _terms(case, kind, before.apply_range(step), whole)
+            yield from _terms(case, kind, compose(before, step), whole)
 
 
 def _can_replace(cases: list[tuple[Map, _Node]], before: Map, around: tuple[str, ...]) -> bool:
@@ -533,7 +537,7 @@ def _keeps_apart(before: Map, step: Map) -> bool:
     """
     if before.is_single_valued() or step.is_injective():
         return True
-    both = before.range_map().apply_range(step)
+    both = compose(before.range_map(), step)
     lost = both.range_product(before.domain_map()).reverse()
     return bool(lost.intersect_range(before.wrap()).is_single_valued())
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import islpy as isl
 import pytest
 
 import kgen as lp
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
+from kgen.schedule.dataflow import UndecidedError, compose
 
 Transform: TypeAlias = Callable[[lp.TranslationUnit], lp.TranslationUnit]
 
@@ -104,6 +106,18 @@ RIGHT: dict[str, tuple[Callable[[], lp.TranslationUnit], Transform]] = {
             "y[i] = sum(j, x[j]) {dep=lo:hi}",
         ),
         lambda knl: lp.split_iname(lp.split_iname(knl, "i", 16), "j", 4),
+    ),
+    "loops split many times": (
+        lambda: make("{ [i]: 1 <= i < n }", "y[n - 1 - i] = 4 {id=s}"),
+        lambda knl: lp.join_inames(
+            lp.split_iname(
+                lp.split_iname(lp.split_iname(knl, "i", 7), "i_outer", 7, slabs=(1, 0)),
+                "i_outer_outer",
+                6,
+                within="id:s",
+            ),
+            ("i_outer_outer_outer", "i_outer_inner"),
+        ),
     ),
     "time": (
         lambda: of_time("v[j + 1]"),
@@ -202,3 +216,13 @@ WRONG: dict[str, Callable[[], lp.TranslationUnit | LoopKernel]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_computes_something_else_is_never_proved(name: str) -> None:
     assert status(WRONG[name]()) != "proved"
+
+
+def test_compositions_that_take_isl_too_long_are_refused() -> None:
+    """Of few operations, which its limit counts, but with large numbers."""
+    text = " and ".join(f"i mod {k} <= j" for k in range(3, 40))
+    many = isl.Map(f"{{ [i] -> [j]: {text} }}")
+    double = isl.Map("{ [i] -> [2i] }")
+    assert compose(many, double).is_equal(many.apply_range(double))
+    with pytest.raises(UndecidedError, match="too many cases"):
+        compose(many, many)
