@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import islpy as isl
 import numpy as np
@@ -69,11 +70,33 @@ class IntervalFinder:
     """Bounds of the integer expressions of one kernel; subclasses say what bounds variables.
 
     The bounds hold for each part on its own: ``n - n`` is as wide as two different variables.
+
+    A loop domain holds where a statement runs. Bounds and conditions of loops are evaluated
+    outside of it, too: for these, ``scope`` has what the loops around give their variables, and
+    is ``None`` at statements. What is found without a scope is shared by all sites of a kernel.
     """
+
+    scope: Mapping[str, Interval] | None = None
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self._axes: dict[Expr, Interval] = {}
+
+    def _with(self, **changes: Any) -> Self:
+        found = self.__class__.__new__(self.__class__)
+        found.__dict__.update(self.__dict__, **changes)
+        return found
+
+    def within(self, scope: Mapping[str, Interval] | None) -> Self:
+        """Return the same where variables of the code have the values in *scope*."""
+        return self if scope is self.scope else self._with(scope=scope)
+
+    def inside(self, name: str, first: Expr, stop: Expr | None = None) -> Self:
+        """Return the same in a loop from *first* to before *stop*, or where *name* is *first*."""
+        values = self.interval(first)
+        if stop is not None:
+            values = values.until(self.interval(stop))
+        return self.within({**(self.scope or {}), name: values})
 
     def interval(self, expr: Expr) -> Interval:
         """Return bounds on *expr*, wherever it is evaluated."""
@@ -90,7 +113,13 @@ class IntervalFinder:
     # -- leaves ---------------------------------------------------------------------------
 
     def variable(self, expr: p.Variable) -> Interval:
-        """Return bounds of a variable."""
+        """Return bounds of a variable: those that loops around give it, or those in any loop."""
+        if self.scope is not None and expr.name in self.scope:
+            return self.scope[expr.name]
+        return self.anywhere(expr.name)
+
+    def anywhere(self, name: str) -> Interval:
+        """Return bounds of a variable: a loop's hold in its domain."""
         raise NotImplementedError
 
     def element(self, expr: p.Subscript | LinearSubscript) -> Interval:

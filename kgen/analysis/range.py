@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -67,9 +67,11 @@ class Ranges(IntervalFinder):
         self._arrays: dict[str, NumpyType] = {}
 
     @classmethod
-    def of(cls, kernel: LoopKernel) -> Ranges:
+    def of(cls, kernel: LoopKernel) -> Self:
         """Return the ranges of *kernel*, which keeps them."""
-        return kernel.analyses.answer(_RANGES, cls.__name__, lambda: cls(kernel))
+        found = kernel.analyses.answer(_RANGES, cls.__name__, lambda: cls(kernel))
+        assert isinstance(found, cls)
+        return found
 
     def loop_type(self, iname: str) -> NumpyType:
         """Return the type of a loop variable."""
@@ -113,10 +115,9 @@ class Ranges(IntervalFinder):
         survey = _Survey(self)
         return survey.interval(expr), survey.has_large
 
-    def variable(self, expr: p.Variable) -> Interval:
-        """Return bounds of a loop variable or a parameter."""
-        is_loop = expr.name in self.kernel.inames
-        return self._loop(expr.name) if is_loop else self._parameter(expr.name)
+    def anywhere(self, name: str) -> Interval:
+        """Return bounds of a loop variable, in its domain, or of a parameter."""
+        return self._loop(name) if name in self.kernel.inames else self._parameter(name)
 
     def _parameter(self, name: str) -> Interval:
         return self.param(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -30,28 +29,15 @@ class Signs(IntervalFinder):
     """Bounds of the integer expressions of one kernel.
 
     What is known: loop domains, assumptions, that extents of arrays are not negative, and
-    unsigned types. A loop domain holds where a statement runs. Bounds and conditions of loops
-    are evaluated outside of it, too: for these, ``scope`` has what the loops around give their
-    variables, and is ``None`` at statements. ``axes`` has what conditions around say of hardware
-    axes. What is found without these is shared by all sites of a kernel.
+    unsigned types. ``axes`` has what conditions around say of hardware axes.
     """
 
-    scope: Mapping[str, Interval] | None = None
     axes: Mapping[Expr, Interval] = constantdict()
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel)
         self._variables: dict[str, Interval] = {}
         self._assumed = assumed_of(kernel, (p.Variable,))
-
-    def _with(self, **changes: Any) -> Signs:
-        signs = Signs.__new__(Signs)
-        signs.__dict__.update(self.__dict__, **changes)
-        return signs
-
-    def within(self, scope: Mapping[str, Interval] | None) -> Signs:
-        """Return the same where variables of the code have the values in *scope*."""
-        return self if scope is self.scope else self._with(scope=scope)
 
     def under(self, *conditions: Expr) -> Signs:
         """Return the same with what *conditions* say of hardware axes: ``lid(0) < 8``."""
@@ -94,13 +80,11 @@ class Signs(IntervalFinder):
 
     # -- leaves ---------------------------------------------------------------------------
 
-    def variable(self, expr: p.Variable) -> Interval:
-        """Return bounds of a variable: those that loops around give it, or those in any loop."""
-        if self.scope is not None and expr.name in self.scope:
-            return self.scope[expr.name]
-        found = self._variables.get(expr.name)
+    def anywhere(self, name: str) -> Interval:
+        """Return bounds of a variable: a loop's hold in its domain."""
+        found = self._variables.get(name)
         if found is None:
-            found = self._variables[expr.name] = self._find(expr.name)
+            found = self._variables[name] = self._find(name)
         return found
 
     def _find(self, name: str) -> Interval:

@@ -18,6 +18,9 @@ def body_of(domain: str, instruction: str, assumptions: str | None = None) -> st
     return lp.generate_body(knl)
 
 
+SIZES = [lp.ValueArg("n", np.int32), lp.ValueArg("m", np.int32)]
+
+
 def test_product_of_variables() -> None:
     assert "a[(int64_t) n * i + j]" in body_of("{ [i, j]: 0 <= i, j < n }", "a[i, j] = 1")
 
@@ -192,3 +195,33 @@ def test_a_loop_variable_beyond_32_bits_is_divided_in_64(value: str) -> None:
     code = lp.generate_code_v2(knl).device_code()
     assert "int64_t k_inner_and_i" in code
     assert not re.search(r"kgen_\w+_int32\(k_inner_and_i", code)
+
+
+def test_guards_are_as_wide_as_the_values_that_loops_give_their_variables() -> None:
+    """The domain has 0 <= i_outer < 4; the code tries (n - 1) / 3, and asks behind."""
+    knl = lp.make_kernel(
+        ["{ [i]: 0 <= i < n - m }", "{ [j]: 0 <= j < 4 }"],
+        "out[i, j] = a[j] {id=s, inames=i:j, if=i + 4 >= n}",
+        [lp.GlobalArg("a,out", np.int32, shape=lp.auto), *SIZES],
+        assumptions="0 <= m <= n <= m + 12",
+        target=lp.CTarget(),
+    )
+    knl = lp.tag_inames(lp.split_iname(knl, "i", 3, slabs=(1, 0)), "i_inner:ilp")
+    code = lp.generate_code_v2(knl).device_code()
+    assert "int const i_outer = (n - 1) / 3;" in code
+    assert "if (3 * (int64_t) i_outer + m + 1 < n)" in code
+    assert "3 * i_outer + m" not in code
+
+
+def test_numbers_that_were_put_in_for_variables_take_no_cast() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: m <= 8*i < n }",
+        "out[8*i - m] = a[8*i - m] {id=s, if=i % 3 < 2}",
+        [lp.GlobalArg("a,out", np.int32, shape=(13,)), *SIZES],
+        assumptions="0 <= m <= n <= m + 12",
+        target=lp.CTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 7, inner_tag="unr", slabs=(1, 0), within="id:s")
+    code = lp.generate_code_v2(knl).device_code()
+    assert "24 * ((56 * 1 + (int64_t) m + 63) / 168) + m" in code
+    assert "24 * ((56 * 1 + m + 63) / 168)" not in code

@@ -6,6 +6,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
+from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.errors import CodegenError, message
@@ -17,7 +18,6 @@ from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
-from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
@@ -41,13 +41,13 @@ class BodyEmitter:
     """
 
     def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
-        self.writer = writer.at(EmissionSite(writer.site.signs.within({})))
+        self.writer = writer.at(writer.site.at_top())
         self.builder = builder
         self.kernel = writer.kernel
 
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the statements of a function's body."""
-        self._find_long_names(body)
+        self._find_long_names(body, self.writer.site.sizes)
         result: list[cgen.Generable] = []
         self._emit(body, self.writer, result)
         return result
@@ -56,20 +56,25 @@ class BodyEmitter:
         """Append the statements of *node* to *out*."""
         raise NotImplementedError
 
-    def _find_long_names(self, node: Node) -> None:
-        if isinstance(node, For | Let) and self._type_of(node) == INT64:
-            self.writer.integers.long_names.add(_name_of(node))
+    def _find_long_names(self, node: Node, sizes: Sizes) -> None:
+        """Note the variables of 64 bits: those that may hold more in their domain or outside of it.
+
+        As in an empty loop, or where a condition on the value follows.
+        """
+        inside = sizes
+        if isinstance(node, For | Let):
+            first, stop = (node.first, node.stop) if isinstance(node, For) else (node.value, None)
+            values = sizes.interval(first)
+            if node.dtype == INT64 or (values.count is not None and not is_int32(values)):
+                self.writer.integers.long_names.add(_name_of(node))
+            inside = sizes.inside(_name_of(node), first, stop)
         for child in children_of(node):
-            self._find_long_names(child)
+            self._find_long_names(child, inside)
 
     def _type_of(self, node: For | Let) -> NumpyType:
-        """Return the type of a loop variable, which holds the start of an empty loop, too.
-
-        Loops of one name have one type, which expressions are written for.
-        """
-        integers = self.writer.integers
-        is_long = isinstance(node, For) and integers.is_large(node.first)
-        return INT64 if is_long or _name_of(node) in integers.long_names else node.dtype
+        """Return the type of a variable of the code; those of one name have one type."""
+        is_long = _name_of(node) in self.writer.integers.long_names
+        return INT64 if is_long else node.dtype
 
     def _emit(self, node: Node, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
         """Append the statements of *node* to *out*."""
@@ -94,8 +99,7 @@ class BodyEmitter:
                 out.append(
                     self.builder.emit_initializer(type_name, node.name, value, is_const=True)
                 )
-                values = writer.site.signs.interval(node.value)
-                self._emit(node.body, writer.at(writer.site.inside(node.name, values)), out)
+                self._emit(node.body, writer.at(writer.site.inside(node.name, node.value)), out)
             case Barrier():
                 out.append(self._barrier(node))
             case Comment():
@@ -134,9 +138,8 @@ class BodyEmitter:
         first = self._value(writer, node.first, dtype)
         condition = f"{node.iname} < {self._value(writer, node.stop, dtype, PREC_COMPARISON)}"
         type_name = writer.declared_type(node.iname, dtype)
-        signs = writer.site.signs
-        values = signs.interval(node.first).until(signs.interval(node.stop))
-        inside = writer.divergent(writer.site.inside(node.iname, values), node.first, node.stop)
+        inside = writer.site.inside(node.iname, node.first, node.stop)
+        inside = writer.divergent(inside, node.first, node.stop)
         body = self._body(node.body, writer.at(inside))
         loop = self.builder.emit_sequential_loop(
             node.iname, type_name, first, condition, node.step, body

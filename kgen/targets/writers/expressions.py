@@ -24,7 +24,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.analysis.range import Ranges, is_int32
+from kgen.analysis.range import Ranges, Sizes, is_int32
 from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import DeviceFunction
@@ -91,10 +91,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.target = target
         self.preamble = preamble
         self.typer = ExpressionTyper(kernel)
-        self.site = EmissionSite(Signs(kernel))
+        self.site = EmissionSite(Signs(kernel), Sizes.of(kernel))
         ranges = Ranges.of(kernel)
-        signs = self.site.signs
-        self.integers = IntegerWriter(target, signs, ranges, preamble, self._plain, self.typer)
+        self.integers = IntegerWriter(target, self.site, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.site)
         self._whole_names = kernel.all_inames() | kernel.all_params()
         self._root = self
@@ -107,7 +106,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if site.values:
             return self.at(replace(site, values=NO_VALUES))._with_values(site.values)
         writer = self._new(site)
-        writer.integers = self.integers.at(site.signs, writer._plain)
+        writer.integers = self.integers.at(site, writer._plain)
         writer.accesses = self.accesses.at(site, writer.integers)
         return writer
 

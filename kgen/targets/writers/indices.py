@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
+from pymbolic import evaluate
 from pymbolic.mapper.stringifier import (
     PREC_CALL,
     PREC_IF,
@@ -18,8 +19,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.analysis.range import Ranges, Sizes, is_int32
-from kgen.analysis.signs import Signs
+from kgen.analysis.range import Ranges, is_int32
 from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.expr import (
@@ -35,6 +35,7 @@ from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.helpers import helper_name, helper_need
 from kgen.targets.writers.literals import integer_text
+from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
 
@@ -85,6 +86,13 @@ def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
     return is_negative != bool(first < 0), factor
 
 
+def _is_number(expr: Expr) -> bool:
+    """Tell whether *expr* is made of numbers alone, such as those put in for variables."""
+    if isinstance(expr, p.Sum | p.Product):
+        return all(map(_is_number, expr.children))
+    return isinstance(expr, _INTEGERS)
+
+
 def _is_long_value(arg: ArrayArg | ValueArg) -> bool:
     dtype = arg.dtype
     is_integer = isinstance(arg, ValueArg) and dtype is not None and dtype.is_integral()
@@ -102,16 +110,16 @@ class IntegerWriter:
     def __init__(
         self,
         target: CFamilyLanguage,
-        signs: Signs,
+        site: EmissionSite,
         ranges: Ranges,
         preamble: Preamble,
         fallback: Fallback,
         type_of: Callable[[Expr], NumpyType],
     ) -> None:
         self.target = target
-        self.signs = signs
+        self.signs = site.signs
+        self.sizes = site.sizes
         self.ranges = ranges
-        self.sizes = Sizes.of(ranges.kernel)
         self.preamble = preamble
         self.fallback = fallback
         self.type_of = type_of
@@ -120,10 +128,10 @@ class IntegerWriter:
         self.local_index = target.local_index
         self._texts: dict[str, str] = {}
 
-    def at(self, signs: Signs, fallback: Fallback) -> IntegerWriter:
+    def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
         """Return the same for another site."""
         writer = IntegerWriter.__new__(IntegerWriter)
-        writer.__dict__.update(self.__dict__, signs=signs, fallback=fallback)
+        writer.__dict__.update(self.__dict__, signs=site.signs, sizes=site.sizes, fallback=fallback)
         return writer
 
     def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
@@ -131,6 +139,8 @@ class IntegerWriter:
         if isinstance(expr, _INTEGERS):
             text = integer_text(self.target, int(expr))
             return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
+        if wide and _is_number(expr):  # which takes no cast
+            return self.text(int(evaluate(expr)), prec)
         method = _METHODS.get(type(expr))
         if method is not None:
             return method(self, expr, prec, wide)
@@ -168,7 +178,9 @@ class IntegerWriter:
         ]
         if not any(products[:2]) and not any(self._is_long_name(term) for _, term in terms[:2]):
             # one long operand makes a sum long; a number takes no cast
-            casts[int(isinstance(terms[0][1], _INTEGERS))] = True
+            casts[next((at for at, (_, term) in enumerate(terms) if not _is_number(term)), 0)] = (
+                True
+            )
         return casts
 
     def subscript(self, index: Expr, *, fits: bool) -> str:
@@ -206,11 +218,6 @@ class IntegerWriter:
         """
         return self.sizes.survey(expr)[1]
 
-    def is_large(self, expr: Expr) -> bool:
-        """Tell whether the known bounds of *expr* are beyond 32 bits."""
-        found = self.sizes.interval(expr)
-        return found.count is not None and not is_int32(found)
-
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
 
@@ -227,7 +234,7 @@ class IntegerWriter:
         for factor in expr.children:
             inner = PREC_UNARY if factors else PREC_PRODUCT
             factors.append(self.text(factor, inner, wide=wide))
-            wide = wide and isinstance(factor, _INTEGERS)  # it takes no cast
+            wide = wide and _is_number(factor)
         return parenthesized(" * ".join(factors), PREC_PRODUCT, prec)
 
     def _quotient(self, expr: TruncQuotient | p.FloorDiv, prec: int, wide: bool) -> str:

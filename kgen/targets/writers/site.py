@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from constantdict import constantdict
 
+from kgen.analysis.range import Sizes
 from kgen.analysis.signs import Signs
 from kgen.ir.expr import Expr
-from kgen.ir.sets.interval import Interval
 
 __all__ = ["NO_VALUES", "EmissionSite"]
 
@@ -21,12 +21,14 @@ _NO_TEXTS: Mapping[Expr, str] = constantdict()
 class EmissionSite:
     """A place in the code: a statement, or the bounds and conditions of loops around it.
 
-    ``signs`` have what loops and conditions around say. Statements have ``inames``, the loops
+    ``signs`` have what loops and conditions around say, ``sizes`` how large values can get where no
+    parameter is negative. Statements have ``inames``, the loops
     around them, and ``values`` of these; ``texts`` stand for elements whose values are known under
     another name. ``is_divergent``: only some of the work-items may be there.
     """
 
     signs: Signs
+    sizes: Sizes
     inames: frozenset[str] = frozenset()
     values: Mapping[str, Expr] = NO_VALUES
     texts: Mapping[Expr, str] = _NO_TEXTS
@@ -34,15 +36,21 @@ class EmissionSite:
 
     def statement(self, inames: frozenset[str]) -> EmissionSite:
         """Return the site of a statement, where the domains of its loops hold."""
-        return EmissionSite(self.signs.within(None), inames, is_divergent=self.is_divergent)
+        signs, sizes = self.signs.within(None), self.sizes.within(None)
+        return EmissionSite(signs, sizes, inames, is_divergent=self.is_divergent)
 
     def with_values(self, values: Mapping[str, Expr]) -> EmissionSite:
         """Return the site where loop variables have *values*."""
-        return EmissionSite(self.signs, self.inames, values, self.texts, self.is_divergent)
+        return replace(self, values=values)
 
-    def inside(self, name: str, values: Interval) -> EmissionSite:
-        """Return the site where a variable of the code has some values."""
-        return replace(self, signs=self.signs.within({**(self.signs.scope or {}), name: values}))
+    def at_top(self) -> EmissionSite:
+        """Return the site where no variable of the code has a value yet."""
+        return replace(self, signs=self.signs.within({}), sizes=self.sizes.within({}))
+
+    def inside(self, name: str, first: Expr, stop: Expr | None = None) -> EmissionSite:
+        """Return the site in a loop from *first* to before *stop*, or where *name* is *first*."""
+        signs, sizes = self.signs.inside(name, first, stop), self.sizes.inside(name, first, stop)
+        return replace(self, signs=signs, sizes=sizes)
 
     def under(self, *conditions: Expr) -> EmissionSite:
         """Return the site where *conditions* hold."""
