@@ -449,7 +449,7 @@ def test_a_function_that_does_not_say_its_types() -> None:
 def test_a_wrong_number_of_arguments() -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "y[i] = cube(x[i], 2)")
     knl = lp.register_callable(knl, "cube", Cube("cube"))
-    with pytest.raises(lp.TypeInferenceFailure, match="'cube' takes 1, not 2 arguments"):
+    with pytest.raises(lp.TypeInferenceFailure, match="'cube' takes 1 argument, not 2"):
         lp.add_and_infer_dtypes(knl, {"x": F64})
 
 
