@@ -212,12 +212,13 @@ class ArrayBase(Declaration, Taggable):
         return tuple(tag.stride for tag in self.dim_tags)
 
     def layout_exprs(self) -> list[Expr]:
-        """Return the extents, the strides and the offset, as far as they are known."""
+        """Return those of the extents, the strides and the offset that are no numbers."""
         assert isinstance(self, ArrayBase)
-        shape = self.shape if isinstance(self.shape, tuple) else ()
-        tags = self.dim_tags if isinstance(self.dim_tags, tuple) else ()
-        exprs = (*shape, *(getattr(tag, "stride", auto) for tag in tags), self.offset)
-        return [expr for expr in exprs if expr is not auto and expr is not None]
+        exprs = [*self.shape] if isinstance(self.shape, tuple) else []
+        if isinstance(self.dim_tags, tuple):
+            exprs += [getattr(tag, "stride", None) for tag in self.dim_tags]
+        exprs.append(self.offset)
+        return [expr for expr in exprs if isinstance(expr, p.ExpressionNode)]
 
     def layout_names(self) -> tuple[str, ...]:
         """Return the variables in extents, strides and the offset."""

@@ -200,7 +200,9 @@ class LoopKernel(Taggable):
 
     def __post_init__(self) -> None:
         self._settle(stored_fields(type(self)))
-        check_fields(LoopKernel, vars(self), _CHECKED)
+        state = vars(self)
+        empty = {name for name in _CHECKED if type(state[name]) in _EMPTY and not state[name]}
+        check_fields(LoopKernel, state, _CHECKED - empty)
 
     def _settle(self, names: Collection[str]) -> None:
         """Make constants of what the fields *names* and others hold; refuse what fits none."""
@@ -831,5 +833,7 @@ def _sizes(
 
 #: The fields whose types are checked: all but what transformations keep of the kernel as written.
 _CHECKED = frozenset(stored_fields(LoopKernel)) - {"origin"}
+#: Fields of these types that hold nothing need no look.
+_EMPTY = (tuple, Parts, Table, frozenset)
 #: Those of copies: not all instructions, arguments and declarations again.
 _PLAIN = _CHECKED.difference(_MAPS, ("instructions", "args"))

@@ -273,9 +273,10 @@ def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
 def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
     """Refuse shapes, strides and offsets that depend on elements of arrays."""
     for name, array in arrays.items():
+        exprs = array.layout_exprs()
         subscripted = {
             assignee_name(node)
-            for node in walk(*array.layout_exprs())
+            for node in (walk(*exprs) if exprs else ())
             if isinstance(node, p.Subscript | LinearSubscript)
         }
         for used in _layout_names((array,)):

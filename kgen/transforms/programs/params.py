@@ -73,6 +73,8 @@ def fix_used_parameters(
 
     Names that it has for an array or a loop are refused; see :func:`fix_parameters`.
     """
+    if not value_dict:
+        return kernel
     sizes = frozenset(size_names(kernel)) - kernel.array_vars.keys()
     known = _fixable_names(kernel)
     values = {
