@@ -162,7 +162,7 @@ def test_loops_that_are_not_swept_are_refused() -> None:
 
 def test_elements_that_data_chooses_are_refused() -> None:
     knl = lp.make_kernel("{ [i]: 0<=i<6 }", "b[idx[i]] = 1", [lp.GlobalArg("b", F, shape=9), ...])
-    with pytest.raises(lp.TransformError, match="the elements that .* are not known"):
+    with pytest.raises(lp.TransformError, match="accesses are not known"):
         lp.buffer_array(knl, "b", "i")
 
 
