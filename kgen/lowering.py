@@ -64,20 +64,25 @@ class Lowered:
 
 def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> PreparedKernel:
     """Expand rules, find shapes and types, realize reductions: what a schedule starts from."""
-    return _prepare(kernel, dtypes, None)
+    return PreparedKernel(_prepare(kernel, dtypes, None))
 
 
 @limited("the preparation of code", CodegenError)
 def _prepare(
-    kernel: LoopKernel, dtypes: Mapping[str, Any] | None, observe: Observer | None
-) -> PreparedKernel:
+    kernel: LoopKernel,
+    dtypes: Mapping[str, Any] | None,
+    observe: Observer | None,
+    *,
+    complete: bool = True,
+) -> LoopKernel:
+    """Run the stages of :func:`prepare`; all types are known then, if *complete*."""
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", expand_subst),
         ("names", check_names_declared),
         ("ends of loops", check_loops_bounded),
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),
-        ("types", lambda k: infer_types(k, dtypes)),
+        ("types", lambda k: infer_types(k, dtypes, complete=complete)),
         ("operands", check_operands),
         ("bounds", check_bounds),
         ("realize reductions", realize_for_code),
@@ -91,7 +96,7 @@ def _prepare(
         kernel = stage(kernel)
         if observe is not None:
             observe(name, str(kernel))
-    return PreparedKernel(kernel)
+    return kernel
 
 
 @checked
@@ -99,7 +104,8 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     """Apply everything that precedes scheduling to every kernel of a program.
 
     Called kernels are inlined, rules are expanded, shapes, types and
-    address spaces found, reductions made loops.
+    address spaces found, reductions made loops. Types that callers decide stay unknown, and
+    reductions with operands of such types stay reductions, until code is generated.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -111,8 +117,12 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     out = acc_i  {id=insn}
     """
     if isinstance(unit, TranslationUnit):
-        return unit.map_kernels(lambda kernel: prepare(inline_all_calls(unit, kernel.name)))
-    return prepare(unit)
+        return unit.map_kernels(lambda one: _preprocess(inline_all_calls(unit, one.name)))
+    return _preprocess(unit)
+
+
+def _preprocess(kernel: LoopKernel) -> LoopKernel:
+    return _prepare(kernel, None, None, complete=False)
 
 
 @limited("scheduling", ScheduleError)
@@ -169,7 +179,7 @@ def lower(
     target = kernel.target
     if not isinstance(target, Target):
         raise CodegenError(f"{type(target).__name__} does not generate code")
-    kernel = _prepare(kernel, dtypes, observe)
+    kernel = PreparedKernel(_prepare(kernel, dtypes, observe))
     check_accesses_ordered(kernel)
     kernel, schedule = schedule_prepared(kernel, has_axes=target.has_hardware_axes)
     if observe is not None:

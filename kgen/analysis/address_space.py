@@ -9,7 +9,7 @@ from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import LocalInameTagBase
+from kgen.ir.tags import GroupInameTag, LocalInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace, auto
 
 
@@ -17,8 +17,9 @@ def infer_address_spaces(kernel: LoopKernel) -> LoopKernel:
     """Decide the address space of every temporary left to ``auto``.
 
     A temporary that is written in parallel, at subscripts that involve the work-item's
-    index, is shared by the work-group; every other one is private. A temporary with an
-    initializer is a table in device memory.
+    index, is shared by the work-group, or, where the subscripts involve the group's index as well,
+    by all groups; every other one is private. A temporary with an initializer is a table in
+    device memory.
     """
     undecided = [
         temporary
@@ -40,11 +41,13 @@ def _space_of(
 ) -> AddressSpace:
     if temporary.initializer is not None:
         return AddressSpace.GLOBAL
+    writers = [kernel.id_to_insn[n] for n in kernel.writers.get(temporary.name, ())]
+    if any(_writes_for_other_groups(kernel, insn, temporary.name) for insn in writers):
+        return AddressSpace.GLOBAL
     if not parallel:
         return AddressSpace.PRIVATE
     wants_local = False
-    for insn_id in kernel.writers.get(temporary.name, ()):
-        insn = kernel.id_to_insn[insn_id]
+    for insn in writers:
         around = insn.within_inames & parallel
         indexed = _distinguished_inames(
             kernel, insn, around, _subscript_names(insn, temporary.name)
@@ -54,17 +57,34 @@ def _space_of(
         racing = sorted(around - indexed)
         if racing:
             warn(
-                f"in kernel {kernel.name}: instruction '{insn_id}' looks invalid: it assigns to "
+                f"in kernel {kernel.name}: instruction '{insn.id}' looks invalid: it assigns to "
                 f"indices based on local IDs, but its temporary '{temporary.name}' cannot be "
                 f"made local because a write race across the iname(s) '{', '.join(racing)}' "
                 "would emerge. (Do you need to add an extra iname to your prefetch?)",
                 WriteRaceConditionWarning,
-                silencer=f"write_race_local({insn_id})",
+                silencer=f"write_race_local({insn.id})",
                 silenced=kernel.silenced_warnings,
             )
             return AddressSpace.PRIVATE
         wants_local = True
     return AddressSpace.LOCAL if wants_local else AddressSpace.PRIVATE
+
+
+def _writes_for_other_groups(kernel: LoopKernel, insn: InstructionBase, name: str) -> bool:
+    """Tell whether work-groups write elements of their own, and each work-item once.
+
+    Where work-items would write the same element, each has its own copy.
+    """
+    indices = insn.within_inames & _subscript_names(insn, name)
+    local_axes = {
+        iname: tag.axis
+        for iname in kernel.inames
+        for tag in kernel.iname_tags_of_type(iname, LocalInameTag)
+    }
+    own = {axis for iname, axis in local_axes.items() if iname in indices}
+    return own.issuperset(local_axes.values()) and any(
+        kernel.has_tag(iname, GroupInameTag) for iname in indices
+    )
 
 
 def _distinguished_inames(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.analysis.typing import ExpressionTyper
+from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KgenIndexError, TypeInferenceFailure, message
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, TypeCast, to_text, walk
-from kgen.ir.instruction import Assignment
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import settle
 from kgen.ir.types import NumpyType
@@ -29,13 +30,8 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
     """
     checker = _Checker(kernel)
     for insn in kernel.instructions:
-        checker.typer.insn = insn
-        for condition in insn.predicates:
-            checker.refuse_vector(condition, condition, "is no condition")
-        for node in walk(*insn.expressions()):
-            checker.check(node)
-        if isinstance(insn, Assignment):
-            checker.check_assignment(insn)
+        with contextlib.suppress(UnknownType):  # checked once it is known: before code is written
+            checker.check_instruction(insn)
     checker.typer.leave_to(kernel)
     return kernel
 
@@ -46,6 +42,16 @@ class _Checker:
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.typer = ExpressionTyper(kernel)
+
+    def check_instruction(self, insn: InstructionBase) -> None:
+        """Refuse operands in *insn*."""
+        self.typer.insn = insn
+        for condition in insn.predicates:
+            self.refuse_vector(condition, condition, "is no condition")
+        for node in walk(*insn.expressions()):
+            self.check(node)
+        if isinstance(insn, Assignment):
+            self.check_assignment(insn)
 
     def check(self, node: Expr) -> None:
         """Refuse operands of *node* that are of no type that it is defined for."""
