@@ -60,6 +60,8 @@ class Lowered:
     functions: tuple[DeviceFunction, ...]
     #: the order of the functions, as code of the host
     host: Node
+    #: the kernel with the loops of the host, which are arguments of the device's
+    whole: PreparedKernel
 
 
 def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> PreparedKernel:
@@ -194,7 +196,7 @@ def lower(
     check_device_limits(kernel, functions, target.limits())
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))
-    return Lowered(kernel, schedule, functions, host)
+    return Lowered(kernel, schedule, functions, host, whole)
 
 
 def generate_module(

@@ -262,7 +262,10 @@ def _read_offset(offset: Any, what: str) -> Any:
         return offset
     if isinstance(offset, str) and offset.isidentifier():
         return p.Variable(offset)
-    return read_expression(offset, what)
+    read = read_expression(offset, what)
+    if isinstance(read, tuple):
+        raise unfit(what, "one expression", offset)
+    return read
 
 
 def _read_count(given: Any, what: str) -> int | None:

@@ -11,7 +11,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.ir.checked import checked
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.stages import DeviceKernel
+from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import (
     AxisTag,
     IlpBaseTag,
@@ -85,7 +85,9 @@ def explain(
     assert isinstance(device.target, CFamilyLanguage)
     functions = {function.name: function for function in lowered.functions}
     launches = tuple(
-        _Collector(device, device.target, functions[launch.name], around).launch(launch)
+        _Collector(device, lowered.whole, device.target, functions[launch.name], around).launch(
+            launch
+        )
         for launch, around in _launches(lowered.schedule.steps)
     )
     return Explanation(
@@ -112,6 +114,7 @@ class _Collector:
     """Collects what there is to say about one launch."""
 
     kernel: DeviceKernel
+    whole: PreparedKernel
     target: CFamilyLanguage
     function: DeviceFunction
     host: tuple[str, ...]
@@ -124,7 +127,16 @@ class _Collector:
         self.innermost: dict[str, str] = {}
         self._walk(launch.body, ())
         bound = sorted(self.bound, key=self._rank)
-        hosts = [self._loop(name, "host", None, self.host[:k]) for k, name in enumerate(self.host)]
+        hosts = [
+            LoopFeedback(
+                iname=name,
+                level="host",
+                hardware=None,
+                trips=trip_count(self.whole, name, self.host[:k]),
+                depth=k,
+            )
+            for k, name in enumerate(self.host)
+        ]
         return LaunchFeedback(
             name=launch.name,
             groups=self.function.groups,

@@ -50,7 +50,8 @@ UNIT = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = 1")
 
 
 def program_with(value: Any) -> lp.TranslationUnit:
-    return UNIT.map_kernels(lambda kernel: kernel.copy(preambles=(("key", value),)))
+    rewrites = ({"key": value},)  # a field for values of any type
+    return UNIT.map_kernels(lambda kernel: kernel.copy(applied_iname_rewrites=rewrites))
 
 
 CASES = [(of, f.name) for of in frozen_classes() for f in dataclasses.fields(of) if f.init]
@@ -122,3 +123,8 @@ def test_devices_leave_their_limits() -> None:
         assert again == target
         assert again.limits() == target.limits()
         assert again.device is None
+
+
+def test_the_offset_of_an_array_is_one_expression() -> None:
+    with pytest.raises(lp.KgenError, match="offset of array 't' is one expression, not 'i,j'"):
+        lp.TemporaryVariable("t", "float32", shape=4, offset="i,j")

@@ -247,3 +247,11 @@ def test_trips_inside_of_other_loops(levels: dict[str, str], trips: str) -> None
     knl = lp.add_dtypes(lp.parallelize(knl, levels), {"b": np.float32})
     (launch,) = lp.explain(knl).launches
     assert str(launch.loop("j").trips) == trips
+
+
+def test_trips_of_a_loop_of_the_host() -> None:
+    text = "for i\na[i] = 0 {id=a}\n... gbarrier {id=g, dep=a}\nb[i] = a[n - i - 1] {dep=g}\nend"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, target=lp.CudaTarget())
+    launches = lp.explain(knl, {"a": np.float32, "b": np.float32}).launches
+    for launch in launches:
+        assert [(loop.level, str(loop.trips)) for loop in launch.loops] == [("host", "n")]

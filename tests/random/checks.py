@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import kgen as lp
-from kgen.errors import ScheduleError, StaticValueFindingError, TransformError
+from kgen.errors import CodegenError, ScheduleError, StaticValueFindingError, TransformError
 from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module, lower
 from kgen.targets.module import Module
@@ -39,6 +39,7 @@ __all__ = [
     "check_results",
     "check_work_items",
     "fails",
+    "is_refusal",
     "meaning",
     "value_ranges",
 ]
@@ -48,6 +49,13 @@ MANY_BARRIERS = 8
 
 #: A kernel for which there is no schedule, no grid, or no room for what a step needs.
 REFUSALS = (ScheduleError, StaticValueFindingError, TransformError)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Tell whether an error says that there is no code: no schedule, no room, or no time for it."""
+    is_slow = isinstance(error, CodegenError) and "takes isl too long" in str(error)
+    return is_slow or isinstance(error, REFUSALS)
+
 
 Check = Callable[[Program], None]
 CompiledCheck = Callable[[Program, Module, Any], None]

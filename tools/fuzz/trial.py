@@ -15,13 +15,13 @@ import kgen as lp
 from kgen.errors import CompilationError, KgenError
 from tests.random import steps
 from tests.random.checks import (
-    REFUSALS,
     LeftOut,
     check_alone,
     check_instances,
     check_large_alone,
     check_on_opencl,
     check_work_items,
+    is_refusal,
 )
 from tests.random.choices import Draw
 from tests.random.mutants import Transformed, draw_mutant
@@ -176,7 +176,7 @@ def _run(outcome: Outcome, check: Callable[[], None]) -> Outcome:
         run, detail = "crashed", f"it does not compile: {error}"
     except KgenError as error:
         run, detail = "refused", f"{type(error).__name__}: {error}"
-        is_unexpected = not outcome.mutation and not isinstance(error, REFUSALS)
+        is_unexpected = not outcome.mutation and not is_refusal(error)
     except AssertionError as error:
         run, detail = "wrong", str(error)
     except Exception as error:

@@ -20,6 +20,7 @@ from kgen.transforms.array_accesses import ArrayAccessMapper, Index
 from kgen.transforms.select import (
     Meaning,
     NoSuchNameError,
+    require_new_name,
     split_names,
     taken_names,
     transform_of,
@@ -82,6 +83,7 @@ def to_batched(
         _batched(kernel, arg, count) if arg.name in varying else arg for arg in kernel.args
     ]
     if isinstance(nbatches, str) and nbatches not in kernel.arg_dict:
+        require_new_name(kernel, nbatches)
         arguments.insert(0, ValueArg(nbatches, INT32))
     return kernel.copy(
         domains=(_batches(iname, nbatches), *kernel.domains),

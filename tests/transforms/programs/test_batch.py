@@ -72,3 +72,8 @@ def test_sizes_cannot_vary() -> None:
         lp.to_batched(plain(), 2, "n")
     with pytest.raises(lp.TransformError, match="there is no argument 'x'"):
         lp.to_batched(plain(), 2, "x")
+
+
+def test_the_number_of_batches_is_not_named_like_a_loop() -> None:
+    with pytest.raises(lp.TransformError, match="the name 'i' is taken"):
+        lp.to_batched(lp.make_kernel("{[i]: 0 <= i < 4}", "a[i] = 1"), "i", "a")
