@@ -23,7 +23,7 @@ from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Reduction, TypeCast
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, dim_names, param_names
+from kgen.ir.sets.dims import BasicSet, dim_names, param_names
 
 Point = tuple[int, ...]
 Values = Mapping[str, int]

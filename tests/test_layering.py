@@ -218,6 +218,18 @@ def test_package_stays_where_it_belongs(package: str) -> None:
     assert not wrong, wrong
 
 
+def test_positions_of_dimensions_are_known_in_one_place() -> None:
+    # isl numbers the dimensions of each kind; all other modules go by name (kgen/ir/sets/dims.py).
+    wrong = [
+        f"{module_name(path)}, line {node.lineno}: {node.attr}"
+        for path in SOURCES
+        if not inside(module_name(path), "kgen.ir.sets")
+        for *_, node in walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"dim_type", "find_dim_by_name"}
+    ]
+    assert not wrong, wrong
+
+
 def test_no_import_inside_a_function() -> None:
     wrong = [str(item) for item in ALL_IMPORTS if item.in_function]
     assert not wrong, wrong

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import islpy as isl
-
 from kgen.errors import WriteRaceConditionWarning, warn
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import relation_from
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace, auto
 
@@ -97,9 +96,8 @@ def _distinguished_inames(
 
 
 def _is_determined(kernel: LoopKernel, name: str, given: tuple[str, ...]) -> bool:
-    points = isl.Map.from_range(kernel.domain_of((*given, name)))
-    one, other = isl.dim_type.in_, isl.dim_type.out
-    return bool(points.move_dims(one, 0, other, 0, len(given)).is_single_valued())
+    points = kernel.domain_of((*given, name))
+    return bool(relation_from(points, len(given)).is_single_valued())
 
 
 def _subscript_names(insn: InstructionBase, name: str) -> frozenset[str]:

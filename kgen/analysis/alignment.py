@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import gcd
 
-import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import has_param
 from kgen.ir.sets.quasi_affine import set_from_condition
 
 __all__ = ["unaligned_part"]
@@ -36,7 +36,7 @@ def _is_multiple(kernel: LoopKernel, factor: Expr, number: int) -> bool:
     """Tell whether the assumptions make *factor* a multiple of *number*."""
     known = kernel.assumptions
     names = variable_names(factor)
-    if not names or any(known.find_dim_by_name(isl.dim_type.param, n) < 0 for n in names):
+    if not names or not all(has_param(known, n) for n in names):
         return False
     condition = p.Comparison(p.Remainder(factor, number), "==", 0)
     try:

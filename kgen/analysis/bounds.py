@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-import islpy as isl
-
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
 from kgen.errors import KernelError, KgenIndexError, KgenWarning, counted, message, warn
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import dim_names, used_param_names
+from kgen.ir.sets.dims import are_bounded, dim_names, used_param_names
 from kgen.ir.types import auto
 
 __all__ = [
@@ -29,9 +27,9 @@ def check_loops_bounded(kernel: LoopKernel) -> LoopKernel:
     """Raise :class:`KernelError` where a loop has no first or no last value; return *kernel*."""
     for domain in kernel.domains:
         loops = domain.to_set()
-        for at, iname in enumerate(dim_names(domain)):
-            starts = loops.dim_has_any_lower_bound(isl.dim_type.set, at)
-            if starts and loops.dim_has_any_upper_bound(isl.dim_type.set, at):
+        for iname in dim_names(domain):
+            starts, ends = are_bounded(loops, iname)
+            if starts and ends:
                 continue
             if loops.is_empty():
                 break

@@ -10,7 +10,7 @@ from kgen.analysis.instances import relate
 from kgen.analysis.points import example
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
 

@@ -23,7 +23,7 @@ from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.names import Side
 
 __all__ = ["find_violated_by_distribution"]

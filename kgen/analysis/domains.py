@@ -11,18 +11,39 @@ import pymbolic.primitives as p
 
 from kgen.errors import KernelError, message
 from kgen.ir.expr import Expr, variable_names
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     BasicSet,
     Set,
-    as_basic_set,
+    constraints_on,
     dim_names,
+    dims_to_params,
+    fix_param_values,
     from_named,
+    has_dim,
+    has_param,
+    have_names,
+    in_names,
+    in_order,
+    involved_axes,
+    involved_dims,
     isl_int,
-    keep_dims,
-    param_names,
-    sample_point,
+    n_axes,
+    n_dims,
+    n_quotients,
+    pairs_of,
+    params_to_dims,
+    project_out_dims,
+    project_out_params,
+    relation_from,
+    rename_dims,
+    rename_param,
+    space_without,
     to_named,
+    variable,
+    with_dims,
+    with_params,
 )
+from kgen.ir.sets.domain import as_basic_set, keep_dims, sample_point
 from kgen.ir.sets.quasi_affine import aff_to_expr, pw_aff_from_expr, set_from_condition
 from kgen.ir.sets.text import reason_of
 
@@ -46,10 +67,6 @@ __all__ = [
     "coupled_dims",
 ]
 
-_SET = isl.dim_type.set
-_PARAM = isl.dim_type.param
-_DIV = isl.dim_type.div
-
 AnySet = TypeVar("AnySet", BasicSet, Set)
 
 #: ``{name: coefficient, 1: constant}``: an affine expression.
@@ -72,65 +89,52 @@ def replace_dims(
     them, and the two are independent of each other. Old inames that are parameters (bounds
     that depend on an outer loop) are replaced likewise.
     """
-    if _at(domain, _SET, next(iter(values))) < 0:
+    if not has_dim(domain, next(iter(values))):
         return _replace_params(domain, values, new)
-    old = [name for name in dim_names(domain) if name in values]
-    at = min(_at(domain, _SET, name) for name in old)
-    space = domain.get_space()
-    for name in old:
-        space = space.drop_dims(_SET, space.find_dim_by_name(_SET, name), 1)
-    space = space.insert_dims(_SET, at, len(new))
-    for k, name in enumerate(new):
-        space = space.set_dim_name(_SET, at + k, name)
-    ls = isl.LocalSpace.from_space(space)
-    affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, domain.dim(_SET))
-    for name in dim_names(domain):
+    names = dim_names(domain)
+    old = [name for name in names if name in values]
+    at = names.index(old[0])
+    space = with_dims(space_without(domain.get_space(), old), new, at)
+    affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(names))
+    for name in names:
         if name in values:
             aff = pw_aff_from_expr(space, values[name]).get_pieces()[0][1]
         else:
-            aff = isl.Aff.var_on_domain(ls, _SET, space.find_dim_by_name(_SET, name))
+            aff = variable(space, name)
         affs = affs.add(aff)
     to_old = isl.Space.map_from_domain_and_range(space, domain.get_space())
     image = domain.preimage_multi_aff(isl.MultiAff.from_aff_list(to_old, affs))
     for row in positive:
-        image = image.add_constraint(_row(ls, row))
+        image = image.add_constraint(_row(space, row))
     if valid is not None:
         named = to_named(image).intersect(to_named(valid))
         image = as_basic_set(from_named(named, dim_names(image)))
     if not keep_old:
         return image
-    positions = [_at(domain, _SET, name) for name in old]
-    for position, name in zip(positions, old, strict=True):
-        image = _insert(image, _SET, position, (name,))
-    return _insert(domain, _SET, at + len(old), new).intersect(image)
+    domain = with_dims(domain, new, at + len(old))
+    return domain.intersect(in_order(image, dim_names(domain)))
 
 
-def _row(ls: isl.LocalSpace, row: AffineRow) -> isl.Constraint:
+def _row(space: isl.Space, row: AffineRow) -> isl.Constraint:
     """Return the constraint that *row* is not negative."""
-    space = ls.get_space()
-    aff = isl.Aff.zero_on_domain(ls)
+    aff = isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space))
     for name, coefficient in row.items():
         value = isl_int(coefficient) if isinstance(coefficient, int) else coefficient
         if name == 1:
             aff = aff.add_constant_val(value)
             continue
-        kind = _SET if space.find_dim_by_name(_SET, str(name)) >= 0 else _PARAM
-        term = isl.Aff.var_on_domain(ls, kind, space.find_dim_by_name(kind, str(name)))
-        aff = aff.add(term.scale_val(value))
+        aff = aff.add(variable(space, str(name)).scale_val(value))
     return isl.Constraint.inequality_from_aff(aff)
 
 
 def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[str]) -> BasicSet:
     """Replace parameters: dimensions for a moment, which they are again in the result."""
-    ndim = domain.dim(_SET)
     for name in values:
-        at = _at(domain, _PARAM, name)
-        if at >= 0:
-            domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
+        if has_param(domain, name):
+            domain = params_to_dims(domain, (name,))
         else:  # not in these bounds: any value will do
-            domain = _insert(domain, _SET, domain.dim(_SET), (name,))
-    image = replace_dims(domain, values, new)
-    return image.move_dims(_PARAM, image.dim(_PARAM), _SET, ndim, len(new))
+            domain = with_dims(domain, (name,))
+    return dims_to_params(replace_dims(domain, values, new), new)
 
 
 @dataclass(frozen=True)
@@ -176,22 +180,21 @@ def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
             f"the map {str(given)!r} does not parse: {reason_of(err)}\n"
             "  hint: write { [i] -> [z] : z = i + 1 }"
         ) from None
-    count = relation.dim(isl.dim_type.in_)
-    if not count or not relation.dim(isl.dim_type.out):
+    if not in_names(relation) or not n_axes(relation):
         raise KernelError(
             message(
                 f"the map '{relation}' is not one between inames",
                 hint="write { [i] -> [z] : z = i + 1 }",
             )
         )
-    pairs = relation.move_dims(isl.dim_type.out, 0, isl.dim_type.in_, 0, count).range()
-    if not all(pairs.has_dim_name(_SET, k) for k in range(pairs.dim(_SET))):
+    pairs = pairs_of(relation)
+    if not have_names(pairs):
         raise KernelError(
             f"the map '{relation}' has dimensions without names\n"
             "  hint: write { [i] -> [z] : z = i + 1 }"
         )
-    names = dim_names(pairs)
-    return names[:count], names[count:], pairs
+    count = len(in_names(relation))
+    return dim_names(pairs)[:count], dim_names(pairs)[count:], pairs
 
 
 def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | None:
@@ -201,8 +204,7 @@ def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | Non
     one point of the other, or where that takes several expressions.
     """
     named = to_named(related)
-    points = isl.Map.from_domain(from_named(named, (*old, *new)))
-    relation = points.move_dims(isl.dim_type.out, 0, isl.dim_type.in_, 0, len(old))
+    relation = relation_from(from_named(named, (*new, *old)), len(new))
     if not (relation.is_single_valued() and relation.is_injective()):
         return None
     values: dict[str, Expr] = {}
@@ -223,14 +225,11 @@ def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, Ba
     """
     own = _bounds_on(domain, tuple(copies))
     others = [name for name in dim_names(own) if name not in copies]
-    if not any(own.involves_dims(_SET, _at(own, _SET, name), 1) for name in others):
-        return domain, _rename(drop_dims(own, others), copies)
-    image = _rename(domain, copies)
-    for name, new in copies.items():
-        at = _at(domain, _SET, name)
-        domain = _insert(domain, _SET, at + 1, (new,))
-        image = _insert(image, _SET, at, (name,))
-    return domain.intersect(image), None
+    if set(others).isdisjoint(involved_dims(own)):
+        return domain, rename_dims(drop_dims(own, others), copies)
+    pairs = ((name, copies[name]) if name in copies else (name,) for name in dim_names(domain))
+    names = [name for pair in pairs for name in pair]
+    return in_order(domain, names).intersect(in_order(rename_dims(domain, copies), names)), None
 
 
 def domain_of_copies(
@@ -243,15 +242,11 @@ def domain_of_copies(
     names = dim_names(domain)
     result = drop_dims(domain, [n for n in names if n not in copies and n not in fixed])
     result = _bounds_on(result, tuple(copies))
-    for name in dim_names(result):
-        at = _at(result, _SET, name)
-        if name in copies:
-            continue
-        if result.involves_dims(_SET, at, 1):
-            result = result.move_dims(_PARAM, result.dim(_PARAM), _SET, at, 1)
-        else:
-            result = result.project_out(_SET, at, 1)
-    return _rename(result, copies)
+    used = involved_dims(result)
+    others = [name for name in dim_names(result) if name not in copies]
+    result = dims_to_params(result, [name for name in others if name in used])
+    result = project_out_dims(result, [name for name in others if name not in used])
+    return rename_dims(result, copies)
 
 
 def intersect_domains(domains: Sequence[BasicSet]) -> BasicSet:
@@ -274,12 +269,7 @@ def drop_dims(domain: BasicSet, names: Iterable[str]) -> BasicSet:
 
 def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:
     """Give parameters a value, those that are there; they are gone then."""
-    for name in param_names(domain):
-        if name in values:
-            at = _at(domain, _PARAM, name)
-            value = isl_int(values[name])
-            domain = domain.fix_val(_PARAM, at, value).project_out(_PARAM, at, 1)
-    return domain
+    return project_out_params(fix_param_values(domain, values), values)
 
 
 def fix_params(domain: BasicSet, values: Mapping[str, int]) -> tuple[BasicSet, ...]:
@@ -314,10 +304,10 @@ def _is_tied(domain: BasicSet) -> bool:
 def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:
     """Return the dimensions in groups that constraints tie together."""
     names = dim_names(domain)
-    lifted = domain.lift().flatten() if domain.dim(_DIV) else domain
-    group = {at: {at} for at in range(lifted.dim(_SET))}
+    lifted = domain.lift().flatten() if n_quotients(domain) else domain
+    group = {at: {at} for at in range(n_dims(lifted))}
     for row in lifted.get_constraints():
-        tied = [at for at in group if row.involves_dims(_SET, at, 1)]
+        tied = involved_axes(row)
         joined = set[int]().union(*(group[at] for at in tied))
         group.update(dict.fromkeys(joined, joined))
     found = dict.fromkeys(tuple(sorted(group[at])) for at in range(len(names)))
@@ -327,14 +317,13 @@ def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:
 def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
     """Rename parameters; one renamed to an existing parameter becomes that parameter."""
     for old, new in names.items():
-        at, other = _at(domain, _PARAM, old), _at(domain, _PARAM, new)
-        if at < 0:
+        if not has_param(domain, old):
             continue
-        if other >= 0:
+        if has_param(domain, new):
             same = isl.Constraint.eq_from_names(domain.get_space(), {old: 1, new: -1})
-            domain = domain.add_constraint(same).project_out(_PARAM, at, 1)
+            domain = project_out_params(domain.add_constraint(same), (old,))
         else:
-            domain = domain.set_dim_name(_PARAM, at, new)
+            domain = rename_param(domain, old, new)
     return domain
 
 
@@ -351,16 +340,14 @@ def set_params(domain: BasicSet, values: Mapping[str, Expr]) -> tuple[BasicSet, 
 
 def _with_params(domain: BasicSet, values: Mapping[str, Expr]) -> BasicSet:
     for name, value in values.items():
-        if _at(domain, _PARAM, name) < 0:
+        if not has_param(domain, name):
             continue
-        for other in variable_names(value):
-            if _at(domain, _PARAM, other) < 0:
-                domain = _insert(domain, _PARAM, domain.dim(_PARAM), (other,))
+        domain = with_params(domain, variable_names(value))
         space = domain.get_space()
         wanted = pw_aff_from_expr(space, value)
         same = pw_aff_from_expr(space, p.Variable(name)).eq_set(wanted)
         domain = as_basic_set(isl.Set.from_basic_set(domain).intersect(same))
-        domain = domain.project_out(_PARAM, _at(domain, _PARAM, name), 1)
+        domain = project_out_params(domain, (name,))
     return domain
 
 
@@ -371,37 +358,11 @@ def difference(
 
     The dimensions of *one* are renamed first; their order does not matter.
     """
-    for old, new in names.items():
-        one = one.set_dim_name(_SET, _at(one, _SET, old), new)
-    a = to_named(one).intersect(to_named(assumptions))
+    a = to_named(rename_dims(one, names)).intersect(to_named(assumptions))
     b = to_named(other).intersect(to_named(assumptions))
     if a.is_equal(b):
         return None
     return sample_point(a.subtract(b).union(b.subtract(a)))
-
-
-# -- dimensions ---------------------------------------------------------------------------
-
-
-def _at(domain: BasicSet | Set, kind: isl.dim_type, name: str) -> int:
-    """Return the position of a dimension; -1 where there is none of that kind."""
-    return domain.get_space().find_dim_by_name(kind, name)
-
-
-def _insert(domain: BasicSet, kind: isl.dim_type, at: int, names: Sequence[str]) -> BasicSet:
-    domain = domain.insert_dims(kind, at, len(names))
-    for k, name in enumerate(names):
-        domain = domain.set_dim_name(kind, at + k, name)
-    return domain
-
-
-def _rename(domain: BasicSet, names: Mapping[str, str]) -> BasicSet:
-    for kind in (_SET, _PARAM):
-        for old, new in names.items():
-            at = _at(domain, kind, old)
-            if at >= 0:
-                domain = domain.set_dim_name(kind, at, new)
-    return domain
 
 
 def _bounds_on(domain: BasicSet, names: Sequence[str]) -> BasicSet:
@@ -410,11 +371,4 @@ def _bounds_on(domain: BasicSet, names: Sequence[str]) -> BasicSet:
     A domain with internal divisions is kept whole: isl does not say which of them a
     constraint needs.
     """
-    if domain.dim(_DIV):
-        return domain
-    result = domain.drop_constraints_involving_dims(_SET, 0, domain.dim(_SET))
-    result = result.drop_constraints_involving_dims(_PARAM, 0, domain.dim(_PARAM))
-    for name in names:
-        at = _at(domain, _SET, name)
-        result = result.intersect(domain.drop_constraints_not_involving_dims(_SET, at, 1))
-    return result
+    return domain if n_quotients(domain) else constraints_on(domain, names)

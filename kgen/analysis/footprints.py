@@ -27,13 +27,19 @@ from kgen.ir.analyses import Analysis
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, substitute, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import PwAff, Set, isl_int, param_names, sample_point
+from kgen.ir.sets.dims import (
+    Set,
+    axis_variable,
+    has_dim,
+    isl_int,
+    only_dim,
+    param_names,
+    with_params,
+)
+from kgen.ir.sets.domain import PwAff, sample_point
 from kgen.ir.sets.quasi_affine import map_from_exprs, pw_aff_from_expr, set_from_condition
 
 __all__ = ["Footprints", "Span", "Values", "extremes", "split_constant"]
-
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 
 class Values:
@@ -94,7 +100,7 @@ class Values:
             end = pw_aff_from_expr(space, extent)
         except ExpressionToAffineConversionError:
             return False
-        top = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, 0)
+        top = axis_variable(space, 0)
         top = top.add_constant_val(isl_int(plus))
         outside = values.intersect(isl.PwAff.from_aff(top).ge_set(end))
         return not outside.intersect_params(self.assumptions).is_empty()
@@ -231,15 +237,8 @@ class Footprints:
 
     def with_params(self, domain: Set, *exprs: Expr) -> Set:
         """Add the integer parameters that *exprs* mention and *domain* does not have."""
-        for name in variable_names(*exprs):
-            if (
-                name in self._integers
-                and domain.find_dim_by_name(_PARAM, name) < 0
-                and domain.find_dim_by_name(_SET, name) < 0
-            ):
-                at = domain.dim(_PARAM)
-                domain = domain.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
-        return domain
+        names = (name for name in variable_names(*exprs) if name in self._integers)
+        return with_params(domain, [name for name in names if not has_dim(domain, name)])
 
     def domain(self, place: Place) -> tuple[Set, bool]:
         """Return the iterations that reach a place, and whether these are exactly those.
@@ -312,11 +311,8 @@ class Footprints:
         domain = self.domain(place)[0]
         if base is None:
             base = 0
-        if isinstance(base, p.Variable):
-            at = domain.find_dim_by_name(_SET, base.name)
-            if at >= 0:
-                after = domain.dim(_SET) - at - 1
-                return domain.project_out(_SET, at + 1, after).project_out(_SET, 0, at)
+        if isinstance(base, p.Variable) and has_dim(domain, base.name):
+            return only_dim(domain, base.name)
         domain = self.with_params(domain, base)
         try:
             value = pw_aff_from_expr(domain.get_space(), base)

@@ -26,7 +26,17 @@ from kgen.ir.expr import (
 from kgen.ir.grid import Axis
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Aff, PwAff, Set, param_names, project_out_named, to_named
+from kgen.ir.sets.dims import (
+    Set,
+    outer_dims,
+    param_names,
+    param_variable,
+    project_out_params,
+    rename_param,
+    to_named,
+    with_params,
+)
+from kgen.ir.sets.domain import Aff, PwAff
 from kgen.ir.sets.names import SetName, Side
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 from kgen.ir.tags import AxisTag, GroupInameTag
@@ -42,10 +52,7 @@ __all__ = [
     "hint_for_axis",
     "relate",
     "relate_sides",
-    "with_params",
 ]
-
-_PARAM = isl.dim_type.param
 
 
 def axis_name(axis: AxisTag | GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> str:
@@ -100,12 +107,12 @@ def _by_digits(
     try:
         for name, value in numbers.found.values():
             named = bound(footprints.with_params(named, value), name, value)
-        named = project_out_named(named, sorted(numbers.loops)).coalesce()
+        named = project_out_params(named, sorted(numbers.loops)).coalesce()
         for axis, part in enumerate(index):
             named = bound(footprints.with_params(named, part), element_name(axis), part)
     except ExpressionToAffineConversionError:
         return None
-    return project_out_named(named, [name for name, _ in numbers.found.values()]), is_exact
+    return project_out_params(named, [name for name, _ in numbers.found.values()]), is_exact
 
 
 class _Numbers(IdentityMapper):
@@ -200,29 +207,18 @@ class Instances:
         named, is_exact = found or elements_of(kernel, self.footprints, access)
         for iname in access.place.inames:
             axis = axes.get(iname)
-            at = named.find_dim_by_name(_PARAM, iname)
             if axis is not None and is_zero(axis.first) and iname not in loops:
-                named = named.set_dim_name(_PARAM, at, axis_name(axis.tag) + suffix)
+                named = rename_param(named, iname, axis_name(axis.tag) + suffix)
                 continue
             if axis is not None:
                 index = p.Sum((p.Variable(iname), p.Product((-1, axis.first))))
                 named = bound(named, axis_name(axis.tag) + suffix, index)
-                at = named.find_dim_by_name(_PARAM, iname)
             if iname in loops:
-                named = named.set_dim_name(_PARAM, at, iname + suffix)
+                named = rename_param(named, iname, iname + suffix)
             else:
-                named = project_out_named(named, (iname,))
+                named = project_out_params(named, (iname,))
         data = [name for name in param_names(named) if name in kernel.array_vars]
-        return project_out_named(named, data), is_exact
-
-
-def with_params(named: Set, names: Iterable[str]) -> Set:
-    """Add the parameters *names* that *named* does not have."""
-    for name in names:
-        if named.find_dim_by_name(_PARAM, name) < 0:
-            at = named.dim(_PARAM)
-            named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
-    return named
+        return project_out_params(named, data), is_exact
 
 
 def bound(named: Set, name: str, value: Expr, relation: str = "eq_set") -> Set:
@@ -233,19 +229,14 @@ def bound(named: Set, name: str, value: Expr, relation: str = "eq_set") -> Set:
     """
     named = with_params(named, (name,))
     space = named.get_space()
-    return _where(named, _variable(space, name), relation, aff_from_expr(space, value))
-
-
-def _variable(space: isl.Space, name: str) -> isl.Aff:
-    at = space.find_dim_by_name(_PARAM, name)
-    return isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
+    return _where(named, param_variable(space, name), relation, aff_from_expr(space, value))
 
 
 def relate(named: Set, one: str, other: str, relation: str) -> Set:
     """Intersect with a relation of two names: ``eq_set``, ``lt_set``, ``ne_set``."""
     named = with_params(named, (one, other))
     space = named.get_space()
-    return _where(named, _variable(space, one), relation, _variable(space, other))
+    return _where(named, param_variable(space, one), relation, param_variable(space, other))
 
 
 def relate_sides(named: Set, name: str, relation: str) -> Set:
@@ -265,7 +256,7 @@ def hint_for_axis(kernel: LoopKernel, insn: InstructionBase, inames: Sequence[st
     around = kernel.domain_of(names).intersect_params(kernel.assumptions)
     for iname in inames:
         both = kernel.domain_of((*names, iname))
-        if around.is_subset(both.project_out(isl.dim_type.set, len(names), 1)):
+        if around.is_subset(outer_dims(both, len(names))):
             return (
                 f"add_inames_to_insn(kernel, '{iname}', 'id:{insn.id}'), or give the "
                 "instruction a loop of its own on that axis"

@@ -26,7 +26,7 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag

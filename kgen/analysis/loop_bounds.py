@@ -10,7 +10,7 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
-from kgen.ir.sets.domain import used_param_names
+from kgen.ir.sets.dims import used_param_names
 
 __all__ = [
     "ComputedBound",

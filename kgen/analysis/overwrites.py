@@ -9,7 +9,6 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.instances import with_params
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import ExpressionToAffineConversionError, KgenWarning, is_silenced, message, warn
 from kgen.ir.affine import linear_form
@@ -17,7 +16,7 @@ from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, rename_dims, to_named
+from kgen.ir.sets.dims import Set, rename_dims, to_named, with_params
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import PAIR
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgen.ir.sets.domain import Set, sample_point
+from kgen.ir.sets.dims import Set
+from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.names import PAIR, SetName
 
 __all__ = ["describe", "describe_pair", "example"]

@@ -12,16 +12,21 @@ from kgen.analysis.domains import equation_set
 from kgen.errors import TransformError, message
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     BasicSet,
     Set,
-    as_basic_set,
+    bound_dim,
     dim_names,
+    dims_to_params,
+    free_dim,
     from_named,
-    isl_int,
-    sample_point,
+    name_dims,
+    pairs_of,
+    project_out_unused_params,
+    relation_from,
     to_named,
 )
+from kgen.ir.sets.domain import as_basic_set, sample_point
 
 __all__ = [
     "Growth",
@@ -33,9 +38,6 @@ __all__ = [
     "lane_domain",
     "may_exceed",
 ]
-
-_IN, _OUT = isl.dim_type.in_, isl.dim_type.out
-_PARAM, _SET = isl.dim_type.param, isl.dim_type.set
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,8 @@ def bounding_loops(
     domain = kernel.domain_of((*names, *inames)).intersect_params(kernel.assumptions)
     loops = kernel.domain_of(names)
     found = []
-    for at, name in enumerate(names):
-        anywhere = domain.project_out(_SET, at, 1).insert_dims(_SET, at, 1)
-        anywhere = anywhere.set_dim_name(_SET, at, name)
-        product = to_named(anywhere).intersect(to_named(loops))
+    for name in names:
+        product = to_named(free_dim(domain, name)).intersect(to_named(loops))
         if not product.is_subset(to_named(domain)):
             found.append(name)
     return tuple(found)
@@ -97,21 +97,19 @@ def growth_of(
     """
     others = tuple(sorted(set(around) - set(sweep), key=kernel.iname_order.__getitem__))
     values = _relation(kernel, others, sweep, inames)
-    steps = _as_params(kernel.domain_of((*others, *sweep)), len(others))
+    steps = dims_to_params(kernel.domain_of((*others, *sweep)), others)
     later = isl.Map.lex_gt(steps.get_space())
     later = later.intersect_domain(steps).intersect_range(steps)
     before = later.apply_range(values)
     lost = before.subtract(values).intersect_params(kernel.assumptions)
     if not lost.is_empty():
-        return Growth((), sample_point(_as_set(lost)))
+        return Growth((), sample_point(pairs_of(lost)))
     new = _in_one(values.subtract(before).intersect_params(kernel.assumptions).coalesce())
     known = steps
     for lane, bounds in (lanes or {}).items():
         known = _all_lanes(known, lane, *bounds)
     new = new.intersect_domain(steps).gist_domain(known).gist_params(kernel.assumptions)
-    flat = _as_set(new)
-    count = len(sweep)
-    flat = flat.move_dims(_PARAM, flat.dim(_PARAM), _SET, 0, count)
+    flat = dims_to_params(pairs_of(new), sweep)
     parts = flat.coalesce().get_basic_sets()
     if len(parts) > 1:
         parts = flat.make_disjoint().get_basic_sets()
@@ -141,8 +139,8 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
     Raises :class:`TransformError` where they have gaps that no bounds of loops describe.
     """
     names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
-    domain = _as_params(kernel.domain_of((*names, *inames)), len(names))
-    outside = _as_params(kernel.domain_of(names), len(names)).params()
+    domain = dims_to_params(kernel.domain_of((*names, *inames)), names)
+    outside = dims_to_params(kernel.domain_of(names), names).params()
     outside = outside.intersect(kernel.assumptions.params())
     # in what never runs, a loop still ends
     own = kernel.domain_of(tuple(inames))
@@ -170,34 +168,17 @@ def domain_at(domain: BasicSet, iname: str, value: Expr) -> BasicSet:
 
 def _all_lanes(steps: Set, lane: str, first: int, last: int) -> Set:
     """Let a loop take all values, wherever it takes one."""
-    at = dim_names(steps).index(lane)
-    every = steps.project_out(_SET, at, 1).insert_dims(_SET, at, 1)
-    every = every.set_dim_name(_SET, at, lane)
-    return every.lower_bound_val(_SET, at, isl_int(first)).upper_bound_val(_SET, at, isl_int(last))
+    return bound_dim(free_dim(steps, lane), lane, first, last)
 
 
 def _relation(
     kernel: LoopKernel, others: Sequence[str], sweep: Sequence[str], inames: Sequence[str]
 ) -> isl.Map:
     """Return the values of *inames* at each step of *sweep*; other loops are parameters."""
-    domain = _as_params(kernel.domain_of((*others, *sweep, *inames)), len(others))
-    return isl.Map.from_range(domain).move_dims(_IN, 0, _OUT, 0, len(sweep))
-
-
-def _as_params(domain: Set, count: int) -> Set:
-    """Make the first *count* dimensions parameters."""
-    return domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count)
-
-
-def _as_set(relation: isl.Map) -> Set:
-    return relation.move_dims(_OUT, 0, _IN, 0, relation.dim(_IN)).range()
+    domain = dims_to_params(kernel.domain_of((*others, *sweep, *inames)), others)
+    return relation_from(domain, len(sweep))
 
 
 def _with_few_params(part: BasicSet, inames: Sequence[str]) -> BasicSet:
     """Name the dimensions, and drop the parameters that nothing depends on."""
-    for k, name in enumerate(inames):
-        part = part.set_dim_name(_SET, k, name)
-    for k in reversed(range(part.dim(_PARAM))):
-        if not part.involves_dims(_PARAM, k, 1):
-            part = part.project_out(_PARAM, k, 1)
-    return part
+    return project_out_unused_params(name_dims(part, inames))

@@ -21,7 +21,8 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, SeparateArrayArrayDimTag
-from kgen.ir.sets.domain import Set, constant_bounds, from_named, isl_int, param_names
+from kgen.ir.sets.dims import Set, bound_param, from_named, has_dim, param_names, params_space
+from kgen.ir.sets.domain import constant_bounds
 from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
@@ -32,8 +33,6 @@ __all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "is_int32", "loop_typ
 PARAM_LIMIT: Final = 2**31 - 2**20
 
 _INT32_MAX: Final = 2**31 - 1
-_SET = isl.dim_type.set
-_PARAM = isl.dim_type.param
 
 
 def index_type(kernel: LoopKernel, array_name: str) -> NumpyType:
@@ -93,7 +92,7 @@ class Ranges(IntervalFinder):
         found = self._params.get(name)
         if found is None:
             found = range_of_type(INT64.dtype)
-            if self._lifted.find_dim_by_name(_SET, name) >= 0:
+            if has_dim(self._lifted, name):
                 known = constant_bounds(self._lifted, name)
                 found = Interval(
                     found.low if known.low is None else known.low,
@@ -209,12 +208,11 @@ def _context(kernel: LoopKernel) -> Set:
     assumed = assumed_of(kernel, (p.Variable, p.Sum))
     values = [arg.name for arg in kernel.args if isinstance(arg, ValueArg)]
     names = dict.fromkeys((*values, *sorted(kernel.all_params()), *param_names(assumed)))
-    context = isl.Set.universe(isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 0))
-    for at, (name, limits) in enumerate((name, _limits(kernel, name)) for name in names):
-        context = context.add_dims(_PARAM, 1).set_dim_name(_PARAM, at, name)
+    context = isl.Set.universe(params_space(names))
+    for name in names:
+        limits = _limits(kernel, name)
         if limits.low is not None and limits.high is not None:
-            context = context.lower_bound_val(_PARAM, at, isl_int(limits.low))
-            context = context.upper_bound_val(_PARAM, at, isl_int(limits.high))
+            context = bound_param(context, name, limits.low, limits.high)
     return context.intersect(assumed)
 
 
@@ -233,7 +231,7 @@ class Sizes(Ranges):
     """The ranges where no parameter is negative; of data none is known."""
 
     def _parameter(self, name: str) -> Interval:
-        if name in self.kernel.array_vars or self._lifted.find_dim_by_name(_SET, name) < 0:
+        if name in self.kernel.array_vars or not has_dim(self._lifted, name):
             return ANYTHING
         found = self.param(name)
         return ANYTHING if found.is_at_most(-1) else found.both(Interval(0))

@@ -20,14 +20,14 @@ from kgen.analysis.dependences import (
     shared_loops,
 )
 from kgen.analysis.domains import Inverse
-from kgen.analysis.instances import Instances, bound, relate, relate_sides, with_params
+from kgen.analysis.instances import Instances, bound, relate, relate_sides
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, dim_names, rename_dims, to_named
+from kgen.ir.sets.dims import Set, dim_names, rename_dims, to_named, with_params
 from kgen.ir.sets.names import PAIR, Side
 
 __all__ = ["Nesting", "Reordering"]

@@ -17,7 +17,8 @@ from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
-from kgen.ir.sets.domain import PwAff, isl_int, static_value
+from kgen.ir.sets.dims import isl_int
+from kgen.ir.sets.domain import PwAff, static_value
 from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.types import auto
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import islpy as isl
 import pymbolic.primitives as p
 from constantdict import constantdict
 
@@ -18,7 +17,8 @@ from kgen.ir.expr import (
     LocalHardwareAxisIndex,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import constant_bounds, from_named
+from kgen.ir.sets.dims import from_named, has_param
+from kgen.ir.sets.domain import constant_bounds
 from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 
@@ -91,7 +91,7 @@ class Signs(IntervalFinder):
         kernel = self.kernel
         if name in kernel.inames:
             return constant_bounds(kernel.domain_of((name,)).intersect_params(self._assumed), name)
-        if self._assumed.find_dim_by_name(isl.dim_type.param, name) >= 0:
+        if has_param(self._assumed, name):
             return constant_bounds(from_named(self._assumed, (name,)), name)
         return _of_data(kernel.temporary_variables.get(name) or kernel.arg_dict.get(name))
 

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from kgen.ir.sets.domain import Set, from_named, isl_int, param_names, project_out_named
+from kgen.ir.sets.dims import (
+    Set,
+    bound_param,
+    fix_param_values,
+    from_named,
+    has_param,
+    param_names,
+    point_values,
+    project_out_params,
+)
 
 __all__ = ["all_sizes", "sizes_near"]
 
@@ -16,14 +25,13 @@ def all_sizes(allowed: Set, names: Sequence[str], most: int) -> list[dict[str, i
     if not set(names) <= set(param_names(allowed)):
         return [{}] if not names else None
     others = [name for name in param_names(allowed) if name not in names]
-    points = from_named(project_out_named(allowed, others), names)
+    points = from_named(project_out_params(allowed, others), names)
     found: list[dict[str, int]] = []
     while not points.is_empty():
         if len(found) == most or not points.is_bounded():
             return None
         point = points.sample_point()
-        values = [point.get_coordinate_val(isl.dim_type.set, k) for k in range(len(names))]
-        found.append(dict(zip(names, (int(v.to_python()) for v in values), strict=True)))
+        found.append(dict(zip(names, point_values(point, len(names)), strict=True)))
         points = points.subtract(isl.Set.from_point(point))
     return sorted(found, key=lambda sizes: tuple(sizes.values()))
 
@@ -33,20 +41,19 @@ def sizes_near(allowed: Set, names: Sequence[str], least: int) -> dict[str, int]
     sizes: dict[str, int] = {}
     for offset, name in enumerate(names):
         value = least + offset
-        at = allowed.find_dim_by_name(isl.dim_type.param, name)
-        if at >= 0:
-            above = allowed.lower_bound_val(isl.dim_type.param, at, isl_int(value))
+        if has_param(allowed, name):
+            above = bound_param(allowed, name, value)
             found = _least(allowed if above.is_empty() else above, name)
             if found is None:
                 return None
             value = found
-            allowed = allowed.fix_val(isl.dim_type.param, at, isl_int(value))
+            allowed = fix_param_values(allowed, {name: value})
         sizes[name] = value
     return sizes
 
 
 def _least(allowed: Set, name: str) -> int | None:
     """Return the least value of a parameter, if it has one."""
-    only = project_out_named(allowed, [other for other in param_names(allowed) if other != name])
+    only = project_out_params(allowed, [other for other in param_names(allowed) if other != name])
     found = from_named(only, (name,)).dim_min_val(0)
     return int(found.to_python()) if found.is_int() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy as isl
 
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, dim_names
+from kgen.ir.sets.dims import Set, involved_dims, rows_of
 
 __all__ = ["cyclic_values", "offsets_strided_loop"]
 
@@ -27,9 +27,4 @@ def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
 def offsets_strided_loop(kernel: LoopKernel, iname: str) -> bool:
     """Tell whether a loop says where another one starts, which goes in strides."""
     domain = kernel.domains[kernel.home_domain[iname]]
-    at = dim_names(domain).index(iname)
-    return any(
-        row.is_equality() and row.involves_dims(isl.dim_type.set, at, 1)
-        for part in domain.get_basic_sets()
-        for row in part.get_constraints()
-    )
+    return any(row.is_equality() and iname in involved_dims(row) for row in rows_of(domain))

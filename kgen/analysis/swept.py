@@ -14,28 +14,30 @@ from kgen.analysis.footprints import Footprints
 from kgen.errors import StaticValueFindingError, TransformError, message
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     BasicSet,
     Set,
-    dim_max,
-    dim_min,
     dim_names,
     from_named,
-    param_names,
-    project_out_named,
-    sample_point,
-    static_bounds,
-    static_value,
+    in_names,
+    in_to_params,
+    involved_params,
+    n_dims,
+    name_dims,
+    only_dim,
+    project_out_dims,
+    project_out_params,
+    project_out_unused_params,
+    rename_dims,
     to_named,
+    with_dims,
 )
+from kgen.ir.sets.domain import dim_max, dim_min, sample_point, static_bounds, static_value
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr, conditions_of, set_from_condition
 
 __all__ = ["Axis", "Box", "box_of", "first_outside", "swept_footprint", "valid_elements"]
-
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 
 @dataclass(frozen=True)
@@ -91,21 +93,13 @@ def swept_footprint(
                     hint="leave this use out with within=...",
                 )
             )
-        inames = [
-            str(relation.get_dim_name(isl.dim_type.in_, k))
-            for k in range(relation.dim(isl.dim_type.in_))
-        ]
-        relation = relation.move_dims(
-            _PARAM, relation.dim(_PARAM), isl.dim_type.in_, 0, len(inames)
-        )
-        touched = relation.range()
-        touched = project_out_named(touched, [name for name in inames if name not in outer])
+        inames = in_names(relation)
+        touched = in_to_params(relation, inames).range()
+        touched = project_out_params(touched, [name for name in inames if name not in outer])
         for k, part in enumerate(index):
             if part is None:
-                touched = touched.insert_dims(_SET, k, 1)
-        for k, axis in enumerate(axes):
-            touched = touched.set_dim_name(_SET, k, axis.name)
-        touched = touched.coalesce()
+                touched = with_dims(touched, (axes[k].name,), k)
+        touched = name_dims(touched, [axis.name for axis in axes]).coalesce()
         total = touched if total is None else total.union(touched)
     assert total is not None
     return total.intersect(valid_elements(kernel, total, axes))
@@ -162,7 +156,7 @@ def box_of(
     moves = dict(zip(dim_names(footprint), lower, strict=True))
     is_all = touched is elements
     elements = _counted(elements, moves, extents)
-    kept = elements.dim(_SET)
+    kept = n_dims(elements)
     within = isl.Set.from_basic_set(elements).gist_params(context).coalesce()
     if not kept:
         return Box(tuple(lower), tuple(extents), None, conditions_of(within.params()))
@@ -173,7 +167,7 @@ def box_of(
     if not is_all:
         touched = _counted(touched, moves, extents)
         conditions = conditions_of(isl.Set.from_basic_set(touched).gist(known))
-    return Box(tuple(lower), tuple(extents), _without_unused_params(loops), conditions)
+    return Box(tuple(lower), tuple(extents), project_out_unused_params(loops), conditions)
 
 
 def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | None:
@@ -218,9 +212,9 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
         "split the loop that is swept, and sweep the inner one",
         "name the loops around it: fetch_outer_inames in add_prefetch, precompute_outer_inames",
     ]
-    for piece, aff in extent.get_pieces():
-        for at, name in enumerate(param_names(piece)):
-            if name not in kernel.inames and aff.involves_dims(_PARAM, at, 1):
+    for _, aff in extent.get_pieces():
+        for name in involved_params(aff):
+            if name not in kernel.inames:
                 ways.insert(0, f"bound the size: assume(kernel, '{name} <= 16')")
                 return "; or ".join(ways)
     return "; or ".join(ways)
@@ -273,15 +267,12 @@ def _as_loops(
 
 def _bounding_box(footprint: Set) -> BasicSet:
     """Return the product of the projections on the axes."""
-    ndim = footprint.dim(_SET)
+    names = dim_names(footprint)
     box = isl.Set.universe(footprint.get_space())
-    for k in range(ndim):
-        one = footprint.project_out(_SET, k + 1, ndim - k - 1).project_out(_SET, 0, k)
-        hull = isl.Set.from_basic_set(one.remove_divs().coalesce().simple_hull())
-        side = hull.insert_dims(_SET, 1, ndim - k - 1).insert_dims(_SET, 0, k)
-        for at, name in enumerate(dim_names(footprint)):
-            side = side.set_dim_name(_SET, at, name)
-        box = box.intersect(side)
+    for k, name in enumerate(names):
+        one = only_dim(footprint, name).remove_divs().coalesce()
+        side = with_dims(isl.Set.from_basic_set(one.simple_hull()), names[k + 1 :])
+        box = box.intersect(with_dims(side, names[:k], 0))
     (piece,) = box.get_basic_sets()
     return piece
 
@@ -297,22 +288,11 @@ def _from_zero(elements: BasicSet, lower: Mapping[str, Expr]) -> BasicSet:
 def _counted(elements: BasicSet, lower: Mapping[str, Expr], extents: Sequence[int]) -> BasicSet:
     """Count from the least elements along the axes that are longer than 1; drop the others."""
     elements = _from_zero(elements, lower)
-    for k in reversed(range(len(extents))):
-        if extents[k] == 1:
-            elements = elements.project_out(_SET, k, 1)
-    return elements
+    single = [n for n, extent in zip(dim_names(elements), extents, strict=True) if extent == 1]
+    return project_out_dims(elements, reversed(single))
 
 
 def _moved(elements: BasicSet, name: str, least: Expr) -> BasicSet:
-    names = dim_names(elements)
-    at = names.index(name)
     new = f"{name}'"
     elements = replace_dims(elements, {name: p.Sum((p.Variable(new), least))}, (new,))
-    return elements.set_dim_name(_SET, at, name)
-
-
-def _without_unused_params(domain: BasicSet) -> BasicSet:
-    for k in reversed(range(len(param_names(domain)))):
-        if not domain.involves_dims(_PARAM, k, 1):
-            domain = domain.project_out(_PARAM, k, 1)
-    return domain
+    return rename_dims(elements, {new: name})

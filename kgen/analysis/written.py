@@ -10,14 +10,13 @@ from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, sample_point
+from kgen.ir.sets.dims import Set, axis_variable, n_axes, n_dims, not_negative
+from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 
 __all__ = ["Unwritten", "allocated_outputs", "find_unwritten"]
-
-_SET = isl.dim_type.set
 
 
 @dataclass(frozen=True)
@@ -75,15 +74,14 @@ def _find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
         relation = footprints.relation(access)
         if relation is None or not footprints.domain(access.place)[1]:
             is_exact = False
-        elif relation.dim(isl.dim_type.out) == rest.dim(_SET):
+        elif n_axes(relation) == n_dims(rest):
             rest = rest.subtract(relation.range().reset_tuple_id())
             if rest.is_empty():
                 return None
     point = sample_point(rest) if is_exact else None
     if point is None:
         return None if is_exact else Unwritten(array.name)
-    n_axes = rest.dim(_SET)
-    element = tuple(point[SetName.ELEMENT.at(axis)] for axis in range(n_axes))
+    element = tuple(point[SetName.ELEMENT.at(axis)] for axis in range(n_dims(rest)))
     sizes = tuple((name, value) for name, value in point.items() if not name.startswith("."))
     return Unwritten(array.name, element, sizes)
 
@@ -97,13 +95,12 @@ def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) ->
     elements = isl.Set.universe(isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=names))
     elements = footprints.with_params(elements, *shape)
     space = elements.get_space()
-    dims = isl.LocalSpace.from_space(space)
     for axis, extent in enumerate(shape):
         try:
             end = aff_from_expr(space, extent)
         except ExpressionToAffineConversionError:
             return None
-        index = isl.Aff.var_on_domain(dims, _SET, axis)
-        elements = elements.lower_bound_val(_SET, axis, isl.Val.zero(isl.DEFAULT_CONTEXT))
+        index = axis_variable(space, axis)
+        elements = not_negative(elements, axis)
         elements = elements.intersect(compare(index, "lt_set", end))
     return elements.intersect_params(kernel.assumptions)

@@ -17,7 +17,7 @@ from kgen.ast.facts import Facts, params_where
 from kgen.ast.nodes import For, If, Let, Node, Run
 from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
-from kgen.ir.sets.domain import Set, dim_names, param_names, project_out_named, to_named
+from kgen.ir.sets.dims import Set, dim_names, param_names, project_out_params, to_named
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, exprs_of, has_barrier, map_children
 from kgen.schedule.to_isl import Nest, Statement, axis_context
@@ -89,7 +89,7 @@ class _Guards:
             statement = self.nest.statements[int(run.insn_id[1:])]
             if isinstance(statement.node, Barrier):  # happens when another statement does
                 continue
-            part = project_out_named(_instances(statement, run, around, inner), sorted(hidden))
+            part = project_out_params(_instances(statement, run, around, inner), sorted(hidden))
             union = part if union is None else union.union(part)
         return None if union is None else union.coalesce()
 
@@ -113,9 +113,9 @@ def _instances(
         if value is not None and inner.isdisjoint(variable_names(value)):
             equal = params_where(p.Comparison(p.Variable(name), "==", value))
             named = named if equal is None else named.intersect(equal)
-            named = project_out_named(named, [name])
+            named = project_out_params(named, [name])
         elif name not in around:
-            named = project_out_named(named, [name])
+            named = project_out_params(named, [name])
     return named
 
 

@@ -16,7 +16,7 @@ from kgen.ir.closure import closure
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.grid import Grid
-from kgen.ir.sets.domain import Set, param_names
+from kgen.ir.sets.dims import Set, param_names
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier as ScheduleBarrier

@@ -21,7 +21,20 @@ from kgen.ast.expr import ExprReader, conjunction
 from kgen.ast.islast import KIND, NODE, OP, children_of_block
 from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
-from kgen.ir.sets.domain import Set, to_named
+from kgen.ir.sets.dims import (
+    Set,
+    coefficient,
+    free_axis,
+    free_inner,
+    free_outer,
+    involved_axes,
+    involved_params,
+    involves_quotient,
+    n_dims,
+    n_quotients,
+    rows_of,
+    to_named,
+)
 from kgen.ir.sets.effort import answer
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import map_children
@@ -29,9 +42,6 @@ from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances,
 from kgen.schedule.tree import Loop, Node
 
 __all__ = ["build_ast", "is_simple"]
-
-_DIV = isl.dim_type.div
-_SET = isl.dim_type.set
 
 #: Strides that more loops than this share are guards from the start.
 MAX_STRIDED_LOOPS = 4
@@ -172,19 +182,13 @@ def is_simple(nest: Nest) -> bool:
 
 
 def _has_strides(domain: Set) -> bool:
-    return any(part.dim(_DIV) for part in domain.get_basic_sets())
+    return any(n_quotients(part) for part in domain.get_basic_sets())
 
 
 def _sharing(domain: Set) -> int:
     """Return how many loops a stride is a matter of, at most."""
     return max(
-        (
-            sum(row.involves_dims(_SET, at, 1) for at in range(domain.dim(_SET)))
-            for part in domain.get_basic_sets()
-            for row in part.get_constraints()
-            if row.involves_dims(_DIV, 0, part.dim(_DIV))
-        ),
-        default=0,
+        (len(involved_axes(row)) for row in rows_of(domain) if involves_quotient(row)), default=0
     )
 
 
@@ -196,17 +200,14 @@ def _is_hard(nest: Nest) -> bool:
 
 def _is_steep(domain: Set) -> bool:
     """Tell whether a constraint has several loops with coefficients other than -1, 0 and 1."""
-    return domain.dim(_SET) >= MIN_STEEP_LOOPS and any(
-        _steep_loops(row) >= MIN_STEEP_LOOPS
-        for part in domain.get_basic_sets()
-        for row in part.get_constraints()
+    return n_dims(domain) >= MIN_STEEP_LOOPS and any(
+        _steep_loops(row) >= MIN_STEEP_LOOPS for row in rows_of(domain)
     )
 
 
 def _steep_loops(row: isl.Constraint) -> int:
     one = isl.Val.one(isl.DEFAULT_CONTEXT)
-    dims = [at for at in range(row.dim(_SET)) if row.involves_dims(_SET, at, 1)]
-    return sum(bool(row.get_coefficient_val(_SET, at).abs().gt(one)) for at in dims)
+    return sum(bool(coefficient(row, at).abs().gt(one)) for at in involved_axes(row))
 
 
 def _is_complete(leaves: list[isl.UnionMap], nest: Nest, context: Set) -> bool:
@@ -238,11 +239,10 @@ def _in_boxes(nest: Nest) -> Nest:
 def _box(domain: Set) -> Set:
     """Return the bounds of each loop by itself, and those by outer loops that are simple."""
     hull = domain.remove_divs().simple_hull()
-    count = domain.dim(_SET)
     box = isl.BasicSet.universe(domain.get_space())
-    for at in range(count):
-        bounds = hull.eliminate(_SET, at + 1, count - at - 1)
-        box = box.intersect(bounds.eliminate(_SET, 0, at))
+    for at in range(n_dims(domain)):
+        bounds = free_inner(hull, at)
+        box = box.intersect(free_outer(bounds, at))
         for row in bounds.get_constraints():
             if _steep_loops(row) < MIN_STEEP_LOOPS:
                 box = box.add_constraint(row)
@@ -264,21 +264,18 @@ def _with_plain_starts(statement: Statement) -> Statement:
     ``max(lid(0), (lid(0) + 7) % 8 - 8*gid(0) + 1)``; a condition on ``r`` costs less.
     """
     parts = statement.domain.get_basic_sets()
-    if len(parts) != 1 or not parts[0].dim(_DIV):
+    if len(parts) != 1 or not n_quotients(parts[0]):
         return statement
     rows = parts[0].get_constraints()
     strided = {
-        at
-        for row in rows
-        for at in range(statement.domain.dim(_SET))
-        if row.is_equality() and row.involves_dims(_SET, at, 1) and _is_turn(row)
+        at for row in rows if row.is_equality() and _is_turn(row) for at in involved_axes(row)
     }
     plain = {at for row in rows for at in strided if _is_start(row, at) and _is_constant(row, at)}
     moved = [
         row
         for row in rows
         if any(_is_start(row, at) and not _is_constant(row, at) for at in plain)
-        and not row.involves_dims(_DIV, 0, row.dim(_DIV))
+        and not involves_quotient(row)
     ]
     if not moved:
         return statement
@@ -293,35 +290,25 @@ def _around(domain: Set, inner: Iterable[int]) -> Set:
     """Return what a domain says of its other loops, for which *inner* ones have to have values."""
     hull = domain.remove_divs().simple_hull()
     for at in inner:
-        hull = hull.eliminate(_SET, at, 1)
+        hull = free_axis(hull, at)
     return hull.to_set()
 
 
 def _is_turn(row: isl.Constraint) -> bool:
     """Tell whether an equation says which work-item an iteration belongs to."""
-    names = (
-        row.get_dim_name(isl.dim_type.param, at)
-        for at in range(row.dim(isl.dim_type.param))
-        if row.involves_dims(isl.dim_type.param, at, 1)
-    )
-    axes = (axis_from_name(name) for name in names if name)
+    axes = map(axis_from_name, involved_params(row))
     is_own = any(isinstance(axis, LocalHardwareAxisIndex) for axis in axes)
-    return is_own and row.involves_dims(_DIV, 0, row.dim(_DIV))
+    return is_own and involves_quotient(row)
 
 
 def _is_start(row: isl.Constraint, at: int) -> bool:
     """Tell whether a constraint is a lower bound of dimension number *at*."""
-    return not row.is_equality() and row.get_coefficient_val(_SET, at).is_pos()
+    return not row.is_equality() and coefficient(row, at).is_pos()
 
 
 def _is_constant(row: isl.Constraint, at: int) -> bool:
     """Tell whether a bound of dimension number *at* is a number."""
-    after = row.dim(_SET) - at - 1
-    return not (
-        row.involves_dims(isl.dim_type.param, 0, row.dim(isl.dim_type.param))
-        or row.involves_dims(_SET, 0, at)
-        or row.involves_dims(_SET, at + 1, after)
-    )
+    return not involved_params(row) and set(involved_axes(row)) <= {at}
 
 
 def _variable(name: str) -> Expr:

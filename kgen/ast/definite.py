@@ -28,7 +28,7 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.sets import domain as domains
+from kgen.ir.sets import dims
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import children_of
 from kgen.ir.types import AddressSpace
@@ -68,7 +68,7 @@ def find_assigned_by_data(
     return tuple(checker.vouched)
 
 
-def _known_at_root(kernel: DeviceKernel, function: DeviceFunction) -> domains.Set:
+def _known_at_root(kernel: DeviceKernel, function: DeviceFunction) -> dims.Set:
     grid = kernel.grid_of_launch(function.insn_ids)
     axes: list[Expr] = [GroupHardwareAxisIndex(k) for k in range(len(function.groups))]
     axes += [LocalHardwareAxisIndex(k) for k in range(len(function.locals))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import islpy as isl
 import pymbolic.primitives as p
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
@@ -13,12 +12,10 @@ from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 from kgen.analysis.instances import axis_name
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import Expr, IdentityMapper, variable_names
-from kgen.ir.sets.domain import Set, param_names
+from kgen.ir.sets.dims import Set, param_names, param_values, params_space
 from kgen.ir.sets.quasi_affine import set_from_condition
 
 __all__ = ["Facts", "params_where"]
-
-_PARAM = isl.dim_type.param
 
 #: Values of parameters, hardware axes and loop variables, by their names in sets.
 _Point: TypeAlias = dict[str, int]
@@ -80,8 +77,7 @@ class Facts:
         point = places.sample_point()
         if point.is_void():
             return False
-        names = enumerate(param_names(places))
-        self._keep({name: point.get_coordinate_val(_PARAM, k).to_python() for k, name in names})
+        self._keep(param_values(point, param_names(places)))
         return True
 
     def _keep(self, point: _Point) -> None:
@@ -125,9 +121,7 @@ def params_where(condition: Expr) -> Set | None:
     """Return where *condition* holds; ``None`` if it is not affine."""
     named = _AxisNamer()(condition)
     names = variable_names(named)
-    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
-    for at, name in enumerate(names):
-        space = space.set_dim_name(_PARAM, at, name)
+    space = params_space(names)
     try:
         return set_from_condition(space.set_from_params(), named).params()
     except ExpressionToAffineConversionError:

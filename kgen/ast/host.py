@@ -8,7 +8,7 @@ from kgen.errors import ScheduleError, message
 from kgen.ir.data import ValueArg
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import NoOpInstruction
-from kgen.ir.sets.domain import used_param_names
+from kgen.ir.sets.dims import used_param_names
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.schedule.tree import HostLoop, Loop, Schedule, Step, sequence

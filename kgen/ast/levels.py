@@ -23,13 +23,16 @@ from kgen.ast.nodes import Block, For, Let, Node, Run, map_runs
 from kgen.ast.translate import instantiate, of_one, translate, translate_guard
 from kgen.ast.unroll import bind
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
-from kgen.ir.sets.domain import (
-    BasicSet,
+from kgen.ir.sets.dims import (
     Set,
     dim_names,
+    outer_dim_to_param,
+    outer_dims,
     param_names,
-    project_out_named,
+    params_space,
+    project_out_params,
     used_param_names,
+    without_param_constraints,
 )
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, map_children, map_exprs
@@ -51,10 +54,6 @@ from kgen.schedule.tree import Node as ScheduleNode
 from kgen.schedule.tree import Run as ScheduleRun
 
 __all__ = ["code_of"]
-
-_DIV = isl.dim_type.div
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 #: What stands for the inside of a loop.
 _INSIDE = ScheduleRun(())
@@ -185,10 +184,7 @@ def _guarded(nest: Nest) -> Node:
 def _in_order(context: Set) -> Set:
     """Put parameters into the order in which isl is to write conditions on them."""
     names = sorted(param_names(context), key=_rank)
-    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
-    for at, name in enumerate(names):
-        space = space.set_dim_name(_PARAM, at, name)
-    return context.align_params(space)
+    return context.align_params(params_space(names))
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -239,54 +235,16 @@ def _values(nest: Nest) -> Set | None:
     for statement in nest.statements:
         if isinstance(statement.node, Barrier):  # happens when another statement does
             continue
-        part = statement.domain.project_out(_SET, 1, len(statement.dims) - 1).reset_tuple_id()
+        part = outer_dims(statement.domain, 1).reset_tuple_id()
         for range_ in part.get_basic_sets():
             if range_.is_empty():
                 continue
-            own = _of_loop(range_).to_set()
+            own = without_param_constraints(range_).to_set()
             union = own if union is None else union.union(own)
     union = None if union is None else union.coalesce()
     if union is None or union.n_basic_set() > 1:
         return None
-    return project_out_named(union, set(param_names(union)).difference(used_param_names(union)))
-
-
-def _of_loop(values: BasicSet) -> BasicSet:
-    """Leave out what is said of parameters alone, also by existential variables of their own.
-
-    A quotient of the loop need not be tied to it by a constraint: isl leaves out what follows
-    from its definition. Then everything stays.
-    """
-    found = _without_parameters(values)
-    if not values.dim(_DIV):
-        return found
-    given = values.to_set().params()
-    return found if found.to_set().intersect_params(given).is_subset(values.to_set()) else values
-
-
-def _without_parameters(values: BasicSet) -> BasicSet:
-    while (other := _other_div(values)) is not None:
-        values = values.drop_constraints_involving_dims(_DIV, other, 1)
-    others = values.drop_constraints_involving_dims(_SET, 0, 1)
-    if others.involves_dims(_DIV, 0, others.dim(_DIV)):
-        return values
-    return values.drop_constraints_not_involving_dims(_SET, 0, 1)
-
-
-def _other_div(values: BasicSet) -> int | None:
-    """Return an existential variable that no constraints tie to the loop, one by another."""
-    if not values.dim(_DIV):
-        return None
-    rows = values.get_constraints()
-    divs = [{at for at in range(row.dim(_DIV)) if row.involves_dims(_DIV, at, 1)} for row in rows]
-    tied = {at for row, d in zip(rows, divs, strict=True) if _is_of_loop(row) for at in d}
-    while more := {at for d in divs if not d.isdisjoint(tied) for at in d} - tied:
-        tied |= more
-    return next((at for d in divs for at in d if at not in tied), None)
-
-
-def _is_of_loop(row: isl.Constraint) -> bool:
-    return bool(row.involves_dims(_SET, 0, 1))
+    return project_out_params(union, set(param_names(union)).difference(used_param_names(union)))
 
 
 def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
@@ -294,7 +252,7 @@ def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
     statements = numbered([loop], [Statement(_INSIDE, (loop.iname,), values, ())])
     root = dataclasses.replace(loop, body=_INSIDE)
     others = set(param_names(nest.context)).difference(used_param_names(values))
-    context = project_out_named(nest.context, others)
+    context = project_out_params(nest.context, others)
     return dataclasses.replace(
         nest, root=root, loops=(loop,), statements=statements, context=context
     )
@@ -305,7 +263,10 @@ def _inside(nest: Nest, loop: Loop, values: Set) -> Nest:
     name = outer_name(nest.n_around)
 
     def inside(statement: Statement) -> Statement:
-        dims, domain = statement.dims[1:], _with_param(statement.domain.reset_tuple_id(), name)
+        dims, domain = (
+            statement.dims[1:],
+            outer_dim_to_param(statement.domain.reset_tuple_id(), name),
+        )
         return dataclasses.replace(statement, dims=dims, domain=domain)
 
     loops = nest.loops[1:]
@@ -314,12 +275,6 @@ def _inside(nest: Nest, loop: Loop, values: Set) -> Nest:
         root=loop.body,
         loops=loops,
         statements=numbered(loops, [inside(s) for s in nest.statements]),
-        context=nest.context.intersect(_with_param(values, name).params()),
+        context=nest.context.intersect(outer_dim_to_param(values, name).params()),
         n_around=nest.n_around + 1,
     )
-
-
-def _with_param(domain: Set, name: str) -> Set:
-    """Take the first dimension for a parameter."""
-    at = domain.dim(_PARAM)
-    return domain.move_dims(_PARAM, at, _SET, 0, 1).set_dim_name(_PARAM, at, name)

@@ -11,7 +11,7 @@ from kgen.ast.nodes import Block, If, Node
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, TruncQuotient, is_constant
 from kgen.ir.grid import Grid
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import axes_in, axis_range
 

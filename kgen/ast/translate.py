@@ -24,6 +24,7 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.grid import Grid
+from kgen.ir.sets.dims import dim_name
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier as ScheduleBarrier
 from kgen.ir.tree import children_of, map_children, map_exprs
@@ -118,9 +119,7 @@ class _Translator:
         return run if guard is True else If(substitute(guard, values), run)
 
     def _dim_name(self, number: int, position: int) -> str:
-        name = self.nest.statements[number].domain.get_dim_name(isl.dim_type.set, position)
-        assert name is not None
-        return name
+        return dim_name(self.nest.statements[number].domain, position)
 
 
 def _reader(names: Mapping[str, Expr]) -> ExprReader:

@@ -22,7 +22,7 @@ from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import children_of, has_barrier, map_children

@@ -21,7 +21,7 @@ from kgen.ir.expr import (
     substitute,
     variable_names,
 )
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import (
     InameImplementationTag,

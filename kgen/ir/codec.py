@@ -21,7 +21,8 @@ from kgen.ir.reductions import (
     find_reduction_op,
     parse_reduction_op,
 )
-from kgen.ir.sets.domain import BasicSet, ConstraintRows, Set, is_read_back
+from kgen.ir.sets.dims import BasicSet, Set
+from kgen.ir.sets.domain import ConstraintRows, is_read_back
 from kgen.ir.vector_values import layout_of, numbers_of, vector_type
 
 __all__ = ["CodecError", "decode", "encode"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kgen.ir.sets.domain import BasicSet, Set
+from kgen.ir.sets.dims import BasicSet, Set
 
 __all__ = ["OF_THIS_PROCESS", "Kind", "compared_fields", "kind_of", "stored_fields"]
 

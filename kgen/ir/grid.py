@@ -13,18 +13,15 @@ import pymbolic.primitives as p
 from kgen.errors import StaticValueFindingError, message
 from kgen.ir.analyses import AnalysisCache
 from kgen.ir.expr import Expr, is_zero, variable_names
-from kgen.ir.sets.domain import (
-    PARAM_DIM,
-    SET_DIM,
-    Aff,
-    PwAff,
+from kgen.ir.sets.dims import (
     Set,
-    dim_max,
-    dim_min,
+    are_bounded,
     isl_int,
     param_names,
-    static_value,
+    params_to_dims,
+    project_out_params,
 )
+from kgen.ir.sets.domain import Aff, PwAff, dim_max, dim_min, static_value
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
@@ -111,10 +108,7 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
     domain = _without_data(kernel, kernel.domain_of((iname,)), iname)
     what = f"the extent of the hardware axis of iname '{iname}' in kernel '{kernel.name}'"
     outer = [n for n in param_names(domain) if n in kernel.inames]
-    for name in outer:  # an axis is as long as its longest instance
-        at = domain.find_dim_by_name(isl.dim_type.param, name)
-        end = domain.dim(SET_DIM)
-        domain = domain.move_dims(SET_DIM, end, isl.dim_type.param, at, 1)
+    domain = params_to_dims(domain, outer)  # an axis is as long as its longest instance
     low = static_value(dim_min(domain, iname), kernel.assumptions, largest=False, what=what)
     if must_be_constant:
         top = LoopRange(domain, iname, kernel.assumptions).largest_extent(low)
@@ -143,12 +137,8 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
 def _without_data(kernel: LoopKernel, domain: Set, iname: str) -> Set:
     """Return the values of *iname* whatever the kernel computes, where that bounds them."""
     data = [name for name in param_names(domain) if name in kernel.temporary_variables]
-    wider = domain
-    for name in data:
-        wider = wider.project_out(PARAM_DIM, wider.find_dim_by_name(PARAM_DIM, name), 1)
-    at = wider.find_dim_by_name(SET_DIM, iname)
-    is_bounded = wider.dim_has_lower_bound(SET_DIM, at) and wider.dim_has_upper_bound(SET_DIM, at)
-    return wider if is_bounded else domain
+    wider = project_out_params(domain, data)
+    return wider if all(are_bounded(wider, iname)) else domain
 
 
 def _hint_for_items(kernel: LoopKernel, domain: Set, iname: str) -> str:

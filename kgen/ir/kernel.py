@@ -37,17 +37,16 @@ from kgen.ir.mentions import mentions_of
 from kgen.ir.options import Options
 from kgen.ir.pending import Pending
 from kgen.ir.pretty import stringify_kernel
-from kgen.ir.sets.domain import (
-    PARAM_DIM,
-    SET_DIM,
+from kgen.ir.sets.dims import (
     BasicSet,
-    PwAff,
     Set,
     dim_names,
     from_named,
+    outer_dims,
     param_names,
-    restrict,
+    without_params,
 )
+from kgen.ir.sets.domain import PwAff, restrict
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.tags import AutoFitLocalInameTag, Taggable
@@ -667,10 +666,7 @@ class LoopKernel(Taggable):
         if named is None:
             return parse_assumptions(None)
         result = from_named(named, [*inames, *sorted(needed - set(inames))])
-        extra = len(needed) - len(inames)
-        if extra:
-            result = result.project_out(SET_DIM, len(inames), extra)
-        return result
+        return outer_dims(result, len(inames)) if len(needed) > len(inames) else result
 
     def get_inames_domain(self, inames: Any) -> Set:
         """Return the domain of some inames, in declaration order."""
@@ -690,7 +686,7 @@ class LoopKernel(Taggable):
         domain = self.domain_of((iname,))
         if constants_only:
             domain = domain.intersect_params(self.assumptions)
-            domain = domain.project_out(PARAM_DIM, 0, domain.dim(PARAM_DIM))
+            domain = without_params(domain)
         return LoopRange(domain, iname, self.assumptions, self.inames.keys())
 
     def get_constant_iname_length(self, iname: str) -> int:

@@ -17,7 +17,8 @@ from kgen.ir.expr import to_text
 from kgen.ir.fields import Kind, compared_fields, kind_of
 from kgen.ir.language.expressions import parse
 from kgen.ir.reductions import ReductionOperation, find_reduction_op
-from kgen.ir.sets.domain import BasicSet, Set, is_read_back
+from kgen.ir.sets.dims import BasicSet, Set
+from kgen.ir.sets.domain import is_read_back
 from kgen.ir.types import auto
 from kgen.ir.unit import TranslationUnit
 from kgen.ir.vector_values import layout_of, numbers_of

@@ -17,7 +17,8 @@ from kgen.ir.expr import Expr, subscript, substitute, variable_names
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, PwAff, Set
+from kgen.ir.sets.dims import BasicSet, Set
+from kgen.ir.sets.domain import PwAff
 from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag

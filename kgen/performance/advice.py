@@ -9,7 +9,7 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.steps import offsets_strided_loop
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import param_names
+from kgen.ir.sets.dims import param_names
 from kgen.ir.tags import LocalInameTag
 from kgen.performance.feedback import AccessFeedback, LaunchFeedback
 from kgen.statistics.sectors import BANK_PASS, bank_passes

@@ -8,7 +8,6 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place, PlaceMapper
@@ -27,13 +26,19 @@ from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.instruction import Assignment
-from kgen.ir.sets.domain import Set, param_names, project_out_named, to_named
+from kgen.ir.sets.dims import (
+    Set,
+    in_to_params,
+    param_names,
+    project_out_params,
+    rename_param,
+    to_named,
+)
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 
-_PARAM = isl.dim_type.param
 #: So many accesses are looked at together before they are in pairs.
 _MANY = 5
 
@@ -138,7 +143,7 @@ class Conflicts:
         between = self._iterations(around, tuple(inside))
         for early, late in ((Side.FIRST, Side.BETWEEN), (Side.BETWEEN, Side.SECOND)):
             between = relate(between, early.of(loop), late.of(loop), "lt_set")
-        between = project_out_named(between, [Side.BETWEEN.of(loop)])
+        between = project_out_params(between, [Side.BETWEEN.of(loop)])
         return self._find_conflict(both.subtract(between), around, loop) is None
 
     def _iterations(self, around: Around, insn_ids: tuple[str, ...]) -> Set:
@@ -155,11 +160,10 @@ class Conflicts:
             named = self._seen_from(named, place, Side.BETWEEN, around)
             for name in param_names(named):
                 if SetName.ITEM.names(name):
-                    named = project_out_named(named, [name])
+                    named = project_out_params(named, [name])
                 elif SetName.GROUP.names(name) and name.endswith(Side.BETWEEN):
-                    at = named.find_dim_by_name(_PARAM, name)
                     first = Side.FIRST.of(name.removesuffix(Side.BETWEEN))
-                    named = named.set_dim_name(_PARAM, at, first)
+                    named = rename_param(named, name, first)
             union = named if union is None else union.union(named)
         assert union is not None
         return union
@@ -283,9 +287,7 @@ class Conflicts:
             is_loop = axis is None and not loops_differ
             is_group = axis is not None and is_local and isinstance(axis.tag, GroupInameTag)
             if is_loop or is_group:
-                at = relation.find_dim_by_name(isl.dim_type.in_, name)
-                end = relation.dim(_PARAM)
-                relation = relation.move_dims(_PARAM, end, isl.dim_type.in_, at, 1)
+                relation = in_to_params(relation, (name,))
         if relation.intersect_params(self.kernel.assumptions).is_injective():
             return True
         return False if self.footprints.domain(access.place)[1] else None
@@ -364,11 +366,10 @@ class Conflicts:
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
         """Name the loops at a place, and its hardware axes, by what two accesses share."""
         for iname in place.inames:
-            at = named.find_dim_by_name(_PARAM, iname)
             if iname in around.equal:
                 continue
             if iname == around.ascending:
-                named = named.set_dim_name(_PARAM, at, side.of(iname))
+                named = rename_param(named, iname, side.of(iname))
                 continue
             on = self.kernel.axes.get(iname)
             if on is not None:
@@ -377,11 +378,11 @@ class Conflicts:
                 if not (is_group and around.one_group):
                     name = side.of(name)
                 if is_zero(on.first):
-                    named = named.set_dim_name(_PARAM, at, name)
+                    named = rename_param(named, iname, name)
                     continue
                 index = p.Sum((p.Variable(iname), p.Product((-1, on.first))))
                 named = bound(self.footprints.with_params(named, index), name, index)
-            named = project_out_named(named, [iname])
+            named = project_out_params(named, [iname])
         return named
 
 

@@ -23,7 +23,16 @@ from kgen.ir.data import TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, LinearSubscript, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, param_names, used_param_names
+from kgen.ir.sets.dims import (
+    Set,
+    n_quotients,
+    param_names,
+    project_out_params,
+    range_name,
+    used_param_names,
+    with_dims,
+    with_range_name,
+)
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import aff_to_expr, map_from_exprs, set_from_condition
 from kgen.ir.tags import GroupInameTag
@@ -59,9 +68,6 @@ NEUTRAL: Final[Mapping[type, Any]] = {
     p.BitwiseXor: 0,
 }
 _EXTREMES: Final = {"min": p.Min, "fmin": p.Min, "max": p.Max, "fmax": p.Max}
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
-_OUT = isl.dim_type.out
 
 
 #: How many pieces the result of an operation on sets may have, and quotients in each: isl counts
@@ -82,7 +88,7 @@ def check_cost(*maps: Map) -> None:
 
 
 def _n_quotients(operand: Map) -> int:
-    return max((piece.dim(isl.dim_type.div) for piece in operand.get_basic_maps()), default=0)
+    return max(map(n_quotients, operand.get_basic_maps()), default=0)
 
 
 def compose(first: Map, then: Map) -> Map:
@@ -269,8 +275,7 @@ class DataFlow:
                     conditions.append(condition)
                 else:
                     domain = domain.intersect(set_from_condition(domain.get_space(), condition))
-        for name in self.kernel.array_vars.keys() & param_names(domain):
-            domain = domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, name), 1)
+        domain = project_out_params(domain, self.kernel.array_vars.keys() & param_names(domain))
         if not names:
             domain = isl.Set.from_params(domain.params())
         domain = domain.align_params(self.context.get_space()).intersect_params(self.context)
@@ -310,9 +315,8 @@ class DataFlow:
             if extent is None:
                 continue
             if is_own:
-                at = domain.dim(_SET)
                 name = (SetName.GROUP if is_group else SetName.ITEM).at(axis_number)
-                domain = domain.insert_dims(_SET, at, 1).set_dim_name(_SET, at, name)
+                domain = with_dims(domain, (name,))
                 mine[is_group, axis_number] = p.Variable(name)
             number = mine[is_group, axis_number]
             for condition in (p.Comparison(number, ">=", 0), p.Comparison(number, "<", extent)):
@@ -350,9 +354,7 @@ class DataFlow:
     def final(self, array: str, n_axes: int) -> Statement:
         """Return a statement that comes last, and reads all elements of an argument."""
         names = [SetName.ELEMENT.at(axis) for axis in range(n_axes)]
-        space = self.context.get_space().add_dims(_SET, n_axes)
-        for axis, name in enumerate(names):
-            space = space.set_dim_name(_SET, axis, name)
+        space = with_dims(self.context.get_space(), names)
         domain = isl.Set.universe(space).intersect_params(self.context)
         instances = domain.set_tuple_name(f"{self.side}end")
         index = tuple(map(p.Variable, names))
@@ -413,7 +415,7 @@ class DataFlow:
         if space != AddressSpace.GLOBAL:
             owners = [key for key in self.all_axes if key[0] or space != AddressSpace.LOCAL]
         owner = tuple(at.axes[key] for key in owners)
-        return self.values(at.instances, (*owner, *index)).set_tuple_name(_OUT, array)
+        return with_range_name(self.values(at.instances, (*owner, *index)), array)
 
     def _read(self, reader: Statement, array: str, index: tuple[Expr, ...]) -> Read:
         elements = self._elements(reader, array, index)
@@ -463,7 +465,7 @@ class DataFlow:
         try:
             last = times if times.is_single_valued() else times.lexmax()
         except isl.Error:
-            what = elements.get_tuple_name(_OUT)
+            what = range_name(elements)
             raise UndecidedError(
                 f"which write of '{what}' is the last one depends on data"
             ) from None

@@ -15,7 +15,6 @@ from kgen.analysis.instances import (
     bound,
     element_name,
     relate,
-    with_params,
 )
 from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.analysis.points import describe, example
@@ -30,7 +29,7 @@ from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import subscript, variable_names
 from kgen.ir.instruction import Assignment
-from kgen.ir.sets.domain import Set, from_named, param_names, project_out_named
+from kgen.ir.sets.dims import Set, from_named, param_names, project_out_params, with_params
 from kgen.ir.sets.names import SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag
@@ -263,7 +262,7 @@ class _Finder:
 
         def only(named: Set, kept: Collection[str]) -> Set:
             params = {*kept, *self.kernel.all_params()}
-            return project_out_named(named, [n for n in param_names(named) if n not in params])
+            return project_out_params(named, [n for n in param_names(named) if n not in params])
 
         elements = [element_name(axis) for axis in range(_naxes(copy))]
         stored = self.instances.touched(copy, loops)[0].intersect(only(where, loops))
@@ -299,7 +298,7 @@ class _Finder:
         kept = {*self.kernel.all_params(), *(element_name(axis) for axis in range(naxes))}
 
         def elements(named: Set) -> Set:
-            return project_out_named(named, [n for n in param_names(named) if n not in kept])
+            return project_out_params(named, [n for n in param_names(named) if n not in kept])
 
         missing = elements(left)
         free = [replace(write, place=Place(write.place.inames)) for write in writes]
@@ -311,7 +310,7 @@ class _Finder:
     def _sizes(self, named: Set) -> Set:
         """Return the sizes for which there is anything in a set."""
         params = self.kernel.all_params()
-        return project_out_named(named, [n for n in param_names(named) if n not in params])
+        return project_out_params(named, [n for n in param_names(named) if n not in params])
 
     def _in_grid(self, left: Set, read: Access, earlier: list[Access]) -> Set:
         """Bound the axes on which *read* is not, but a writer is: all its work-items read."""
@@ -359,12 +358,12 @@ class _Finder:
         for iname in self._owners(write):
             name = axis_name(self.instances.axes[iname].tag)
             equal = relate(equal, Side.WRITER.of(name), name, "eq_set")
-            equal = project_out_named(equal, (Side.WRITER.of(name),))
+            equal = project_out_params(equal, (Side.WRITER.of(name),))
         result = equal.intersect(equal.complement())
         for iname in shared:
             result = result.union(relate(equal, Side.WRITER.of(iname), iname, "lt_set"))
             equal = relate(equal, Side.WRITER.of(iname), iname, "eq_set")
-        return project_out_named(result, [Side.WRITER.of(iname) for iname in shared])
+        return project_out_params(result, [Side.WRITER.of(iname) for iname in shared])
 
 
 def _naxes(read: Access) -> int:

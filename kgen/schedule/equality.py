@@ -22,7 +22,6 @@ import numpy as np
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.analysis.instances import with_params
 from kgen.analysis.points import example
 from kgen.ir.expr import (
     Expr,
@@ -36,7 +35,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set, dim_names, with_params, with_range_name
 from kgen.schedule.dataflow import (
     NEUTRAL,
     DataFlow,
@@ -53,8 +52,6 @@ from kgen.schedule.tree import Schedule
 
 __all__ = ["Unproved", "find_unproved"]
 
-_OUT = isl.dim_type.out
-_IN = isl.dim_type.in_
 #: How many pairs of values are compared, and how deep, before it is given up.
 _MOST = 4_000
 _DEPTH = 120
@@ -168,9 +165,8 @@ class _Comparer:
         writers = [*self.left.writers.get(name, ()), *self.right.writers.get(name, ())]
         n_axes = len(writers[0].index)
         one, other = (flow.final(name, n_axes) for flow in (self.left, self.right))
-        pairs = isl.Map.identity(one.instances.get_space().map_from_set()).set_tuple_name(
-            _OUT, other.instances.get_tuple_name()
-        )
+        same_point = isl.Map.identity(one.instances.get_space().map_from_set())
+        pairs = with_range_name(same_point, other.instances.get_tuple_name())
         pairs = pairs.intersect_domain(one.instances).intersect_domain(self._written(one, name))
         self.why = ""
         same = self.same(
@@ -367,8 +363,7 @@ class _Comparer:
             right.at.instances.get_space()
         )
         same = isl.Map.universe(space)
-        for axis in range(space.dim(_IN)):
-            name = str(left.at.instances.get_dim_name(isl.dim_type.set, axis))
+        for name in dim_names(left.at.instances):
             values = [
                 _affine(_Node(node.flow, node.at, loop))
                 for node, loop in ((left, p.Variable(name)), (right, self._rewritten(name)))

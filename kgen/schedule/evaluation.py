@@ -30,7 +30,7 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
-from kgen.ir.sets.domain import Set, isl_int, param_names
+from kgen.ir.sets.dims import Set, fix_param_values, point_values, used_param_names
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.types import AddressSpace, NumpyType
@@ -178,10 +178,7 @@ class _Evaluator:
         found: list[dict[str, int]] = []
 
         def note(point: isl.Point) -> None:
-            values = (
-                point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(len(names))
-            )
-            found.append(dict(zip(names, values, strict=True)))
+            found.append(dict(zip(names, point_values(point, len(names)), strict=True)))
 
         domain.foreach_point(note)
         if len(found) > most:
@@ -189,16 +186,10 @@ class _Evaluator:
         return found
 
     def _at_sizes(self, domain: Set, what: str) -> Set:
-        for name in param_names(domain):
+        for name in used_param_names(domain):
             if name not in self.sizes:
-                if domain.involves_dims(
-                    isl.dim_type.param, domain.find_dim_by_name(isl.dim_type.param, name), 1
-                ):
-                    raise NotEvaluatedError(f"{what} depend on '{name}', which is data")
-                continue
-            at = domain.find_dim_by_name(isl.dim_type.param, name)
-            domain = domain.fix_val(isl.dim_type.param, at, isl_int(self.sizes[name]))
-        return domain
+                raise NotEvaluatedError(f"{what} depend on '{name}', which is data")
+        return fix_param_values(domain, self.sizes)
 
     def _item(self, insn: InstructionBase, point: Mapping[str, int]) -> dict[tuple[bool, int], int]:
         """Return where an instance runs, by hardware axis."""

@@ -16,15 +16,18 @@ from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     BasicSet,
     Set,
     dim_names,
-    keep_dims,
+    dims_to_params,
+    involved_params,
     param_names,
-    project_out_named,
+    project_out_params,
+    project_out_unused_params,
     to_named,
 )
+from kgen.ir.sets.domain import keep_dims
 from kgen.ir.sets.interval import Interval
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel, PreparedKernel
@@ -113,7 +116,7 @@ def _assumptions(kernel: PreparedKernel, host: tuple[str, ...]) -> Set:
     ]
 
     def holds(assumed: Set) -> bool:
-        return all(case.is_subset(project_out_named(assumed, free)) for free, case in cases)
+        return all(case.is_subset(project_out_params(assumed, free)) for free, case in cases)
 
     inside = _inside(kernel, host)
     everything = kernel.assumptions.intersect(inside)
@@ -122,16 +125,11 @@ def _assumptions(kernel: PreparedKernel, host: tuple[str, ...]) -> Set:
     result = kernel.assumptions
     hull = inside.simple_hull().remove_divs()
     rows = hull.get_constraints()
-    for row in sorted(rows, key=lambda row: (_involved(hull, row), str(row))):
+    for row in sorted(rows, key=lambda row: (len(involved_params(row)), str(row))):
         more = result.intersect(isl.BasicSet.universe(hull.get_space()).add_constraint(row))
         if holds(more):
             result = more
     return result
-
-
-def _involved(hull: BasicSet, row: isl.Constraint) -> int:
-    kind = isl.dim_type.param
-    return sum(row.involves_dims(kind, k, 1) for k in range(hull.dim(kind)))
 
 
 def _ties(kernel: PreparedKernel, device: LoopKernel, insn: InstructionBase) -> tuple[Expr, ...]:
@@ -244,12 +242,7 @@ def _value_type(kernel: PreparedKernel, iname: str) -> NumpyType:
 
 
 def _as_params(domain: BasicSet, inames: frozenset[str]) -> BasicSet:
-    for name in dim_names(domain):
-        if name in inames:
-            at = dim_names(domain).index(name)
-            end = len(param_names(domain))
-            domain = domain.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, 1)
-    return domain
+    return dims_to_params(domain, [name for name in dim_names(domain) if name in inames])
 
 
 def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicSet:
@@ -261,7 +254,4 @@ def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicS
         given = anything.intersect_params(hull.align_params(anything.get_space()))
         domain = domain.align_params(given.get_space())
         domain = domain.gist(given.align_params(domain.get_space()))
-    for at in reversed(range(domain.dim(isl.dim_type.param))):
-        if not domain.involves_dims(isl.dim_type.param, at, 1):
-            domain = domain.project_out(isl.dim_type.param, at, 1)
-    return domain
+    return project_out_unused_params(domain)

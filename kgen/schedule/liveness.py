@@ -11,17 +11,18 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.instances import axis_name, bound, element_name, elements_of, with_params
+from kgen.analysis.instances import axis_name, bound, element_name, elements_of
 from kgen.errors import MissingDefinitionError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     BasicSet,
     Set,
     from_named,
     param_names,
-    project_out_named,
+    project_out_params,
     to_named,
+    with_params,
 )
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import PreparedKernel
@@ -92,7 +93,7 @@ class Liveness:
                 for _ in range(2):
                     inside = self._needed_before(step.steps, number, dict(live), found)
                     for name, needed in inside.items():
-                        again = project_out_named(needed, (step.iname,))
+                        again = project_out_params(needed, (step.iname,))
                         live[name] = live.get(name, _NOTHING).union(again).coalesce()
                 continue
             found[number] = dict(live)
@@ -107,7 +108,7 @@ class Liveness:
         for flows in self.flows[: self.schedule.runs_before[launch]]:
             if name in flows:
                 result = result.union(flows[name].written)
-        return project_out_named(result, self.host_inames)
+        return project_out_params(result, self.host_inames)
 
     def _flows(self, launch: Launch) -> dict[str, Flow]:
         """Find what a launch does to each temporary that ends with it."""
@@ -174,7 +175,7 @@ class Liveness:
             touched, is_exact = self._accessed(given, shared)
             if is_exact:
                 left = left.subtract(touched)
-        return project_out_named(left, loops)
+        return project_out_params(left, loops)
 
     def _is_fixed(self, condition: Expr, fixed: frozenset[str], changed: set[str]) -> bool:
         """Tell whether a condition is the same for both of two instructions."""
@@ -203,7 +204,7 @@ class Liveness:
                 )
         gone = [iname for iname in access.place.inames if iname not in keep]
         gone += [name for name in param_names(named) if name in kernel.array_vars]
-        return project_out_named(named, gone), is_exact
+        return project_out_params(named, gone), is_exact
 
 
 _NOTHING = isl.Set("{ [] : false }")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import islpy as isl
 import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
@@ -28,7 +27,7 @@ from kgen.errors import (
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.sets.domain import Set, project_out_named
+from kgen.ir.sets.dims import Set, project_out_params, rename_param
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
@@ -43,8 +42,6 @@ __all__ = [
     "check_races",
     "check_copies_independent",
 ]
-
-_PARAM = isl.dim_type.param
 
 
 class RaceKind(Enum):
@@ -185,8 +182,7 @@ def _where_swapped(
         if not is_exact:
             return None  # the tag says that iterations are independent
         for name in access.place.inames:
-            at = named.find_dim_by_name(_PARAM, name)
-            named = named.set_dim_name(_PARAM, at, name + suffix)
+            named = rename_param(named, name, name + suffix)
         sides.append(named)
     both = sides[0].intersect(sides[1])
     for name in shared_loops(conflicts.kernel, first, second):
@@ -365,8 +361,7 @@ class _Pairs:
     def _side(self, suffix: str) -> Set:
         named = self.named
         for iname in self.access.place.inames:
-            at = named.find_dim_by_name(_PARAM, iname)
-            named = named.set_dim_name(_PARAM, at, iname + suffix)
+            named = rename_param(named, iname, iname + suffix)
         return named
 
     def _with_other_values(self, pairs: Set) -> Set | None:
@@ -432,7 +427,7 @@ class _Pairs:
 
 def _unequal(pairs: Set, one: Expr, other: Expr) -> Set:
     different = bound(bound(pairs, SetName.VALUE, one), SetName.VALUE, other, "ne_set")
-    return project_out_named(different, (SetName.VALUE,))
+    return project_out_params(different, (SetName.VALUE,))
 
 
 class _Operands(WalkMapper):

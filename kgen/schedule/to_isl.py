@@ -24,14 +24,23 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.grid import Grid
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     Set,
+    axis_variable,
     dim_names,
     from_named,
+    has_param,
     isl_int,
+    name_dims,
+    outer_dims,
     param_names,
-    project_out_named,
+    param_variable,
+    project_out_params,
+    relation_from,
+    rename_param,
     to_named,
+    with_axes,
+    with_params,
 )
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import set_from_condition
@@ -42,8 +51,6 @@ from kgen.ir.types import NumpyType
 from kgen.schedule.tree import Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
 
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 _ATOMIC = isl.ast_loop_type.atomic
 
 
@@ -161,12 +168,10 @@ def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:
     assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
     is_group = isinstance(axis, GroupHardwareAxisIndex)
     count = (grid.group_counts if is_group else grid.local_sizes)[axis.axis]
-    space = count.get_domain_space()
-    at = space.dim(_PARAM)
-    space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, axis_name(axis))
-    local_space = isl.LocalSpace.from_space(space)
-    index = isl.Aff.var_on_domain(local_space, _PARAM, at)
-    low = isl.Aff.val_on_domain(local_space, isl_int(first))
+    name = axis_name(axis)
+    space = with_params(count.get_domain_space(), (name,))
+    index = param_variable(space, name)
+    low = isl.Aff.val_on_domain(isl.LocalSpace.from_space(space), isl_int(first))
     high = count.align_params(space).get_pieces()[0][1].add_constant_val(isl_int(-last))
     return index.lt_set(high).intersect(index.ge_set(low))
 
@@ -201,7 +206,7 @@ class _NestMaker:
         if not dims:
             return isl.Set("{ : }")
         domain = self.kernel.domain_of(dims)
-        return project_out_named(
+        return project_out_params(
             domain, [n for n in param_names(domain) if n in self.kernel.inames]
         )
 
@@ -214,8 +219,7 @@ class _NestMaker:
         for statement in siblings:
             if isinstance(statement.node, Barrier):
                 continue
-            drop = len(statement.dims) - len(dims)
-            part = statement.domain.project_out(_SET, len(dims), drop)
+            part = outer_dims(statement.domain, len(dims))
             union = part if union is None else union.union(part)
         if union is None:
             return
@@ -252,13 +256,12 @@ def substitute_axes(domain: Set, dims: Sequence[str], values: Mapping[str, Expr]
     """Replace dimensions that are bound to axes by the parameters of these; *dims* stay."""
     named = to_named(domain)
     for name, value in values.items():
-        at = named.find_dim_by_name(_PARAM, name)
         if not isinstance(value, p.Sum):
             axis = axis_name(value)
-            if named.find_dim_by_name(_PARAM, axis) < 0:
-                named = named.set_dim_name(_PARAM, at, axis)
+            if not has_param(named, axis):
+                named = rename_param(named, name, axis)
                 continue
-        named = project_out_named(_equate(named, name, value), [name])
+        named = project_out_params(_equate(named, name, value), [name])
     return from_named(named, dims)
 
 
@@ -282,11 +285,8 @@ def _links(condition: Expr, strided: frozenset[str], dims: tuple[str, ...]) -> b
 
 def _where(kernel: PreparedKernel, domain: Set, condition: Expr) -> Set:
     """Return where an affine condition holds; it may bring in sizes that are arguments."""
-    space = domain.get_space()
-    for name in variable_names(condition):
-        if _is_size(kernel, name) and space.find_dim_by_name(_PARAM, name) < 0:
-            at = space.dim(_PARAM)
-            space = space.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    sizes = [name for name in variable_names(condition) if _is_size(kernel, name)]
+    space = with_params(domain.get_space(), sizes)
     return set_from_condition(space, condition)
 
 
@@ -300,9 +300,7 @@ def _equate(named: Set, iname: str, value: Expr) -> Set:
     """Intersect a named set with ``iname = value``."""
     axis = axes_in(value)
     name = axis_name(axis)
-    if named.find_dim_by_name(_PARAM, name) < 0:
-        at = named.dim(_PARAM)
-        named = named.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    named = with_params(named, (name,))
     plain = value
     if isinstance(value, p.Sum):
         plain = p.Sum((p.Variable(name), *value.children[1:]))
@@ -331,9 +329,8 @@ def numbered(loops: Sequence[Loop], statements: Sequence[Statement]) -> tuple[St
     """Give statements and their dimensions canonical names."""
     result = []
     for k, statement in enumerate(statements):
-        domain = statement.domain
-        for at, name in enumerate(canonical_names(statement.dims, loops).values()):
-            domain = domain.set_dim_name(_SET, at, name)
+        names = canonical_names(statement.dims, loops).values()
+        domain = name_dims(statement.domain, names)
         result.append(replace(statement, domain=domain.set_tuple_name(f"S{k}")))
     return tuple(result)
 
@@ -379,10 +376,9 @@ class _TreeMaker:
         numbers = self._below(node.body)
         partial: isl.UnionPwAff | None = None
         for k in numbers:
-            space = isl.LocalSpace.from_space(self.nest.statements[k].domain.get_space())
-            value = isl.UnionPwAff.from_pw_aff(
-                isl.PwAff.from_aff(isl.Aff.var_on_domain(space, _SET, position))
-            )
+            space = self.nest.statements[k].domain.get_space()
+            loop = isl.PwAff.from_aff(axis_variable(space, position))
+            value = isl.UnionPwAff.from_pw_aff(loop)
             partial = value if partial is None else partial.union_add(value)
         assert partial is not None
         at = at.insert_mark(isl.Id(loop_name(number))).child(0)
@@ -400,7 +396,7 @@ class _TreeMaker:
         union: Set | None = None
         for k in numbers:
             domain = self.nest.statements[k].domain.reset_tuple_id()
-            part = domain.project_out(_SET, position + 1, domain.dim(_SET) - position - 1)
+            part = outer_dims(domain, position + 1)
             union = part if union is None else union.union(part)
         assert union is not None
         names = dim_names(union)
@@ -409,12 +405,9 @@ class _TreeMaker:
         low = only.dim_min(0).add_constant_val(isl.Val.int_from_si(ctx, slabs[0]))
         high = only.dim_max(0).add_constant_val(isl.Val.int_from_si(ctx, -slabs[1]))
         named = to_named(only).params()
-        at = named.find_dim_by_name(_PARAM, names[-1])
-        index = isl.PwAff.var_on_domain(isl.LocalSpace.from_space(named.get_space()), _PARAM, at)
+        index = isl.PwAff.from_aff(param_variable(named.get_space(), names[-1]))
         bulk = named.intersect(index.ge_set(low)).intersect(index.le_set(high))
-        lifted = from_named(bulk.from_params(), names)
-        relation = isl.Map.from_range(lifted)
-        relation = relation.move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, position)
+        relation = relation_from(from_named(bulk.from_params(), names), position)
         return isl.UnionSet.from_set(relation.wrap().set_tuple_name("isolate"))
 
     def _put_sequence(
@@ -436,7 +429,7 @@ class _TreeMaker:
     ) -> isl.ScheduleNode:
         axes = dict(node.axes)
         context = axis_context(self.nest.grid, [axes_in(value) for value in axes.values()])
-        context = context.from_params().insert_dims(_SET, 0, len(outer))
+        context = with_axes(context.from_params(), len(outer))
         at = at.insert_context(context).child(0)
         filters: isl.UnionSet | None = None
         for k in self._below(node.body):

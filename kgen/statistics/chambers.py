@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.statistics.quasi import Poly, add, times
 
 __all__ = ["Chambers", "TooManyPieces", "added", "multiplied"]

@@ -16,7 +16,7 @@ import islpy as isl
 
 from kgen.errors import KernelError, message
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, isl_int
+from kgen.ir.sets.dims import Set, add_axis, isl_int, n_dims, param_names, param_variable
 from kgen.ir.sets.effort import STEP, answer
 from kgen.statistics.chambers import Chambers, TooManyPieces, added, multiplied
 from kgen.statistics.interval import Interval
@@ -45,9 +45,6 @@ from kgen.statistics.quasi import (
 )
 
 __all__ = ["count", "zero_count"]
-
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 
 #: Marks, in the key of a condition, whether it is an equality.
@@ -102,7 +99,7 @@ def _count_exactly(points: Set) -> isl.PwQPolynomial | None:
 
 def zero_count(space: isl.Space) -> isl.PwQPolynomial:
     """Return the count that is 0 everywhere, for the parameters of *space*."""
-    return isl.PwQPolynomial.zero(space.params().add_dims(isl.dim_type.out, 1))
+    return isl.PwQPolynomial.zero(add_axis(space.params()))
 
 
 @dataclass
@@ -135,7 +132,7 @@ class _Counter:
 
     def __init__(self, space: isl.Space) -> None:
         self.space = space
-        names = [str(space.get_dim_name(_PARAM, k)) for k in range(space.dim(_PARAM))]
+        names = param_names(space)
         self.atoms = Atoms(names)
         self.params = {name: k for k, name in enumerate(names)}
         self.budget = MAX_REGIONS
@@ -312,8 +309,7 @@ class _Counter:
                 inner = self._aff(dict(meaning.form))
                 known = inner.scale_down_val(isl_int(meaning.divisor)).floor()
             else:
-                at = self.params[meaning]
-                known = isl.Aff.var_on_domain(self._local, _PARAM, at)
+                known = param_variable(self.space, meaning)
             self._isl_atoms[variable] = known
         return known
 
@@ -332,7 +328,7 @@ def _hull(points: Set) -> Interval:
     space = points.get_space().params()
     one = isl.PwQPolynomial.from_qpolynomial(isl.QPolynomial.one_on_domain(space))
     high = one.intersect_domain(points.params())
-    for k in range(points.dim(_SET)):
+    for k in range(n_dims(points)):
         extent = points.dim_max(k).sub(points.dim_min(k)).add_constant_val(isl_int(1))
         high = high.mul(isl.PwQPolynomial.from_pw_aff(extent))
     low = one.intersect_domain(points.params())

@@ -22,6 +22,7 @@ import numpy as np
 
 from kgen.errors import KernelError, near_names
 from kgen.ir.checked import unfit
+from kgen.ir.sets.dims import add_axis
 from kgen.statistics.descriptors import MemAccess, Op, Sync
 from kgen.statistics.interval import Interval, sum_of
 
@@ -333,7 +334,7 @@ class ToCountPolynomialMap(ToCountMap):
         return type(self)(counts, self.space, known_keys=known_keys)
 
     def _zero(self) -> isl.PwQPolynomial:
-        return isl.PwQPolynomial.zero(self.space.add_dims(isl.dim_type.out, 1))
+        return isl.PwQPolynomial.zero(add_axis(self.space))
 
     def eval(self, params: Mapping[str, int]) -> ToCountMap:
         """Return the map of numbers for these values of the parameters.

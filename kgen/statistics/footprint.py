@@ -6,7 +6,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.effort import limited
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.count import count

@@ -14,7 +14,7 @@ from kgen.ir.checked import checked
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import Expr, is_zero, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import param_names
+from kgen.ir.sets.dims import param_names
 from kgen.ir.tags import AxisTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit

@@ -13,15 +13,11 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from kgen.ir.sets.domain import BasicSet, isl_int
+from kgen.ir.sets.dims import BasicSet, with_coefficients
+from kgen.ir.sets.domain import ConstraintRows, quotient_rows
 from kgen.statistics.quasi import ONE, Atoms, Floor, Form, Poly, constant, plus, scaled
 
 __all__ = ["Part", "Polyhedron", "read_basic_set"]
-
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
-_DIV = isl.dim_type.div
-_KINDS = (_PARAM, _SET, _DIV, isl.dim_type.cst)
 
 
 @dataclass(frozen=True)
@@ -46,42 +42,25 @@ def read_basic_set(basic: BasicSet, atoms: Atoms, params: dict[str, int]) -> Pol
 
     A quotient has one value at each point, so the number of points stays what it is.
     """
-    n_param, n_set, n_div = (basic.dim(kind) for kind in (_PARAM, _SET, _DIV))
-    variables = [params[str(basic.get_dim_name(_PARAM, k))] for k in range(n_param)]
-    variables += [atoms.new(f"d{k}") for k in range(n_set + n_div)]
-    dims = tuple(variables[n_param:])
-    variables.append(ONE)
-
-    def rows(matrix: isl.Mat) -> list[Form]:
-        found = []
-        for row in range(matrix.rows()):
-            values = (matrix.get_element_val(row, k).to_python() for k in range(matrix.cols()))
-            found.append({v: k for v, k in zip(variables, values, strict=True) if k})
-        return found
-
-    at_least = rows(basic.inequalities_matrix(*_KINDS))
-    for k in range(n_div):
-        at_least += _of_quotient(basic.get_div(k), dims[n_set + k], variables, (n_param, n_set))
-    return Polyhedron(dims, tuple(at_least), tuple(rows(basic.equalities_matrix(*_KINDS))))
+    rows = ConstraintRows.of(basic)
+    variables = [params[name] for name in rows.params]
+    dims = tuple(atoms.new(f"d{k}") for k in range(len(rows.dims) + rows.n_existential))
+    variables += [*dims, ONE]
+    at_least = [_form(variables, row) for row in rows.inequalities]
+    for variable, (row, divisor) in zip(dims[len(rows.dims) :], quotient_rows(basic), strict=True):
+        at_least += _of_quotient(_form(variables, row), divisor, variable)
+    return Polyhedron(
+        dims, tuple(at_least), tuple(_form(variables, row) for row in rows.equalities)
+    )
 
 
-def _of_quotient(
-    quotient: isl.Aff, variable: int, variables: Sequence[int], sizes: tuple[int, int]
-) -> list[Form]:
+def _form(variables: Sequence[int], row: Sequence[int]) -> Form:
+    return {v: k for v, k in zip(variables, row, strict=True) if k}
+
+
+def _of_quotient(numerator: Form, divisor: int, variable: int) -> list[Form]:
     """Return ``0 <= numerator - divisor*variable <= divisor - 1``."""
-    divisor = quotient.get_denominator_val().to_python()
-    scaled_up = quotient.scale_val(quotient.get_denominator_val())
-    form: Form = {ONE: scaled_up.get_constant_val().to_python(), variable: -divisor}
-    start = 0
-    for kind, size in zip((_PARAM, isl.dim_type.in_), sizes, strict=True):
-        for k in range(size):
-            form[variables[start + k]] = scaled_up.get_coefficient_val(kind, k).to_python()
-        start += size
-    for k in range(quotient.dim(_DIV)):
-        value = scaled_up.get_coefficient_val(_DIV, k).to_python()
-        if value:
-            form[variables[start + k]] = value
-    form = {v: k for v, k in form.items() if k}
+    form = plus(numerator, {variable: -divisor})
     return [form, plus({ONE: divisor - 1}, form, -1)]
 
 
@@ -299,16 +278,21 @@ class Emptiness:
                 stack.extend(v for v, _ in meaning.form if v != ONE)
         variables = list(seen)
         position = {v: k for k, v in enumerate(variables)}
+
+        def filled(item: isl.Constraint, form: Form) -> isl.Constraint:
+            axes = {position[v]: k for v, k in form.items() if v != ONE}
+            return with_coefficients(item, axes, form.get(ONE, 0))
+
         space = isl.LocalSpace.from_space(
             isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(variables))
         )
         result = isl.BasicSet.universe(space.get_space())
         for form in forms:
             item = isl.Constraint.inequality_alloc(space)
-            result = result.add_constraint(_filled(item, form, position))
+            result = result.add_constraint(filled(item, form))
         for form in region.zero:
             item = isl.Constraint.equality_alloc(space)
-            result = result.add_constraint(_filled(item, form, position))
+            result = result.add_constraint(filled(item, form))
         return result, variables
 
     def is_empty(self, region: Polyhedron) -> bool:
@@ -323,33 +307,14 @@ class Emptiness:
         if len(region.at_least) < 4:
             return region
         basic = basic.detect_equalities().remove_redundancies()
-        columns = [*variables, ONE]
-
-        def rows(matrix: isl.Mat) -> tuple[Form, ...]:
-            found = []
-            for row in range(matrix.rows()):
-                values = [matrix.get_element_val(row, k).to_python() for k in range(len(columns))]
-                found.append({v: k for v, k in zip(columns, values, strict=True) if k})
-            return tuple(found)
-
-        kinds = (_SET, _PARAM, _DIV, isl.dim_type.cst)
-        if basic.dim(_DIV):
+        rows = ConstraintRows.of(basic)
+        if rows.n_existential:
             return region
-        return Polyhedron(
-            region.dims,
-            rows(basic.inequalities_matrix(*kinds)),
-            rows(basic.equalities_matrix(*kinds)),
+        at_least, zero = (
+            tuple(_form([*variables, ONE], row) for row in found)
+            for found in (rows.inequalities, rows.equalities)
         )
-
-
-def _filled(item: isl.Constraint, form: Form, position: dict[int, int]) -> isl.Constraint:
-    for variable, value in form.items():
-        number = value if abs(value) < 1 << 31 else isl_int(value)
-        if variable == ONE:
-            item = item.set_constant_val(number)
-        else:
-            item = item.set_coefficient_val(_SET, position[variable], number)
-    return item
+        return Polyhedron(region.dims, at_least, zero)
 
 
 def all_of(region: Polyhedron) -> Part:

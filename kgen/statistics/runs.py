@@ -15,7 +15,21 @@ from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError, message
 from kgen.ir.expr import to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, dim_names, isl_int, param_names
+from kgen.ir.sets.dims import (
+    Set,
+    add_axis,
+    bound_dim,
+    involved_dims,
+    isl_int,
+    param_names,
+    param_polynomial,
+    params_space,
+    project_out_dims,
+    project_out_params,
+    rows_of,
+    with_dims,
+    with_params,
+)
 from kgen.ir.sets.effort import isl_limit
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
@@ -26,9 +40,6 @@ from kgen.statistics.interval import Interval
 from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size", "with_unused_axes"]
-
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 #: A count as a function of parameters: exact, or between two.
 Count: TypeAlias = isl.PwQPolynomial | Interval
@@ -124,12 +135,11 @@ class Runs:
         Work-items are numbered along axis 0 first; each sub-group has as many in a row.
         """
         if granularity == CountGranularity.WORKGROUP or not axes:
-            return _without(domain, axes.values())
+            return project_out_dims(domain, axes.values())
         sizes = self.kernel.grid.locals
         if prod(sizes) <= self.subgroup_size:
-            return _without(domain, axes.values())
-        at = domain.dim(_SET)
-        domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, SetName.SUBGROUP)
+            return project_out_dims(domain, axes.values())
+        domain = with_dims(domain, (SetName.SUBGROUP,))
         space = domain.get_space()
         number = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
         for axis, name in sorted(axes.items()):
@@ -138,7 +148,7 @@ class Runs:
             number = number.add(index.scale_val(isl_int(prod(sizes[:axis]))))
         whole = number.scale_down_val(isl_int(self.subgroup_size)).floor()
         same = pw_aff_from_expr(space, p.Variable(SetName.SUBGROUP)).eq_set(whole)
-        return _without(domain.intersect(same), axes.values())
+        return project_out_dims(domain.intersect(same), axes.values())
 
     def unused_groups(self, inames: tuple[str, ...]) -> Count:
         """Return how many work-groups there are along the axes that *inames* do not use."""
@@ -170,12 +180,11 @@ class Runs:
         for name in sorted(data):
             for writer in kernel.writers.get(name, ()):
                 tied |= kernel.id_to_insn[writer].within_inames & set(inames)
-        names = dim_names(domain)
         grown = True
         while grown:
             grown = False
-            for constraint in (c for b in domain.get_basic_sets() for c in b.get_constraints()):
-                inside = {n for k, n in enumerate(names) if constraint.involves_dims(_SET, k, 1)}
+            for constraint in rows_of(domain):
+                inside = set(involved_dims(constraint))
                 if inside & tied and not inside <= tied:
                     tied |= inside
                     grown = True
@@ -186,11 +195,9 @@ class Runs:
     ) -> Count:
         """Multiply the exact count of the other loops by a parameter for those over data."""
         name = "n_" + "_".join(data.loops)
-        space = self.space.add_dims(_PARAM, 1)
-        at = space.dim(_PARAM) - 1
-        space = space.set_dim_name(_PARAM, at, name)
-        trips = isl.PwQPolynomial.from_qpolynomial(isl.QPolynomial.var_on_domain(space, _PARAM, at))
-        rest = _without_data(_without(domain, sorted(data.inames)), self.kernel)
+        space = with_params(self.space, (name,))
+        trips = isl.PwQPolynomial.from_qpolynomial(param_polynomial(space, name))
+        rest = _without_data(project_out_dims(domain, sorted(data.inames)), self.kernel)
         others = tuple(iname for iname in inames if iname not in data.inames)
         result = _in_space(self._of_domain(rest, others, granularity), space) * trips
         together = [n for n in sorted(data.inames) if self.kernel.has_tag(n, LocalInameTag)]
@@ -209,7 +216,7 @@ def _in_space(counted: Count, space: isl.Space) -> Count:
         low, high = _in_space(counted.low, space), _in_space(counted.high, space)
         return Interval(low, high, counted.reasons)
     # the parameters of the second come first
-    return counted + isl.PwQPolynomial.zero(space.add_dims(isl.dim_type.out, 1))
+    return counted + isl.PwQPolynomial.zero(add_axis(space))
 
 
 def _high_and(result: Count, reason: str) -> tuple[isl.PwQPolynomial, tuple[str, ...]]:
@@ -219,11 +226,8 @@ def _high_and(result: Count, reason: str) -> tuple[isl.PwQPolynomial, tuple[str,
 
 
 def _space(kernel: LoopKernel) -> isl.Space:
-    names = sorted(n for n in kernel.all_params() if n not in kernel.temporary_variables)
-    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
-    for k, name in enumerate(names):
-        space = space.set_dim_name(_PARAM, k, name)
-    return space
+    names = (n for n in kernel.all_params() if n not in kernel.temporary_variables)
+    return params_space(sorted(names))
 
 
 def with_unused_axes(domain: Set, axes: dict[int, str], sizes: Iterable[int]) -> Set:
@@ -231,22 +235,10 @@ def with_unused_axes(domain: Set, axes: dict[int, str], sizes: Iterable[int]) ->
     for number, size in enumerate(sizes):
         if number not in axes:
             axes[number] = SetName.UNUSED.at(number)
-            at = domain.dim(_SET)
-            domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, axes[number])
-            domain = domain.lower_bound_val(_SET, at, isl_int(0))
-            domain = domain.upper_bound_val(_SET, at, isl_int(size - 1))
-    return domain
-
-
-def _without(domain: Set, names: Iterable[str]) -> Set:
-    for name in names:
-        at = domain.find_dim_by_name(_SET, name)
-        domain = domain.project_out(_SET, at, 1)
+            domain = with_dims(domain, (axes[number],))
+            domain = bound_dim(domain, axes[number], 0, size - 1)
     return domain
 
 
 def _without_data(domain: Set, kernel: LoopKernel) -> Set:
-    for name in param_names(domain):
-        if name in kernel.array_vars:
-            domain = domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, name), 1)
-    return domain
+    return project_out_params(domain, kernel.array_vars.keys() & param_names(domain))

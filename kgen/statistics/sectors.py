@@ -8,7 +8,6 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
@@ -18,8 +17,9 @@ from kgen.errors import ExpressionToAffineConversionError, KernelError, message
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, isl_int, param_names
+from kgen.ir.sets.dims import Set, fix_param_values, isl_int, only_dim, project_out_dims, with_dims
 from kgen.ir.sets.effort import limited
+from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import LocalInameTag
 from kgen.statistics.count import count
@@ -43,9 +43,6 @@ SECTOR = 32
 _BANKS, _BANK_BYTES = 32, 4
 #: The bytes of local memory that one pass over the banks takes.
 BANK_PASS = _BANKS * _BANK_BYTES
-
-_PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> An
         sectors = _with_sectors(kernel, access, params)
         if sectors is None:
             return None
-        sectors = sectors.project_out(_SET, 0, sectors.dim(_SET) - 1)
+        sectors = only_dim(sectors, SetName.SECTOR)
         key = (access.array, access.is_write)
         touched[key] = touched[key].union(sectors) if key in touched else sectors
     counts = (evaluated(count(each), params, kernel) for each in touched.values())
@@ -102,9 +99,8 @@ def _with_sectors(kernel: LoopKernel, access: Access, params: Mapping[str, int])
     if access.index is None or not exact:
         return None
     try:
-        return _with_floor(
-            _fixed(domain, params), "sector", _offset(kernel, access, params), SECTOR
-        )
+        domain = fix_param_values(domain, params)
+        return _with_floor(domain, SetName.SECTOR, _offset(kernel, access, params), SECTOR)
     except ExpressionToAffineConversionError:
         return None
 
@@ -168,7 +164,7 @@ class _SectorCounter:
         if access.index is None or not exact:
             return None
         offset = _offset(kernel, access, self.params)
-        domain = _fixed(domain, self.params)
+        domain = fix_param_values(domain, self.params)
         lids = {
             tag.axis: name
             for name in access.place.inames
@@ -180,32 +176,21 @@ class _SectorCounter:
             p.Product((prod(sizes[:axis]), p.Sum((p.Variable(name), _minus(kernel, name)))))
             for axis, name in sorted(lids.items())
         )
-        domain = _with_floor(domain, "warp", p.Sum((0, *terms)), self.size)
+        domain = _with_floor(domain, SetName.WARP, p.Sum((0, *terms)), self.size)
         try:
-            domain = _with_floor(domain, "sector", offset, SECTOR)
+            domain = _with_floor(domain, SetName.SECTOR, offset, SECTOR)
         except ExpressionToAffineConversionError:
             return None
-        for name in lids.values():
-            domain = domain.project_out(_SET, domain.find_dim_by_name(_SET, name), 1)
-        return domain
+        return project_out_dims(domain, lids.values())
 
 
 def _minus(kernel: LoopKernel, iname: str) -> Expr:
     return p.Product((-1, kernel.axes[iname].first)) if iname in kernel.axes else 0
 
 
-def _fixed(domain: Set, params: Mapping[str, int]) -> Set:
-    for name in param_names(domain):
-        if name in params:
-            at = domain.find_dim_by_name(_PARAM, name)
-            domain = domain.fix_val(_PARAM, at, isl_int(int(params[name])))
-    return domain
-
-
 def _with_floor(domain: Set, name: str, expr: Expr, divisor: int) -> Set:
     """Add a dimension that is ``floor(expr / divisor)``."""
-    at = domain.dim(_SET)
-    domain = domain.add_dims(_SET, 1).set_dim_name(_SET, at, name)
+    domain = with_dims(domain, (name,))
     value = pw_aff_from_expr(domain.get_space(), expr)
     whole = value.scale_down_val(isl_int(divisor)).floor()
     return domain.intersect(pw_aff_from_expr(domain.get_space(), p.Variable(name)).eq_set(whole))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen.analysis.access import Access
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import param_names
+from kgen.ir.sets.dims import param_names
 from kgen.statistics.memory import steps_of
 
 __all__ = ["stride_along"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import islpy as isl
-
 from kgen.analysis.access import Place
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import dims_to_params
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.unit import TranslationUnit
@@ -101,8 +100,7 @@ class _SyncCounter:
             return often
         of_all = self.kernel.domain_of(place.inames)
         of_one = self.kernel.domain_of((*place.inames, *groups))
-        at, end = len(place.inames), of_one.dim(isl.dim_type.param)
-        of_one = of_one.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, len(groups))
+        of_one = dims_to_params(of_one, groups)
         same = of_all.align_params(of_one.get_space()).intersect_params(of_one.params())
         if same.is_equal(of_one):
             return often

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import PwAff, Set, dim_max, dim_min, param_names
+from kgen.ir.sets.dims import Set, dims_to_params, param_names
+from kgen.ir.sets.domain import PwAff, dim_max, dim_min
 from kgen.ir.sets.effort import limited
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr
@@ -48,11 +48,7 @@ def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> 
     >>> print(trip_count(knl, "i"), "and", trip_count(knl, "j", around=["i"]))
     n and i + 1
     """
-    domain = kernel.domain_of((*around, iname))
-    for name in around:
-        at = domain.find_dim_by_name(isl.dim_type.set, name)
-        end = domain.dim(isl.dim_type.param)
-        domain = domain.move_dims(isl.dim_type.param, end, isl.dim_type.set, at, 1)
+    domain = dims_to_params(kernel.domain_of((*around, iname)), around)
     names = param_names(domain)
     data = tuple(sorted(name for name in names if name in kernel.array_vars))
     last = _single(dim_max(domain, iname), kernel.assumptions)

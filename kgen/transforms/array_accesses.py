@@ -24,7 +24,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import param_names
+from kgen.ir.sets.dims import param_names
 
 __all__ = [
     "ArrayAccessMapper",

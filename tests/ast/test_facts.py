@@ -9,7 +9,7 @@ import pytest
 
 from kgen.ast.facts import Facts
 from kgen.ir.language.expressions import parse
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 
 ROOT = isl.Set("[n, l] -> { : 1 <= n <= 40 and 0 <= l < 8 }")
 

@@ -10,7 +10,7 @@ import pytest
 
 import kgen as lp
 from kgen.analysis.instances import Instances, elements_of
-from kgen.ir.sets.domain import project_out_named
+from kgen.ir.sets.dims import project_out_params
 from kgen.ir.sets.effort import answer
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.definition import find_undefined
@@ -220,7 +220,7 @@ def test_elements_by_their_digits_are_those_of_the_loops(split: int, loops: tupl
     quick, _ = instances.touched(write, loops)
     gone = [n for n in write.place.inames if n not in {*loops, "m_outer"}]
     named, _ = elements_of(kernel, instances.footprints, write)
-    slow = project_out_named(named, gone)
+    slow = project_out_params(named, gone)
     at = slow.find_dim_by_name(isl.dim_type.param, "m_outer")
     slow = slow.set_dim_name(isl.dim_type.param, at, ".gid0").align_params(quick.get_space())
     assert quick.align_params(slow.get_space()).is_equal(slow)

@@ -115,3 +115,14 @@ def test_columns_of_a_tile_conflict_unless_padded(padding: int, dtype: Any, pass
     found = {t.direction: t.units // t.requests for t in count_bank_passes(kernel, {"n": 64})}
     assert found["load"] == passes
     assert found["store"] == (1 if dtype == np.float32 else 2)
+
+
+@pytest.mark.parametrize("names", [("warp", "sector"), ("i", "j")])
+def test_loops_have_any_names(names: tuple[str, str]) -> None:
+    warp, sector = names
+    knl = lp.make_kernel(
+        f"{{ [{warp}, {sector}]: 0 <= {warp}, {sector} < 32 }}", f"b[{sector}, {warp}] = 1"
+    )
+    knl = lp.tag_inames(knl, {warp: "l.0"})
+    (traffic,) = count_sectors(prepared_kernel(knl), {})
+    assert traffic.units == 32 * 32 * 4 // 32

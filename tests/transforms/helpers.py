@@ -9,7 +9,7 @@ import islpy as isl
 import numpy as np
 
 import kgen as lp
-from kgen.ir.sets.domain import Set, dim_names, from_named, to_named
+from kgen.ir.sets.dims import Set, dim_names, from_named, to_named
 
 
 def kernel_of(program: lp.LoopKernel | lp.TranslationUnit) -> lp.LoopKernel:

@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from kgen.compat.loopy.symbolic import simplify_via_aff
 from kgen.errors import StaticValueFindingError
 from kgen.ir.expr import Expr
+from kgen.ir.sets.dims import project_out_dims
 from kgen.ir.sets.domain import as_set, static_value
 from kgen.ir.sets.quasi_affine import as_pw_aff, set_from_condition
 
@@ -89,7 +90,4 @@ def project_out(set: isl.Set, inames: Iterable[str]) -> isl.Set:
     >>> print(project_out(isl.Set("{ [i, j]: 0 <= i <= j < 9 }"), ["j"]))
     { [i] : 0 <= i <= 8 }
     """
-    left = set
-    for name in inames:
-        left = left.project_out(isl.dim_type.set, left.find_dim_by_name(isl.dim_type.set, name), 1)
-    return left
+    return project_out_dims(set, inames)

@@ -25,7 +25,7 @@ from kgen.ir.data import (
 from kgen.ir.expr import LinearSubscript, walk
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.mentions import Mentions, mentions_of
-from kgen.ir.sets.domain import used_param_names
+from kgen.ir.sets.dims import used_param_names
 from kgen.ir.types import auto
 
 if TYPE_CHECKING:

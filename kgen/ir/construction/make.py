@@ -29,7 +29,8 @@ from kgen.ir.layout import is_order
 from kgen.ir.mentions import Mentions, mentions_of, resolve_reductions
 from kgen.ir.options import make_options
 from kgen.ir.reductions import REDUCTIONS
-from kgen.ir.sets.domain import BasicSet, as_basic_set, dim_names
+from kgen.ir.sets.dims import BasicSet, dim_names
+from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.text import parse_assumptions, parse_domains
 from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.target import TargetBase

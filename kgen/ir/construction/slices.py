@@ -20,7 +20,7 @@ from kgen.ir.instruction import (
     make_assignment,
 )
 from kgen.ir.mentions import Mentions
-from kgen.ir.sets.domain import BasicSet
+from kgen.ir.sets.dims import BasicSet
 from kgen.ir.sets.text import parse_domain
 
 __all__ = ["check_slices", "passes_slices", "realize_slices"]

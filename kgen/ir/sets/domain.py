@@ -1,38 +1,35 @@
-"""Named isl sets: parsing, projection onto inames, bounds, affine expressions.
-
-Everything here goes by dimension *name*. The trick that makes it short: a set whose
-dimensions are all moved to parameters (a *named* set) can be intersected and projected by
-name, since isl aligns parameters by itself.
-"""
+"""Domains of loops: reading them, restricting them to inames, and the bounds of these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import islpy as isl
 
 from kgen.errors import KernelError, StaticValueFindingError, message
+from kgen.ir.sets.dims import (
+    BasicSet,
+    Set,
+    dim_names,
+    isl_int,
+    only_dim,
+    param_names,
+    point_values,
+    to_named,
+    without_params,
+)
 from kgen.ir.sets.interval import Interval
 
-BasicSet: TypeAlias = isl.BasicSet
-Set: TypeAlias = isl.Set
 Aff: TypeAlias = isl.Aff
 PwAff: TypeAlias = isl.PwAff
-SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
 
-SET_DIM = isl.dim_type.set
-PARAM_DIM = isl.dim_type.param
+_PARAM = isl.dim_type.param
 _SET = isl.dim_type.set
 _DIV = isl.dim_type.div
-_COLUMNS = (PARAM_DIM, SET_DIM, _DIV, isl.dim_type.cst)
-
-
-def isl_int(value: int) -> isl.Val:
-    """Return an integer of any size as isl has it."""
-    return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
+_COLUMNS = (_PARAM, _SET, _DIV, isl.dim_type.cst)
 
 
 def irredundant_text(given: BasicSet | Set) -> str:
@@ -94,6 +91,22 @@ def _matrix(rows: Sequence[Sequence[int]], width: int) -> isl.Mat:
     return matrix
 
 
+def quotient_rows(domain: BasicSet) -> list[tuple[list[int], int]]:
+    """Return each quotient: its numerator, a row of :class:`ConstraintRows`, and its divisor."""
+    found = []
+    for k in range(domain.dim(_DIV)):
+        quotient = domain.get_div(k)
+        divisor = quotient.get_denominator_val()
+        numerator = quotient.scale_val(divisor)
+        row = [
+            numerator.get_coefficient_val(kind, at).to_python()
+            for kind in (_PARAM, isl.dim_type.in_, _DIV)
+            for at in range(numerator.dim(kind))
+        ]
+        found.append(([*row, numerator.get_constant_val().to_python()], divisor.to_python()))
+    return found
+
+
 def is_read_back(given: BasicSet | Set) -> bool:
     """Tell whether isl reads, of the text of a set, a set that has this text."""
     return _is_read_back(isinstance(given, BasicSet), str(given))
@@ -144,63 +157,6 @@ def as_set(given: Any, what: str) -> Set:
         raise KernelError(
             message(f"{what} is text or a set, not {given!r}", hint="{ [i]: 0 <= i < n }")
         ) from None
-
-
-# -- names --------------------------------------------------------------------------
-
-
-def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
-    """Return the names of the set dimensions."""
-    return tuple(str(domain.get_dim_name(_SET, k)) for k in range(domain.dim(_SET)))
-
-
-def param_names(domain: BasicSet | Set | PwAff) -> tuple[str, ...]:
-    """Return the names of the parameters."""
-    return tuple(str(domain.get_dim_name(PARAM_DIM, k)) for k in range(domain.dim(PARAM_DIM)))
-
-
-def used_param_names(domain: Set) -> tuple[str, ...]:
-    """Return the names of the parameters that occur in a constraint."""
-    return tuple(
-        name for k, name in enumerate(param_names(domain)) if domain.involves_dims(PARAM_DIM, k, 1)
-    )
-
-
-def to_named(domain: BasicSet | Set) -> Set:
-    """Move all set dimensions to parameters."""
-    if isinstance(domain, isl.BasicSet):
-        domain = isl.Set.from_basic_set(domain)
-    return domain.move_dims(PARAM_DIM, domain.dim(PARAM_DIM), _SET, 0, domain.dim(_SET))
-
-
-def from_named(named: Set, names: Sequence[str]) -> Set:
-    """Make the parameters *names* the set dimensions, in that order."""
-    for k, name in enumerate(names):
-        at = named.find_dim_by_name(PARAM_DIM, name)
-        if at < 0:
-            named = named.insert_dims(_SET, k, 1).set_dim_name(_SET, k, name)
-        else:
-            named = named.move_dims(_SET, k, PARAM_DIM, at, 1)
-    return named
-
-
-def project_out_named(named: Set, names: Iterable[str]) -> Set:
-    """Project the parameters *names* out, those that are there."""
-    for name in names:
-        at = named.find_dim_by_name(PARAM_DIM, name)
-        if at >= 0:
-            named = named.project_out(PARAM_DIM, at, 1)
-    return named
-
-
-def rename_dims(domain: SetT, names: Mapping[str, str]) -> SetT:
-    """Rename set dimensions and parameters."""
-    for kind in (_SET, PARAM_DIM):
-        for k in range(domain.dim(kind)):
-            new = names.get(str(domain.get_dim_name(kind, k)))
-            if new is not None:
-                domain = domain.set_dim_name(kind, k, new)
-    return domain
 
 
 # -- restricting a domain to inames ---------------------------------------------------
@@ -318,7 +274,7 @@ def dim_max(domain: Set, name: str) -> PwAff:
     Raises :class:`StaticValueFindingError` where there is none.
     """
     try:
-        return _extreme(_only_dim(domain, name), largest=True)
+        return _extreme(only_dim(domain, name), largest=True)
     except isl.Error:
         raise _endless(domain, name, "last") from None
 
@@ -329,7 +285,7 @@ def dim_min(domain: Set, name: str) -> PwAff:
     Raises :class:`StaticValueFindingError` where there is none.
     """
     try:
-        return _extreme(_only_dim(domain, name), largest=False)
+        return _extreme(only_dim(domain, name), largest=False)
     except isl.Error:
         raise _endless(domain, name, "first") from None
 
@@ -378,17 +334,10 @@ def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
     )
 
 
-def _only_dim(domain: Set, name: str) -> Set:
-    at = domain.find_dim_by_name(_SET, name)
-    ndim = domain.dim(_SET)
-    domain = domain.project_out(_SET, at + 1, ndim - at - 1)
-    return domain.project_out(_SET, 0, at)
-
-
 def constant_bounds(domain: Set, name: str) -> Interval:
     """Return the numeric bounds of *name* over all parameters."""
-    one = _only_dim(domain, name)
-    one = one.project_out(PARAM_DIM, 0, one.dim(PARAM_DIM))
+    one = only_dim(domain, name)
+    one = without_params(one)
     low, high = one.dim_min_val(0), one.dim_max_val(0)
     return Interval(
         low.to_python() if low.is_int() else None,
@@ -400,7 +349,7 @@ def sample_point(domain: Set) -> dict[str, int] | None:
     """Return one concrete point, dimensions and parameters by name; ``None`` if empty."""
     named = to_named(domain)
     names = param_names(named)
-    lifted = named.move_dims(_SET, 0, PARAM_DIM, 0, len(names))
+    lifted = named.move_dims(_SET, 0, _PARAM, 0, len(names))
     # small, positive values read best
     positive = lifted
     for k in range(len(names)):
@@ -410,4 +359,4 @@ def sample_point(domain: Set) -> dict[str, int] | None:
     point = lifted.sample_point()
     if point.is_void():
         return None
-    return {name: point.get_coordinate_val(_SET, k).to_python() for k, name in enumerate(names)}
+    return dict(zip(names, point_values(point, len(names)), strict=True))

@@ -6,25 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr
-from kgen.ir.sets.domain import (
-    PARAM_DIM,
-    SET_DIM,
-    Aff,
-    PwAff,
-    Set,
-    constant_bounds,
-    dim_max,
-    dim_min,
-    param_names,
-    static_value,
-    to_named,
-)
+from kgen.ir.sets.dims import Set, param_names, param_variable, params_to_dims, to_named
+from kgen.ir.sets.domain import Aff, PwAff, constant_bounds, dim_max, dim_min, static_value
 from kgen.ir.sets.interval import Interval
 from kgen.ir.sets.quasi_affine import aff_to_expr
 
@@ -74,11 +62,8 @@ class LoopRange:
         found = constant_bounds(self.domain, self.name)
         if found.low is not None and found.count is not None:
             return found.low, found.count
-        domain = self.domain
-        for name in param_names(domain):
-            if name in self.outer:
-                at = domain.find_dim_by_name(PARAM_DIM, name)
-                domain = domain.move_dims(SET_DIM, domain.dim(SET_DIM), PARAM_DIM, at, 1)
+        outer = [name for name in param_names(self.domain) if name in self.outer]
+        domain = params_to_dims(self.domain, outer)
         what = f"the bounds of iname '{self.name}'"
         least = static_value(dim_min(domain, self.name), self.assumptions, largest=False, what=what)
         most = static_value(dim_max(domain, self.name), self.assumptions, largest=True, what=what)
@@ -113,9 +98,7 @@ class LoopRange:
         """
         named = to_named(self._assumed).params()
         space = named.get_space()
-        at = space.find_dim_by_name(PARAM_DIM, self.name)
-        index = isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), PARAM_DIM, at)
-        above = index.sub(low.align_params(space))
+        above = param_variable(space, self.name).sub(low.align_params(space))
         whole = above.get_denominator_val()  # of n/4 where n is a multiple of 4
         last = named.max_val(above.scale_val(whole)).div(whole).floor()
         if last.is_nan():

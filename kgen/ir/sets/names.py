@@ -27,6 +27,9 @@ class SetName(StrEnum):
     #: the sub-group that a work-item is in, and a local axis that an instruction does not use
     SUBGROUP = ".subgroup"
     UNUSED = ".l"
+    #: the warp that a work-item is in, and the piece of global memory that an access touches
+    WARP = ".warp"
+    SECTOR = ".sector"
     #: loops of a nest, those around it, and dimensions that are tied to axes
     LOOP = ".x"
     OUTER = ".o"

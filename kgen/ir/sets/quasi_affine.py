@@ -13,7 +13,8 @@ from pymbolic.mapper import Mapper
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
-from kgen.ir.sets.domain import Aff, PwAff, Set, isl_int
+from kgen.ir.sets.dims import Set, isl_int
+from kgen.ir.sets.domain import Aff, PwAff
 
 _PARAM = isl.dim_type.param
 _SET = isl.dim_type.set

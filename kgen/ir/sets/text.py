@@ -12,7 +12,8 @@ from typing import Any
 import islpy as isl
 
 from kgen.errors import KernelError, KgenSyntaxError, message
-from kgen.ir.sets.domain import BasicSet, Set, as_basic_set, as_set
+from kgen.ir.sets.dims import BasicSet, Set
+from kgen.ir.sets.domain import as_basic_set, as_set
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
 #: isl takes them in any case.

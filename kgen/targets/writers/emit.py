@@ -14,7 +14,7 @@ from kgen.errors import CodegenError, message
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.pieces import piece_names, without_separate
-from kgen.ir.sets.domain import Set
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import FoundInCallTag

@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.ir.expr import CombineMapper, Expr
 from kgen.ir.instruction import Assignment, InstructionBase
-from kgen.ir.sets.domain import SET_DIM, Set, isl_int
+from kgen.ir.sets.dims import Set, bound_dim
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import INT32
@@ -35,8 +35,8 @@ def conditions_of_values(kernel: DeviceKernel, long_names: AbstractSet[str]) -> 
 def _sizes_within(kernel: DeviceKernel, iname: str) -> Set:
     """Return the sizes for which all values of a loop variable are int32."""
     values = kernel.domain_of((iname,))
-    above = values.lower_bound_val(SET_DIM, 0, isl_int(2**31))
-    below = values.upper_bound_val(SET_DIM, 0, isl_int(-(2**31) - 1))
+    above = bound_dim(values, iname, low=2**31)
+    below = bound_dim(values, iname, high=-(2**31) - 1)
     return above.union(below).params().complement()
 
 

@@ -9,13 +9,8 @@ from kgen.analysis.steps import cyclic_values
 from kgen.analysis.strides import unit_stride_scores
 from kgen.ir.data import Iname
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import (
-    BasicSet,
-    as_basic_set,
-    dim_names,
-    from_named,
-    to_named,
-)
+from kgen.ir.sets.dims import BasicSet, dim_names, from_named, to_named
+from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.select import taken_names

@@ -13,7 +13,7 @@ from kgen.ir.checked import checked
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import Id, Or
-from kgen.ir.sets.domain import BasicSet, dim_names
+from kgen.ir.sets.dims import BasicSet, dim_names
 from kgen.ir.tags import AxisTag, ConcurrentTag
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.loops.tag import check_tags

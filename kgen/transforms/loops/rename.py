@@ -14,7 +14,7 @@ from kgen.analysis.domains import copy_dims, difference, drop_dims, rename_param
 from kgen.errors import TransformError, message
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, dim_names, param_names, rename_dims
+from kgen.ir.sets.dims import BasicSet, dim_names, param_names, rename_dims
 from kgen.ir.tags import AxisTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import (
     Replacement,

@@ -30,17 +30,17 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import (
+from kgen.ir.sets.dims import (
     BasicSet,
     Set,
-    as_basic_set,
     dim_names,
     from_named,
     param_names,
-    project_out_named,
+    project_out_params,
     to_named,
     used_param_names,
 )
+from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.tags import AxisTag
 from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
 from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
@@ -461,7 +461,7 @@ def _inside(domain: BasicSet, around: Sequence[BasicSet]) -> BasicSet:
     for outer in around:
         named = named.gist(to_named(outer))
     names = [name for outer in around for name in dim_names(outer)]
-    named = project_out_named(named, set(names).difference(used_param_names(named)))
+    named = project_out_params(named, set(names).difference(used_param_names(named)))
     return as_basic_set(from_named(named, [n for n in dim_names(domain) if n not in names]))
 
 

@@ -15,14 +15,8 @@ from kgen.errors import TransformError, message
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import (
-    BasicSet,
-    as_basic_set,
-    dim_names,
-    param_names,
-    project_out_named,
-    to_named,
-)
+from kgen.ir.sets.dims import BasicSet, dim_names, param_names, project_out_params, to_named
+from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_domains, replace_inames
@@ -147,7 +141,7 @@ def _is_box(kernel: LoopKernel, iname: str, bounds: LoopRange) -> bool:
     whole = to_named(kernel.domains[kernel.home_domain[iname]])
     if whole.is_empty():  # which has no bounds to be between
         return False
-    apart = project_out_named(whole, (iname,)).intersect(own)
+    apart = project_out_params(whole, (iname,)).intersect(own)
     assumed = kernel.assumptions
     return bool(apart.intersect_params(assumed).is_equal(whole.intersect_params(assumed)))
 

@@ -13,7 +13,8 @@ from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueAr
 from kgen.ir.expr import Expr, subscript, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
-from kgen.ir.sets.domain import BasicSet, as_basic_set
+from kgen.ir.sets.dims import BasicSet
+from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.tags import ForceSequentialTag
 from kgen.ir.types import INT32, AddressSpace
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index

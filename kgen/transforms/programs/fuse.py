@@ -18,7 +18,7 @@ from kgen.errors import TransformError, message
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, Set, dim_names
+from kgen.ir.sets.dims import BasicSet, Set, dim_names
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.select import check_well_formed

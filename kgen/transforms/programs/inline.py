@@ -29,7 +29,7 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pending import Pending
-from kgen.ir.sets.domain import BasicSet, param_names, rename_dims
+from kgen.ir.sets.dims import BasicSet, param_names, rename_dims
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.loops.inames import remove_unused_inames

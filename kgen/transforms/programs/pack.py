@@ -15,7 +15,7 @@ from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, SubArrayRef, substitute
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet
+from kgen.ir.sets.dims import BasicSet
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.programs.inline import calls_of
 from kgen.transforms.select import check_well_formed, split_names, taken_names

@@ -15,7 +15,8 @@ from kgen.ir.construction.declare import parameter_names, undeclared_names
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import Set, sample_point, used_param_names
+from kgen.ir.sets.dims import Set, used_param_names
+from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.expressions.variables import substitute_everywhere, substitute_in_instructions

@@ -11,7 +11,7 @@ from kgen.analysis.domains import AffineRow, replace_dims
 from kgen.analysis.prefixes import domain_inside
 from kgen.ir.expr import Expr, Reduction, is_zero
 from kgen.ir.instruction import BarrierInstruction
-from kgen.ir.sets.domain import rename_dims
+from kgen.ir.sets.dims import rename_dims
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.transforms.reductions.builder import AccumulatorBuilder

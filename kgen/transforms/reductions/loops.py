@@ -18,7 +18,7 @@ from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, dim_names, rename_dims
+from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import NumpyType

@@ -19,7 +19,7 @@ from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet
+from kgen.ir.sets.dims import BasicSet
 from kgen.ir.tags import AxisTag, ConcurrentTag, GroupInameTag, LocalInameTag
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site

@@ -13,7 +13,7 @@ from kgen.ir.closure import closure
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, rename_dims
+from kgen.ir.sets.dims import BasicSet, rename_dims
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.transforms.reductions.builder import GroupScan
 from kgen.transforms.reductions.groups import Parts, end_launch, store_partial_results

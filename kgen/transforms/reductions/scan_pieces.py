@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.prefixes import domain_inside
 from kgen.ir.expr import Expr, Reduction, substitute
-from kgen.ir.sets.domain import BasicSet, rename_dims
+from kgen.ir.sets.dims import BasicSet, rename_dims
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.scan import Scan
 from kgen.transforms.reductions.site import Site

@@ -17,7 +17,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.mentions import mentions_of
-from kgen.ir.sets.domain import dim_names, param_names
+from kgen.ir.sets.dims import dim_names, param_names
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import IlpBaseTag, InameImplementationTag, VectorizeTag
 from kgen.transforms.array_accesses import (

@@ -20,7 +20,7 @@ from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.domain import BasicSet, Set, dim_names
+from kgen.ir.sets.dims import BasicSet, Set, dim_names
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index

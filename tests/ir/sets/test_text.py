@@ -6,7 +6,7 @@ import islpy as isl
 import pytest
 
 from kgen.errors import KgenError
-from kgen.ir.sets.domain import dim_names
+from kgen.ir.sets.dims import dim_names
 from kgen.ir.sets.text import parse_assumptions, parse_domain, parse_domains
 
 

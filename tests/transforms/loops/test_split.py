@@ -336,6 +336,15 @@ def test_an_instruction_in_one_of_the_loops_only_is_refused() -> None:
     assert instructions(joined)[1] == "i: b[i] = 1"
 
 
+def test_loops_apart_in_their_domain_are_joined_for_some_instructions() -> None:
+    # k, which i bounds, stays between i and j for the instructions that keep them.
+    knl = lp.make_kernel(
+        "{ [i,k,j]: 0<=i<4 and 0<=k<5+i and 0<=j<6 }",
+        ["a[i,k,j] = i + 10*k {id=one}", "b[i,k,j] = 2*k + j {id=two}"],
+    )
+    assert_same_results(knl, lp.join_inames(knl, "i,j", within="id:two"), {})
+
+
 def test_an_unbounded_inner_loop_is_refused() -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "a[i, j] = 0")
     with pytest.raises(lp.TransformError, match="iname 'j' has no constant number"):

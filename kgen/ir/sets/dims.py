@@ -1,0 +1,485 @@
+"""The dimensions of isl sets by name: the only place that knows that isl numbers them.
+
+isl's functions take a kind of dimension, a position and a count. Those here take names. The
+trick that makes it short: a set whose dimensions are all moved to parameters (a *named* set) can
+be intersected and projected by name, since isl aligns parameters by itself. Dimensions that have
+no names yet (subscripts of an array) go by *axis*, counted from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import islpy as isl
+
+BasicSet: TypeAlias = isl.BasicSet
+Set: TypeAlias = isl.Set
+Map: TypeAlias = isl.Map
+Space: TypeAlias = isl.Space
+Row: TypeAlias = isl.Constraint
+SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
+SpaceT = TypeVar("SpaceT", isl.BasicSet, isl.Set, isl.Space)
+WithParams: TypeAlias = isl.BasicSet | isl.Set | isl.Map | isl.Space | isl.PwAff
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+_DIV = isl.dim_type.div
+
+
+def isl_int(value: int) -> isl.Val:
+    """Return an integer of any size as isl has it."""
+    return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
+
+
+def _at(domain: BasicSet | Set | Map | Space, kind: isl.dim_type, name: str) -> int:
+    """Return the position of a dimension; -1 where there is none of that kind."""
+    space = domain.get_space() if isinstance(domain, isl.BasicSet) else domain
+    return int(space.find_dim_by_name(kind, name))
+
+
+# -- which there are ------------------------------------------------------------------
+
+
+def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
+    """Return the names of the set dimensions."""
+    return tuple(str(domain.get_dim_name(_SET, k)) for k in range(domain.dim(_SET)))
+
+
+def param_names(domain: WithParams) -> tuple[str, ...]:
+    """Return the names of the parameters."""
+    return tuple(str(domain.get_dim_name(_PARAM, k)) for k in range(domain.dim(_PARAM)))
+
+
+def dim_name(domain: Set, axis: int) -> str:
+    """Return the name of one of the set dimensions."""
+    return str(domain.get_dim_name(_SET, axis))
+
+
+def in_names(relation: Map) -> tuple[str, ...]:
+    """Return the names of the dimensions that a relation goes out from."""
+    return tuple(str(relation.get_dim_name(_IN, k)) for k in range(relation.dim(_IN)))
+
+
+def used_param_names(domain: Set) -> tuple[str, ...]:
+    """Return the names of the parameters that occur in a constraint."""
+    return tuple(
+        name for k, name in enumerate(param_names(domain)) if domain.involves_dims(_PARAM, k, 1)
+    )
+
+
+def has_dim(domain: BasicSet | Set | Space, name: str) -> bool:
+    """Tell whether a set has the dimension *name*."""
+    return _at(domain, _SET, name) >= 0
+
+
+def has_param(domain: BasicSet | Set | Space, name: str) -> bool:
+    """Tell whether a set has the parameter *name*."""
+    return _at(domain, _PARAM, name) >= 0
+
+
+def space_without(space: Space, names: Iterable[str]) -> Space:
+    """Return the space that does not have the dimensions *names*."""
+    for name in names:
+        space = space.drop_dims(_SET, _at(space, _SET, name), 1)
+    return space
+
+
+def n_dims(domain: BasicSet | Set) -> int:
+    """Return how many dimensions a set has, with names or without."""
+    return int(domain.dim(_SET))
+
+
+def n_axes(relation: Map) -> int:
+    """Return how many dimensions a relation leads to."""
+    return int(relation.dim(_OUT))
+
+
+def n_quotients(basic: BasicSet | isl.BasicMap) -> int:
+    """Return how many quotients, or other existential variables, constraints are written with."""
+    return int(basic.dim(_DIV))
+
+
+def have_names(domain: Set) -> bool:
+    """Tell whether each dimension has a name."""
+    return all(domain.has_dim_name(_SET, k) for k in range(domain.dim(_SET)))
+
+
+# -- more, fewer, other names -----------------------------------------------------------
+
+
+def params_space(names: Collection[str]) -> Space:
+    """Return the space of sets that have these parameters, and no dimensions."""
+    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(names))
+    for k, name in enumerate(names):
+        space = space.set_dim_name(_PARAM, k, name)
+    return space
+
+
+def with_params(domain: SpaceT, names: Iterable[str]) -> SpaceT:
+    """Add the parameters *names* that are not there, behind the others."""
+    for name in names:
+        if _at(domain, _PARAM, name) < 0:
+            at = domain.dim(_PARAM)
+            domain = domain.insert_dims(_PARAM, at, 1).set_dim_name(_PARAM, at, name)
+    return domain
+
+
+def with_dims(domain: SpaceT, names: Sequence[str], at: int | None = None) -> SpaceT:
+    """Add the dimensions *names* behind the others, or so that the first has the position *at*."""
+    at = domain.dim(_SET) if at is None else at
+    return name_dims(domain.insert_dims(_SET, at, len(names)), names, at)
+
+
+def with_axes(domain: Set, count: int) -> Set:
+    """Add dimensions without names in front of the others."""
+    return domain.insert_dims(_SET, 0, count)
+
+
+def name_dims(domain: SpaceT, names: Iterable[str], first: int = 0) -> SpaceT:
+    """Name the dimensions from the axis *first* on."""
+    for k, name in enumerate(names, first):
+        domain = domain.set_dim_name(_SET, k, name)
+    return domain
+
+
+def rename_dims(domain: SetT, names: Mapping[str, str]) -> SetT:
+    """Rename set dimensions and parameters, all at once."""
+    for kind in (_SET, _PARAM):
+        for k in range(domain.dim(kind)):
+            new = names.get(str(domain.get_dim_name(kind, k)))
+            if new is not None:
+                domain = domain.set_dim_name(kind, k, new)
+    return domain
+
+
+def rename_param(named: SetT, old: str, new: str) -> SetT:
+    """Rename a parameter, which is there."""
+    return named.set_dim_name(_PARAM, _at(named, _PARAM, old), new)
+
+
+def project_out_params(named: SetT, names: Iterable[str]) -> SetT:
+    """Project the parameters *names* out, those that are there."""
+    for name in names:
+        at = _at(named, _PARAM, name)
+        if at >= 0:
+            named = named.project_out(_PARAM, at, 1)
+    return named
+
+
+def project_out_unused_params(domain: SetT) -> SetT:
+    """Drop the parameters that no constraint depends on."""
+    for k in reversed(range(domain.dim(_PARAM))):
+        if not domain.involves_dims(_PARAM, k, 1):
+            domain = domain.project_out(_PARAM, k, 1)
+    return domain
+
+
+def project_out_dims(domain: SetT, names: Iterable[str]) -> SetT:
+    """Project dimensions out, one after the other."""
+    for name in names:
+        domain = domain.project_out(_SET, _at(domain, _SET, name), 1)
+    return domain
+
+
+def without_params(domain: SetT) -> SetT:
+    """Project all parameters out."""
+    return domain.project_out(_PARAM, 0, domain.dim(_PARAM))
+
+
+def outer_dims(domain: SetT, count: int) -> SetT:
+    """Project a set onto its first *count* dimensions."""
+    return domain.project_out(_SET, count, domain.dim(_SET) - count)
+
+
+def only_dim(domain: SetT, name: str) -> SetT:
+    """Project a set onto one dimension."""
+    return only_axis(domain, _at(domain, _SET, name))
+
+
+def only_axis(domain: SetT, axis: int) -> SetT:
+    """Project a set onto one dimension."""
+    return outer_dims(domain, axis + 1).project_out(_SET, 0, axis)
+
+
+def in_order(domain: SetT, names: Sequence[str]) -> SetT:
+    """Put the dimensions into an order, and add those of *names* that are not there."""
+    if dim_names(domain) != tuple(name for name in names if has_dim(domain, name)):
+        domain = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, domain.dim(_SET))
+        return from_named(domain, names)
+    for k, name in enumerate(names):
+        if not has_dim(domain, name):
+            domain = with_dims(domain, (name,), k)
+    return domain
+
+
+def free_dim(domain: Set, name: str) -> Set:
+    """Let a dimension take any value where it takes one."""
+    at = _at(domain, _SET, name)
+    return with_dims(domain.project_out(_SET, at, 1), (name,), at)
+
+
+def add_axis(space: Space) -> Space:
+    """Add a dimension without a name, behind the others: for the value of a function."""
+    return space.add_dims(_OUT, 1)
+
+
+# -- from one kind to another -----------------------------------------------------------
+
+
+def to_named(domain: BasicSet | Set) -> Set:
+    """Move all set dimensions to parameters."""
+    if isinstance(domain, isl.BasicSet):
+        domain = isl.Set.from_basic_set(domain)
+    return domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, domain.dim(_SET))
+
+
+def from_named(named: SetT, names: Sequence[str]) -> SetT:
+    """Make the parameters *names* the set dimensions, in that order."""
+    for k, name in enumerate(names):
+        at = _at(named, _PARAM, name)
+        if at < 0:
+            named = named.insert_dims(_SET, k, 1).set_dim_name(_SET, k, name)
+        else:
+            named = named.move_dims(_SET, k, _PARAM, at, 1)
+    return named
+
+
+def dims_to_params(domain: SetT, names: Iterable[str]) -> SetT:
+    """Make dimensions parameters, the last ones."""
+    for name in names:
+        at = _at(domain, _SET, name)
+        domain = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, at, 1)
+    return domain
+
+
+def params_to_dims(domain: SetT, names: Iterable[str]) -> SetT:
+    """Make parameters dimensions, the last ones."""
+    for name in names:
+        at = _at(domain, _PARAM, name)
+        domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
+    return domain
+
+
+def in_to_params(relation: Map, names: Iterable[str]) -> Map:
+    """Make dimensions that a relation goes out from parameters, the last ones."""
+    for name in names:
+        at = _at(relation, _IN, name)
+        relation = relation.move_dims(_PARAM, relation.dim(_PARAM), _IN, at, 1)
+    return relation
+
+
+def outer_dim_to_param(domain: Set, name: str) -> Set:
+    """Make the first dimension the last parameter, and give it a name."""
+    at = domain.dim(_PARAM)
+    return domain.move_dims(_PARAM, at, _SET, 0, 1).set_dim_name(_PARAM, at, name)
+
+
+def with_range_name(relation: Map, name: str) -> Map:
+    """Give the points that a relation leads to the name of a tuple."""
+    return relation.set_tuple_name(_OUT, name)
+
+
+def range_name(relation: Map) -> str:
+    """Return the name of the tuples that a relation leads to."""
+    return str(relation.get_tuple_name(_OUT))
+
+
+def relation_from(points: Set, count: int) -> Map:
+    """Return the relation of the first *count* dimensions to the others."""
+    return isl.Map.from_range(points).move_dims(_IN, 0, _OUT, 0, count)
+
+
+def pairs_of(relation: Map) -> Set:
+    """Return the pairs of a relation: points that have the dimensions of both."""
+    return relation.move_dims(_OUT, 0, _IN, 0, relation.dim(_IN)).range()
+
+
+# -- values -----------------------------------------------------------------------------
+
+
+def param_variable(space: Space, name: str) -> isl.Aff:
+    """Return a parameter as an affine expression over a space."""
+    at = _at(space, _PARAM, name)
+    return isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, at)
+
+
+def axis_variable(space: Space, axis: int) -> isl.Aff:
+    """Return a dimension as an affine expression over a space."""
+    return isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _SET, axis)
+
+
+def variable(space: Space, name: str) -> isl.Aff:
+    """Return a dimension, or a parameter, as an affine expression over a space."""
+    at = _at(space, _SET, name)
+    return axis_variable(space, at) if at >= 0 else param_variable(space, name)
+
+
+def param_polynomial(space: Space, name: str) -> isl.QPolynomial:
+    """Return a parameter as a polynomial over a space."""
+    at = _at(space, _PARAM, name)
+    return isl.QPolynomial.var_on_domain(space, _PARAM, at)
+
+
+def fix_param_values(domain: SetT, values: Mapping[str, int]) -> SetT:
+    """Give parameters a value, those that are there; they stay."""
+    for k, name in enumerate(param_names(domain)):
+        if name in values:
+            domain = domain.fix_val(_PARAM, k, isl_int(values[name]))
+    return domain
+
+
+def bound_param(domain: Set, name: str, low: int | None = None, high: int | None = None) -> Set:
+    """Bound a parameter from below, from above, or both."""
+    return _bound(domain, _PARAM, name, low, high)
+
+
+def bound_dim(domain: Set, name: str, low: int | None = None, high: int | None = None) -> Set:
+    """Bound a dimension from below, from above, or both."""
+    return _bound(domain, _SET, name, low, high)
+
+
+def _bound(domain: Set, kind: isl.dim_type, name: str, low: int | None, high: int | None) -> Set:
+    at = _at(domain, kind, name)
+    if low is not None:
+        domain = domain.lower_bound_val(kind, at, isl_int(low))
+    return domain if high is None else domain.upper_bound_val(kind, at, isl_int(high))
+
+
+def not_negative(domain: Set, axis: int) -> Set:
+    """Bound a dimension from below by 0."""
+    return domain.lower_bound_val(_SET, axis, isl.Val.zero(isl.DEFAULT_CONTEXT))
+
+
+def are_bounded(domain: Set, name: str) -> tuple[bool, bool]:
+    """Tell whether a dimension has a least and a largest value in terms of the parameters."""
+    at = _at(domain, _SET, name)
+    return domain.dim_has_lower_bound(_SET, at), domain.dim_has_upper_bound(_SET, at)
+
+
+def point_values(point: isl.Point, count: int) -> tuple[int, ...]:
+    """Return the values of the dimensions of a point."""
+    return tuple(point.get_coordinate_val(_SET, k).to_python() for k in range(count))
+
+
+def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
+    """Return the values of the parameters of a point, which are *names*."""
+    return {n: point.get_coordinate_val(_PARAM, k).to_python() for k, n in enumerate(names)}
+
+
+# -- constraints ------------------------------------------------------------------------
+
+
+def rows_of(domain: BasicSet | Set) -> Iterator[Row]:
+    """Give the constraints of all pieces of a set."""
+    return (row for part in domain.get_basic_sets() for row in part.get_constraints())
+
+
+def involves_quotient(row: Row) -> bool:
+    """Tell whether a constraint has a quotient, or another existential variable."""
+    return bool(row.involves_dims(_DIV, 0, row.dim(_DIV)))
+
+
+def involved_axes(row: Row) -> list[int]:
+    """Return the dimensions that occur in a constraint, by number."""
+    return [k for k in range(row.dim(_SET)) if row.involves_dims(_SET, k, 1)]
+
+
+def involved_dims(row: Row | BasicSet) -> tuple[str, ...]:
+    """Return the dimensions that occur in a constraint."""
+    return tuple(
+        str(row.get_dim_name(_SET, k))
+        for k in range(row.dim(_SET))
+        if row.involves_dims(_SET, k, 1)
+    )
+
+
+def involved_params(row: Row | isl.Aff) -> tuple[str, ...]:
+    """Return the parameters that occur in a constraint."""
+    return tuple(
+        str(row.get_dim_name(_PARAM, k))
+        for k in range(row.dim(_PARAM))
+        if row.involves_dims(_PARAM, k, 1)
+    )
+
+
+def coefficient(row: Row, axis: int) -> isl.Val:
+    """Return the coefficient of a dimension in a constraint."""
+    return row.get_coefficient_val(_SET, axis)
+
+
+def with_coefficients(row: Row, values: Mapping[int, int], constant: int) -> Row:
+    """Set the coefficients of dimensions in a constraint, and the constant."""
+    for axis, value in values.items():
+        row = row.set_coefficient_val(_SET, axis, _val(value))
+    return row.set_constant_val(_val(constant))
+
+
+def _val(value: int) -> int | isl.Val:
+    """Return an integer as isl takes it the fastest."""
+    return value if abs(value) < 1 << 31 else isl_int(value)
+
+
+def free_axis(domain: BasicSet, axis: int) -> BasicSet:
+    """Let a dimension take any value."""
+    return domain.eliminate(_SET, axis, 1)
+
+
+def free_inner(domain: BasicSet, axis: int) -> BasicSet:
+    """Let the dimensions behind one take any values."""
+    return domain.eliminate(_SET, axis + 1, domain.dim(_SET) - axis - 1)
+
+
+def free_outer(domain: BasicSet, axis: int) -> BasicSet:
+    """Let the dimensions before one take any values."""
+    return domain.eliminate(_SET, 0, axis)
+
+
+def constraints_on(domain: BasicSet, names: Iterable[str]) -> BasicSet:
+    """Keep the constraints that involve one of the dimensions *names*."""
+    result = domain.drop_constraints_involving_dims(_SET, 0, domain.dim(_SET))
+    result = result.drop_constraints_involving_dims(_PARAM, 0, domain.dim(_PARAM))
+    for name in names:
+        at = _at(domain, _SET, name)
+        result = result.intersect(domain.drop_constraints_not_involving_dims(_SET, at, 1))
+    return result
+
+
+def without_param_constraints(values: BasicSet) -> BasicSet:
+    """Leave out what is said of parameters alone, also by existential variables of their own.
+
+    A quotient of the loop need not be tied to it by a constraint: isl leaves out what follows
+    from its definition. Then everything stays.
+    """
+    found = _without_parameters(values)
+    if not values.dim(_DIV):
+        return found
+    given = values.to_set().params()
+    return found if found.to_set().intersect_params(given).is_subset(values.to_set()) else values
+
+
+def _without_parameters(values: BasicSet) -> BasicSet:
+    while (other := _other_div(values)) is not None:
+        values = values.drop_constraints_involving_dims(_DIV, other, 1)
+    others = values.drop_constraints_involving_dims(_SET, 0, 1)
+    if others.involves_dims(_DIV, 0, others.dim(_DIV)):
+        return values
+    return values.drop_constraints_not_involving_dims(_SET, 0, 1)
+
+
+def _other_div(values: BasicSet) -> int | None:
+    """Return an existential variable that no constraints tie to the loop, one by another."""
+    if not values.dim(_DIV):
+        return None
+    rows = values.get_constraints()
+    divs = [{at for at in range(row.dim(_DIV)) if row.involves_dims(_DIV, at, 1)} for row in rows]
+    tied = {at for row, d in zip(rows, divs, strict=True) if _is_of_loop(row) for at in d}
+    while more := {at for d in divs if not d.isdisjoint(tied) for at in d} - tied:
+        tied |= more
+    return next((at for d in divs for at in d if at not in tied), None)
+
+
+def _is_of_loop(row: isl.Constraint) -> bool:
+    return bool(row.involves_dims(_SET, 0, 1))
