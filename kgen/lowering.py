@@ -14,6 +14,7 @@ from kgen.analysis.infer import infer_types
 from kgen.analysis.operands import check_operands
 from kgen.analysis.ordering import check_accesses_ordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
+from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
 from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
@@ -24,6 +25,7 @@ from kgen.ir.checked import checked
 from kgen.ir.construction.declare import check_names_declared
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.pieces import piece_names
 from kgen.ir.sets.effort import isl_limit, limited
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import ConcurrentTag
@@ -35,7 +37,7 @@ from kgen.schedule.place import schedule_kernel
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.limits import check_device_limits
-from kgen.targets.module import Faults, Module
+from kgen.targets.module import ArgumentInfo, Faults, Module
 from kgen.targets.names import Renaming, hidden_names, rename_reserved, with_original_names
 from kgen.targets.writers.emit import emit_module
 from kgen.transforms.expressions.rules import expand_subst
@@ -204,8 +206,13 @@ def generate_module(
     entrypoint: str | None = None,
     dtypes: Mapping[str, np.dtype[Any]] | None = None,
     observe: Observer | None = None,
+    *,
+    for_calls: bool = False,
 ) -> Module:
-    """Generate the code of one entry point, for arguments of the given types."""
+    """Generate the code of one entry point, for arguments of the given types.
+
+    With *for_calls*, find the outputs that a call has to fill, for which isl needs some time.
+    """
     if isinstance(unit, TranslationUnit):
         unit = inline_all_calls(unit, entrypoint or unit.default_entrypoint.name)
     lowered = lower(unit, dtypes, observe)
@@ -217,6 +224,8 @@ def generate_module(
         renaming = rename_reserved(unit, hidden)
         assert renaming is not None
         module = _emit_renamed(unit, renaming, dtypes)
+    if for_calls:
+        module = replace(module, arguments=_with_fills(lowered.kernel, module.arguments))
     if observe is not None:
         observe("code", module.device_source)
     return module
@@ -234,6 +243,16 @@ def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
     if lowered.kernel.options.guard_accesses:
         module = replace(module, faults=_faults_of(lowered.kernel))
     return module
+
+
+def _with_fills(
+    kernel: LoopKernel, arguments: tuple[ArgumentInfo, ...]
+) -> tuple[ArgumentInfo, ...]:
+    """Note which outputs the code may write only in part."""
+    outputs = allocated_outputs(kernel)
+    unwritten = [array for array in outputs if find_unwritten(kernel, array) is not None]
+    filled = {name for array in unwritten for name in piece_names(array)}
+    return tuple(replace(arg, is_filled=True) if arg.name in filled else arg for arg in arguments)
 
 
 def _emit_renamed(

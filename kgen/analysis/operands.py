@@ -36,6 +36,10 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
     return kernel
 
 
+_CHAINS = (p.Sum, p.Product)
+_WHOLE = (int, p.Slice)
+
+
 class _Checker:
     """Looks at the types of what one kernel computes."""
 
@@ -49,16 +53,12 @@ class _Checker:
         for condition in insn.predicates:
             self.refuse_vector(condition, condition, "is no condition")
         for node in walk(*insn.expressions()):
-            self.check(node)
+            kind: Any = type(node)
+            check = _check_of(kind)
+            if check is not None:
+                check(self, node)
         if isinstance(insn, Assignment):
             self.check_assignment(insn)
-
-    def check(self, node: Expr) -> None:
-        """Refuse operands of *node* that are of no type that it is defined for."""
-        kind: Any = type(node)
-        check = _check_of(kind)
-        if check is not None:
-            check(self, node)
 
     def _check_access(self, node: p.Subscript | LinearSubscript) -> None:
         indices = node.index_tuple if isinstance(node, p.Subscript) else (node.index,)
@@ -109,9 +109,9 @@ class _Checker:
         """Tell at a glance that loop variables and integers are all that is added, multiplied."""
         if isinstance(index, p.Variable):
             return index.name in self.kernel.inames
-        if isinstance(index, p.Sum | p.Product):
+        if isinstance(index, _CHAINS):
             return all(map(self._is_clearly_whole, index.children))
-        return isinstance(index, int | p.Slice)
+        return isinstance(index, _WHOLE)
 
     def refuse_vector(self, node: Expr, operand: Expr, why: str) -> None:
         """Refuse a vector as an operand of *node*."""

@@ -245,9 +245,8 @@ class _Survey(IntervalFinder):
     """Bounds of one expression by *ranges*; notes whether a step to it is beyond 32 bits."""
 
     def __init__(self, ranges: Ranges) -> None:
-        super().__init__(ranges.kernel)
         self.has_large = False
-        self.ranges = ranges
+        self.ranges = ranges  # which know the kernel, and its axes
 
     def result(self, found: Interval) -> Interval:
         if not self.has_large and not is_int32(found):

@@ -5,7 +5,6 @@ Where none of these statements has an instance, nothing may have computed the bo
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import islpy as isl
@@ -17,6 +16,7 @@ from kgen.ast.facts import Facts, params_where
 from kgen.ast.nodes import For, If, Let, Node, Run
 from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
+from kgen.ir.fields import replace
 from kgen.ir.sets.dims import Set, dim_names, param_names, project_out_params, to_named
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, exprs_of, has_barrier, map_children
@@ -69,7 +69,7 @@ class _Guards:
         needed = self._conditions_inside(node, facts, around)
         inside = facts.with_(*needed, *_known_inside(node))
         body = self.node(node.body, inside, around | {_name(node)})
-        return _under(needed, dataclasses.replace(node, body=body))
+        return _under(needed, replace(node, body=body))
 
     def _conditions_inside(self, node: Node, facts: Facts, around: frozenset[str]) -> list[Expr]:
         """Return what has to stand around a node that reads data, of the conditions inside."""
@@ -198,7 +198,7 @@ def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node
     kept = {c for c in always if changing.isdisjoint(variable_names(c))}
     reads_data = not kernel.array_vars.keys().isdisjoint(variable_names(guard))
     if isinstance(node, If):
-        node = dataclasses.replace(node, condition=conjunction([*reading]))
+        node = replace(node, condition=conjunction([*reading]))
     guarded = If(guard, _without_conditions(node, kept), reads_data=reads_data)
     return _under(first, guarded)
 
@@ -227,6 +227,4 @@ def _without_conditions(node: Node, known: set[Expr]) -> Node:
     if not isinstance(node, If) or node.orelse is not None:
         return node
     rest = [part for part in conjuncts(node.condition) if part not in known]
-    return (
-        dataclasses.replace(node, condition=conjunction(rest), orelse=None) if rest else node.body
-    )
+    return replace(node, condition=conjunction(rest), orelse=None) if rest else node.body

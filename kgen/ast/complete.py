@@ -10,7 +10,6 @@ share costs it seconds, and there are slabs of slabs for which it fails.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterable
 from functools import partial
 
@@ -21,6 +20,7 @@ from kgen.ast.expr import ExprReader, conjunction
 from kgen.ast.islast import KIND, NODE, OP, children_of_block
 from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
+from kgen.ir.fields import replace
 from kgen.ir.sets.dims import (
     Set,
     coefficient,
@@ -73,7 +73,7 @@ def _build(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     context = nest.context
     if nest.axes:
         statements = tuple(map(_with_plain_starts, nest.statements))
-        nest = dataclasses.replace(nest, statements=statements)
+        nest = replace(nest, statements=statements)
     ctx = isl.DEFAULT_CONTEXT
     before = ctx.get_ast_build_detect_min_max()
     ctx.set_ast_build_detect_min_max(1)
@@ -159,10 +159,10 @@ def _without_slabs(nest: Nest) -> Nest:
 
     def plain(node: Node) -> Node:
         inside = map_children(node, plain)
-        return dataclasses.replace(inside, slabs=(0, 0)) if isinstance(inside, Loop) else inside
+        return replace(inside, slabs=(0, 0)) if isinstance(inside, Loop) else inside
 
-    loops = tuple(dataclasses.replace(loop, slabs=(0, 0)) for loop in nest.loops)
-    return dataclasses.replace(nest, root=plain(nest.root), loops=loops)
+    loops = tuple(replace(loop, slabs=(0, 0)) for loop in nest.loops)
+    return replace(nest, root=plain(nest.root), loops=loops)
 
 
 def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
@@ -227,13 +227,13 @@ def _without_strides(nest: Nest) -> Nest:
         _guarded(s, s.domain.remove_divs()) if _has_strides(s.domain) else s
         for s in nest.statements
     )
-    return dataclasses.replace(nest, statements=tuple(statements))
+    return replace(nest, statements=tuple(statements))
 
 
 def _in_boxes(nest: Nest) -> Nest:
     """Widen domains until no loop is tied to several others, and leave slabs out."""
     statements = (_guarded(s, _box(s.domain)) for s in nest.statements)
-    return _without_slabs(dataclasses.replace(nest, statements=tuple(statements)))
+    return _without_slabs(replace(nest, statements=tuple(statements)))
 
 
 def _box(domain: Set) -> Set:
@@ -254,7 +254,7 @@ def _guarded(statement: Statement, wider: Set) -> Statement:
     exact = to_named(statement.domain.gist(wider).reset_tuple_id()).params()
     condition = isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(exact)
     guards = [statement.guard, ExprReader(_variable).condition(condition)]
-    return dataclasses.replace(statement, domain=wider, guard=conjunction(guards))
+    return replace(statement, domain=wider, guard=conjunction(guards))
 
 
 def _with_plain_starts(statement: Statement) -> Statement:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import pymbolic.primitives as p
@@ -12,6 +11,7 @@ from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
+from kgen.ir.fields import replace
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, exprs_of, map_children
@@ -19,6 +19,7 @@ from kgen.ir.tree import Barrier, children_of, exprs_of, map_children
 __all__ = ["fold_divisions"]
 
 _DIVISIONS = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
+_PLAIN = (p.Variable, int)
 
 
 def fold_divisions(node: Node, kernel: DeviceKernel) -> Node:
@@ -63,7 +64,7 @@ class _Folder:
             case Let():
                 value = self._value(node.value)
                 inside = self._inside(node.name, self.signs.interval(value))
-                return dataclasses.replace(node, value=value, body=inside.node(node.body))
+                return replace(node, value=value, body=inside.node(node.body))
             case If():
                 return self._if(node)
             case Run():
@@ -82,10 +83,10 @@ class _Folder:
     def _for(self, loop: For) -> For:
         first, stop = self._value(loop.first), self._value(loop.stop)
         if not self.divides[id(loop.body)]:
-            return dataclasses.replace(loop, first=first, stop=stop)
+            return replace(loop, first=first, stop=stop)
         values = self.signs.interval(first).until(self.signs.interval(stop))
         body = self._inside(loop.iname, values).node(loop.body)
-        return dataclasses.replace(loop, first=first, stop=stop, body=body)
+        return replace(loop, first=first, stop=stop, body=body)
 
     def _if(self, node: If) -> Node:
         parts = conjuncts(node.condition)
@@ -100,7 +101,7 @@ class _Folder:
         condition = conjunction(needed)
         otherwise = self._under(*conjuncts(negation(condition)))
         orelse = None if node.orelse is None else otherwise.node(node.orelse)
-        return dataclasses.replace(node, condition=condition, body=body, orelse=orelse)
+        return replace(node, condition=condition, body=body, orelse=orelse)
 
     def _condition(self, condition: Expr) -> Expr:
         """Return a condition, ``True`` or ``False`` where it is decided."""
@@ -114,6 +115,4 @@ class _Folder:
 
 
 def _has_division(expr: Expr) -> bool:
-    return not isinstance(expr, p.Variable | int) and any(
-        isinstance(part, _DIVISIONS) for part in walk(expr)
-    )
+    return not isinstance(expr, _PLAIN) and any(isinstance(part, _DIVISIONS) for part in walk(expr))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.nodes import For, If, Let, Node
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.fields import replace
 from kgen.ir.tree import map_children
 
 __all__ = ["hoist_guards"]
@@ -32,7 +31,7 @@ def hoist_guards(node: Node) -> Node:
     if not isinstance(node, For | Let):
         return node
     free, body = _split(node.body, node.iname if isinstance(node, For) else node.name)
-    loop = dataclasses.replace(node, body=body)
+    loop = replace(node, body=body)
     return If(free, loop) if free is not True else loop
 
 

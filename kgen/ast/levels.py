@@ -8,7 +8,6 @@ parameter.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ from kgen.ast.nodes import Block, For, Let, Node, Run, map_runs
 from kgen.ast.translate import instantiate, of_one, translate, translate_guard
 from kgen.ast.unroll import bind
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, is_constant, substitute
+from kgen.ir.fields import replace
 from kgen.ir.sets.dims import (
     Set,
     dim_names,
@@ -154,9 +154,9 @@ class _Renamer:
     def node(self, node: Node) -> Node:
         match node:
             case For():
-                node = dataclasses.replace(node, iname=self.names.get(node.iname, node.iname))
+                node = replace(node, iname=self.names.get(node.iname, node.iname))
             case Let():
-                node = dataclasses.replace(node, name=self.names.get(node.name, node.name))
+                node = replace(node, name=self.names.get(node.name, node.name))
             case Run():
                 values = {
                     self.names.get(name, name): self._expr(value)
@@ -198,9 +198,7 @@ def _part(nest: Nest, child: ScheduleNode, first: int) -> Nest:
     """Return a child of a sequence, whose statements begin with number *first*."""
     loops = loops_in(child)
     statements = nest.statements[first : first + count_statements(child)]
-    return dataclasses.replace(
-        nest, root=child, loops=loops, statements=numbered(loops, statements)
-    )
+    return replace(nest, root=child, loops=loops, statements=numbered(loops, statements))
 
 
 def _bound(nest: Nest, bind: Bind) -> Nest:
@@ -213,11 +211,11 @@ def _bound(nest: Nest, bind: Bind) -> Nest:
         dims = tuple(iname for iname in statement.dims if iname not in axes)
         domain = statement.domain.reset_tuple_id()
         domain = substitute_axes(domain, [names[iname] for iname in dims], tied)
-        return dataclasses.replace(statement, dims=dims, domain=domain)
+        return replace(statement, dims=dims, domain=domain)
 
     statements = numbered(nest.loops, [bound(s) for s in nest.statements])
     context = nest.context.intersect(axis_context(nest.grid, [axes_in(v) for v in axes.values()]))
-    return dataclasses.replace(
+    return replace(
         nest,
         root=bind.body,
         statements=statements,
@@ -250,12 +248,10 @@ def _values(nest: Nest) -> Set | None:
 def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
     """Return the outermost loop of a nest, with one statement in it."""
     statements = numbered([loop], [Statement(_INSIDE, (loop.iname,), values, ())])
-    root = dataclasses.replace(loop, body=_INSIDE)
+    root = replace(loop, body=_INSIDE)
     others = set(param_names(nest.context)).difference(used_param_names(values))
     context = project_out_params(nest.context, others)
-    return dataclasses.replace(
-        nest, root=root, loops=(loop,), statements=statements, context=context
-    )
+    return replace(nest, root=root, loops=(loop,), statements=statements, context=context)
 
 
 def _inside(nest: Nest, loop: Loop, values: Set) -> Nest:
@@ -267,10 +263,10 @@ def _inside(nest: Nest, loop: Loop, values: Set) -> Nest:
             statement.dims[1:],
             outer_dim_to_param(statement.domain.reset_tuple_id(), name),
         )
-        return dataclasses.replace(statement, dims=dims, domain=domain)
+        return replace(statement, dims=dims, domain=domain)
 
     loops = nest.loops[1:]
-    return dataclasses.replace(
+    return replace(
         nest,
         root=loop.body,
         loops=loops,

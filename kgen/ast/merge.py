@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Container, Iterator
 
 import pymbolic.primitives as p
@@ -13,6 +12,7 @@ from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.fields import replace
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
 
@@ -58,14 +58,14 @@ class _Merger:
                 body = self.node(node.body)
                 if is_empty(body):
                     return Block(())
-                return dataclasses.replace(node, body=body)
+                return replace(node, body=body)
             case If():
                 return self._if(node)
             case Let():
                 body = self.node(node.body)
                 if node.name not in self._names_in(body):
                     return bind(body, node.name, node.value)
-                return dataclasses.replace(node, body=body)
+                return replace(node, body=body)
         return map_children(node, self.node)
 
     def _if(self, node: If) -> Node:
@@ -75,7 +75,7 @@ class _Merger:
             orelse = None
         if is_empty(body) and orelse is None:
             return Block(())
-        return dataclasses.replace(node, body=body, orelse=orelse)
+        return replace(node, body=body, orelse=orelse)
 
     def _names_in(self, node: Node) -> set[str]:
         """Return the variables that bounds, conditions and statements below *node* have.
@@ -135,7 +135,7 @@ class _Merger:
         """Make guards with one condition, all but the first without ``else``, one."""
         if len(guards) == 1:
             return guards[0]
-        return dataclasses.replace(guards[0], body=self._block([guard.body for guard in guards]))
+        return replace(guards[0], body=self._block([guard.body for guard in guards]))
 
     def _together(self, first: If, second: If) -> If | None:
         """Make one ``if`` of two, where what the first one decides the second decides again."""
@@ -144,7 +144,7 @@ class _Merger:
         if first.condition == second.condition:
             body = self._block([first.body, second.body])
             rest = [part for part in (first.orelse, second.orelse) if part is not None]
-            return dataclasses.replace(first, body=body, orelse=self._block(rest) if rest else None)
+            return replace(first, body=body, orelse=self._block(rest) if rest else None)
         if second.orelse is not None or has_barrier(first) or has_barrier(second):
             return None
         parts = conjuncts(second.condition)
@@ -152,15 +152,13 @@ class _Merger:
             shared = [part for part in conjuncts(first.condition) if part in parts]
             inside = [_without(guard, shared) for guard in (first, second)]
             if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
-                return dataclasses.replace(
-                    first, condition=conjunction(shared), body=self._block(inside)
-                )
+                return replace(first, condition=conjunction(shared), body=self._block(inside))
         opposites = _opposites(first)
         if not any(part in opposites for part in parts):
             return None
         node = _without(second, opposites)
         orelse = node if first.orelse is None else self._block([first.orelse, node])
-        return dataclasses.replace(first, orelse=orelse)
+        return replace(first, orelse=orelse)
 
     def _keeps(self, guard: If) -> bool:
         """Tell whether a condition is the same after what it guards."""
@@ -202,9 +200,7 @@ class _Merger:
 def _without(guard: If, known: Container[Expr]) -> Node:
     """Take off those parts of a condition that are *known* to hold."""
     rest = [part for part in conjuncts(guard.condition) if part not in known]
-    return (
-        dataclasses.replace(guard, condition=conjunction(rest), orelse=None) if rest else guard.body
-    )
+    return replace(guard, condition=conjunction(rest), orelse=None) if rest else guard.body
 
 
 def _opposites(guard: If) -> tuple[Expr, ...]:
@@ -234,5 +230,5 @@ def _without_name(node: Node) -> Node:
         case Let():
             return node.body
         case If(body=Let() as named):
-            return dataclasses.replace(node, body=named.body, orelse=None)
+            return replace(node, body=named.body, orelse=None)
     return node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import islpy as isl
@@ -23,6 +22,7 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
+from kgen.ir.fields import replace
 from kgen.ir.grid import Grid
 from kgen.ir.sets.dims import dim_name
 from kgen.ir.stages import DeviceKernel
@@ -209,7 +209,7 @@ def _with_rest(node: Node, name: str, quotient: p.FloorDiv | TruncQuotient) -> N
     if isinstance(node, For):
         rest = _RestWriter(name, quotient)
         first, stop = simplify(rest(node.first)), simplify(rest(node.stop))
-        node = dataclasses.replace(node, first=first, stop=stop)
+        node = replace(node, first=first, stop=stop)
     return map_children(node, lambda child: _with_rest(child, name, quotient))
 
 
@@ -236,10 +236,10 @@ class _Instance:
             case For():
                 iname = self.loops[node.iname].iname
                 dtype = loop_type(self.kernel, iname)
-                node = dataclasses.replace(node, iname=iname, dtype=dtype)
+                node = replace(node, iname=iname, dtype=dtype)
             case Let():
                 iname = self.loops[node.name].iname
-                node = dataclasses.replace(node, name=iname, dtype=loop_type(self.kernel, iname))
+                node = replace(node, name=iname, dtype=loop_type(self.kernel, iname))
             case Run():
                 return self._run(node)
         return map_children(map_exprs(node, self._expr), self.node)

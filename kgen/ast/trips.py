@@ -9,7 +9,6 @@ time (docs/gpu.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import pymbolic.primitives as p
 from constantdict import constantdict
@@ -22,6 +21,7 @@ from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr
+from kgen.ir.fields import replace
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel

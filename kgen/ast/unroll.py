@@ -5,8 +5,6 @@ isl generates a plain loop, with its body once; the copies are substitutions.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pymbolic.primitives as p
 
 from kgen.ast.expr import compare_with_bound, conjunction
@@ -21,6 +19,7 @@ from kgen.ir.expr import (
     substitute,
     variable_names,
 )
+from kgen.ir.fields import replace
 from kgen.ir.sets.dims import Set
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import (

@@ -7,13 +7,22 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType, NoneType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from kgen.ir.sets.dims import BasicSet, Set
 
-__all__ = ["OF_THIS_PROCESS", "Kind", "compared_fields", "kind_of", "stored_fields"]
+__all__ = [
+    "OF_THIS_PROCESS",
+    "Kind",
+    "compared_fields",
+    "kind_of",
+    "replace",
+    "stored_fields",
+]
+
+ValueT = TypeVar("ValueT")
 
 
 class Kind(Enum):
@@ -70,3 +79,31 @@ def _fields_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     compared = tuple(field.name for field in fields if field.compare)
     stored = (f for f in fields if f.init and not f.metadata.keys() & OF_THIS_PROCESS.keys())
     return compared, tuple(field.name for field in stored)
+
+
+def replace(value: ValueT, /, **changes: Any) -> ValueT:
+    """Return a copy of a dataclass with some fields changed, as :func:`dataclasses.replace`.
+
+    It is not made field by field unless its class has something to do when a value is made.
+    """
+    kind: Any = type(value)
+    names = _plain_fields(kind)
+    if names is None:
+        return dataclasses.replace(value, **changes)  # type: ignore[type-var]
+    copied: ValueT = object.__new__(kind)
+    state = vars(copied)
+    state.update(vars(value), **changes)
+    if len(state) > len(names):
+        for name in state.keys() - names:  # what has been found out about the other value
+            del state[name]
+        if not names.issuperset(changes):
+            raise TypeError(f"{kind.__name__} has no field '{min(changes.keys() - names)}'")
+    return copied
+
+
+@lru_cache(maxsize=1024)
+def _plain_fields(kind: Any) -> frozenset[str] | None:
+    """Return the fields of a dataclass that are all there is to its values, else ``None``."""
+    fields = dataclasses.fields(kind)
+    is_plain = not hasattr(kind, "__post_init__") and not hasattr(kind, "__slots__")
+    return frozenset(f.name for f in fields) if is_plain and all(f.init for f in fields) else None

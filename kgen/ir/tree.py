@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from kgen.ir.expr import Expr
+from kgen.ir.fields import replace
 from kgen.ir.types import Memory
 
 __all__ = ["Barrier", "Tree", "children_of", "exprs_of", "has_barrier", "map_children", "map_exprs"]
@@ -56,10 +57,11 @@ def map_children(node: TreeT, change: Callable[[Any], Any]) -> TreeT:
     changes: dict[str, Any] = {}
     for name in node.branches:
         below = getattr(node, name)
-        if below is not None:
-            is_one = not isinstance(below, tuple)
-            changes[name] = change(below) if is_one else tuple(map(change, below))
-    return replace(node, **changes) if changes else node  # type: ignore[type-var]
+        if isinstance(below, tuple):
+            changes[name] = tuple(map(change, below))
+        elif below is not None and (changed := change(below)) is not below:
+            changes[name] = changed
+    return replace(node, **changes) if changes else node
 
 
 def map_exprs(node: TreeT, change: Callable[[Expr], Expr]) -> TreeT:
@@ -69,7 +71,7 @@ def map_exprs(node: TreeT, change: Callable[[Expr], Expr]) -> TreeT:
         own = getattr(node, name)
         is_one = not isinstance(own, dict)
         changes[name] = change(own) if is_one else {key: change(own[key]) for key in own}
-    return replace(node, **changes) if changes else node  # type: ignore[type-var]
+    return replace(node, **changes) if changes else node
 
 
 def has_barrier(node: Tree) -> bool:

@@ -80,7 +80,7 @@ class GeneratedCode:
         The warnings of its generation are given each time.
         """
         if not _is_kgen_alone(unit):
-            return Generated(module=generate_module(unit, entrypoint, dtypes))
+            return Generated(module=generate_module(unit, entrypoint, dtypes, for_calls=True))
         key = "\n".join((unit.code_digest(), entrypoint, canonical(dict(dtypes))))
         with self._lock:
             found = self._found.get(key)
@@ -88,7 +88,7 @@ class GeneratedCode:
             found = _from_disk(disk, key)
         if found is None:
             with recorded_warnings() as given:
-                module = generate_module(unit, entrypoint, dtypes)
+                module = generate_module(unit, entrypoint, dtypes, for_calls=True)
             found = Generated(module=module, warnings=tuple(given))
             _to_disk(disk, key, (module, found.warnings))
         else:

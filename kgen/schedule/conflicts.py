@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from kgen.errors import is_silenced
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import is_zero, variable_names
+from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.dims import (
     Set,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pymbolic.primitives as p
@@ -28,6 +28,7 @@ from kgen.errors import (
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import subscript, variable_names
+from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.dims import Set, from_named, param_names, project_out_params, with_params
 from kgen.ir.sets.names import SetName, Side

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from kgen.analysis.instances import hint_for_axis
 from kgen.errors import ScheduleError, message
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
+from kgen.ir.fields import replace
 from kgen.ir.grid import at_axis
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.stages import PreparedKernel

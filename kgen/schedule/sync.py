@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
 from operator import or_
@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrier, MissingBarrierError
+from kgen.ir.fields import replace
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
 from kgen.ir.tree import Barrier

@@ -7,7 +7,7 @@ appearance), so that nests of one shape, whatever their inames, are one question
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
@@ -23,6 +23,7 @@ from kgen.ir.expr import (
     LocalHardwareAxisIndex,
     variable_names,
 )
+from kgen.ir.fields import replace
 from kgen.ir.grid import Grid
 from kgen.ir.sets.dims import (
     Set,

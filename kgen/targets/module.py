@@ -37,7 +37,8 @@ class ArgumentInfo:
     is_temporary: bool = False
     #: the alignment of the first element in bytes
     alignment: int = 1
-    #: an output that the code may write only in part: a call that allocates it fills it
+    #: an output that the code may write only in part: a call that allocates it fills it; found for
+    #: code that is generated for calls
     is_filled: bool = False
 
 

@@ -16,6 +16,8 @@ import kgen as lp
 import kgen.ir
 import kgen.targets
 from kgen.ir.codec import decode, encode
+from kgen.ir.fields import replace
+from kgen.ir.grid import Grid
 
 #: Fields that two equal values may differ in. An instruction's place in the text serves messages,
 #: and is stored; of a device, its limits are content.
@@ -128,3 +130,18 @@ def test_devices_leave_their_limits() -> None:
 def test_the_offset_of_an_array_is_one_expression() -> None:
     with pytest.raises(lp.KgenError, match="offset of array 't' is one expression, not 'i,j'"):
         lp.TemporaryVariable("t", "float32", shape=4, offset="i,j")
+
+
+def test_replace_keeps_fields_and_drops_what_follows_from_them() -> None:
+    grid = Grid((), (), (), ())
+    assert grid.analyses is grid.analyses
+    other = replace(grid, locals=(8,))
+    assert other == dataclasses.replace(grid, locals=(8,))
+    assert "analyses" not in vars(other)
+    with pytest.raises(TypeError, match="Grid has no field 'depth'"):
+        replace(grid, depth=1)
+
+
+def test_replace_makes_what_checks_its_fields_anew() -> None:
+    with pytest.raises(lp.KgenError):
+        replace(lp.GlobalArg("a", shape=(4,)), shape="(")

@@ -30,9 +30,9 @@ count: list[Any] = []
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     count.clear()
 
-    def noted(*args: Any) -> Any:
+    def noted(*args: Any, **options: Any) -> Any:
         count.append(args)
-        return generate_module(*args)
+        return generate_module(*args, **options)
 
     monkeypatch.setattr("kgen.runtime.generated.generate_module", noted)
 
@@ -96,10 +96,10 @@ def test_other_sources_of_kgen_are_other_code(
 
 def test_warnings_are_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
-    def warning(*args: Any) -> Any:
+    def warning(*args: Any, **options: Any) -> Any:
         count.append(args)
         warn("something", KgenWarning, silencer="some")
-        return generate_module(*args)
+        return generate_module(*args, **options)
 
     monkeypatch.setattr("kgen.runtime.generated.generate_module", warning)
     caches = caches_in(tmp_path)
@@ -153,7 +153,7 @@ import sys, numpy as np, kgen as lp
 from kgen.runtime import generated
 n = [0]
 f = generated.generate_module
-generated.generate_module = lambda *a: (n.append(1), f(*a))[1]
+generated.generate_module = lambda *a, **b: (n.append(1), f(*a, **b))[1]
 u = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
 assert u(a=np.arange(3.0))[1][0].tolist() == [0, 2, 4]
 print(len(n) - 1)

@@ -37,7 +37,7 @@ class SetName(StrEnum):
 
     def at(self, number: int) -> str:
         """Return the name with a number."""
-        return f"{self}{number}"
+        return self + str(number)
 
     def names(self, name: str) -> bool:
         """Tell whether *name* stands for this, perhaps on one side."""
@@ -62,7 +62,7 @@ class Side(StrEnum):
 
     def of(self, name: str) -> str:
         """Return the name on this side."""
-        return f"{name}{self}"
+        return name + self
 
 
 #: The sides of what relates one instance to another.

@@ -93,7 +93,7 @@ class AccessWriter:
 
     def element(self, access: p.Subscript | LinearSubscript) -> str:
         """Write an access."""
-        if isinstance(access, p.Subscript) and not access.index_tuple:
+        if isinstance(access, p.Subscript) and access.index == ():
             return self.scalar(self.kernel.array_vars[_name_of(access)])
         if not self.site.values:
             key = id(access), self.site.inames

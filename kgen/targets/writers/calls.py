@@ -34,7 +34,7 @@ from kgen.targets.writers.indices import parenthesized
 from kgen.targets.writers.random123 import RandomWriter
 from kgen.targets.writers.user_calls import UserCallWriter, assign_returned
 
-__all__ = ["CallWriter"]
+__all__ = ["CallWriter", "is_statement"]
 
 _WITH_RESULTS: Final = (RandomFunction, RegisteredFunction)
 
@@ -113,15 +113,6 @@ class CallWriter:
         texts = self._converted(expr, dtypes)
         pointers = [f"&{place}" for place in names[1:]]
         return [cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))]
-
-    def is_statement(self, expr: Expr) -> bool:
-        """Tell whether *expr* calls a user's function that makes its statements itself."""
-        if not isinstance(expr, p.Call) or not isinstance(expr.function, p.Variable):
-            return False
-        function = self.writer.typer.find(self.writer.kernel, expr.function.name)
-        return isinstance(function, RegisteredFunction) and (
-            type(function.registered).emit_call_insn is not ScalarCallable.emit_call_insn
-        )
 
     def _refuse_other_types(
         self,
@@ -252,6 +243,16 @@ class CallWriter:
                 hint=near_names(name, known),
             )
         )
+
+
+def is_statement(writer: WriterContext, expr: Expr) -> bool:
+    """Tell whether *expr* calls a user's function that makes its statements itself."""
+    if not isinstance(expr, p.Call) or not isinstance(expr.function, p.Variable):
+        return False
+    function = writer.typer.find(writer.kernel, expr.function.name)
+    return isinstance(function, RegisteredFunction) and (
+        type(function.registered).emit_call_insn is not ScalarCallable.emit_call_insn
+    )
 
 
 def _precedence_of(spelled: str) -> int:

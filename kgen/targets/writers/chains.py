@@ -23,7 +23,7 @@ from kgen.targets.writers.complex import call_operation, stem
 from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.indices import negated, parenthesized
 
-__all__ = ["ChainWriter"]
+__all__ = ["chain_text", "truncated"]
 
 #: The precedence that operands behind an operator need; others bind tightest. A sum that is a
 #: term keeps its parentheses: the order of evaluation is the one that was written.
@@ -39,110 +39,123 @@ class Operand(NamedTuple):
     wanted: NumpyType
 
 
-class ChainWriter:
-    """Writes chains of operations, computed from left to right, for *writer*.
+def chain_text(
+    writer: WriterContext,
+    parts: Iterable[tuple[str, Expr]],
+    result: NumpyType,
+    own_prec: int,
+    prec: int,
+    *,
+    first_as: NumpyType | None = None,
+) -> str:
+    """Write operands, each with the operator before it; the first one's is ``-`` or none.
 
-    Operands are cast where C would join two of them in another type than numpy.
+    They are computed from left to right, and cast where C would join two of them in another type
+    than numpy.
+
+    *own_prec* is the precedence of the operators; *first_as* the type that the first
+    operand is cast to.
     """
+    chain = []
+    for sign, part in parts:
+        own = writer.own_type(part, result)
+        chain.append(Operand(sign, part, own, own))
+    if first_as is not None:
+        chain[0] = chain[0]._replace(wanted=first_as)
+    if result.is_complex() and writer.target.complex_style is not ComplexStyle.BUILTIN:
+        return _complex(writer, chain, result, own_prec, prec)
+    return _real(writer, chain, result, own_prec, prec)
 
-    def __init__(self, writer: WriterContext) -> None:
-        self.writer = writer
-        self.style = writer.target.complex_style
 
-    def text(
-        self,
-        parts: Iterable[tuple[str, Expr]],
-        result: NumpyType,
-        own_prec: int,
-        prec: int,
-        *,
-        first_as: NumpyType | None = None,
-    ) -> str:
-        """Write operands, each with the operator before it; the first one's is ``-`` or none.
-
-        *own_prec* is the precedence of the operators; *first_as* the type that the first
-        operand is cast to.
-        """
-        chain = []
-        for sign, part in parts:
-            own = self.writer.own_type(part, result)
-            chain.append(Operand(sign, part, own, own))
-        if first_as is not None:
-            chain[0] = chain[0]._replace(wanted=first_as)
-        if result.is_complex() and self.style is not ComplexStyle.BUILTIN:
-            return self._complex(chain, result, own_prec, prec)
-        return self._real(chain, result, own_prec, prec)
-
-    def _real(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
-        parts = [self._first(chain[0], own_prec)]
-        done = chain[0].wanted
-        text_type = done if chain[0].sign else self.writer.text_type(chain[0].expr, done)
-        for operand in chain[1:]:
-            step = _step(done, operand.wanted, result)
-            wanted = self.writer.text_type(operand.expr, operand.wanted)
-            inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
-            if operand.sign == "+" and _is_index(operand, done):
-                inner = PREC_SUM
-            parts.append(f" {operand.sign} ")
-            if self._fits(text_type, wanted, step):
-                parts.append(self._operand(operand, operand.wanted, inner))
-            else:
-                parts.append(self.writer.exact(operand.expr, step, inner))
-            done = text_type = step
-        return self.truncated("".join(parts), result, own_prec, prec)
-
-    def _fits(self, done: NumpyType, wanted: NumpyType, step: NumpyType) -> bool:
-        """Tell whether the language computes in the type *step* what it reads in two others."""
-        if done is wanted is step and step.dtype.kind != "b":
-            return True
-        return self.writer.target.conversions.fit(done, wanted, step)
-
-    def _first(self, first: Operand, own_prec: int) -> str:
-        if not first.sign:
-            return self._operand(first, first.wanted, own_prec)
-        if first.wanted.dtype.kind == "u":  # -(a / b) is not (-a) / b
-            return negated(self.writer.exact(first.expr, first.wanted, PREC_UNARY))
-        return negated(self._operand(first, first.wanted, PREC_PRODUCT))
-
-    def _operand(self, operand: Operand, wanted: NumpyType, prec: int) -> str:
-        if wanted is operand.own:
-            return self.writer.rec(operand.expr, prec, wanted)
-        return self.writer.converted(operand.expr, wanted, prec)
-
-    def truncated(self, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
-        """Cut a result that C computed as an int to the type that it has."""
-        if is_promoted_to_int(result) and prec != PREC_NONE:
-            text = f"({self.writer.type_name(result)}) ({text})"
-            return parenthesized(text, PREC_UNARY, prec)
-        return parenthesized(text, own_prec, prec)
-
-    def _complex(self, chain: list[Operand], result: NumpyType, own_prec: int, prec: int) -> str:
-        """Write operands, at least one of them complex, each with the precision of its step."""
-        if self.style is ComplexStyle.FUNCTIONS:
-            own_prec = PREC_CALL
-        text, done = self._first_complex(chain[0], own_prec), chain[0].wanted
-        for operand in chain[1:]:
-            step = _step(done, operand.wanted, result)
-            left, right = _matching(done, step), _matching(operand.wanted, step)
-            if left != done:
-                text = self.writer.cast_text(f"({text})", done, left)
-            text = self._join(text, operand, (left, right), step)
-            done = step
-        return parenthesized(text, own_prec, prec)
-
-    def _first_complex(self, first: Operand, own_prec: int) -> str:
-        if self.style is ComplexStyle.CLASS or not first.wanted.is_complex() or not first.sign:
-            return self._first(first, own_prec)
-        return f"{stem(first.wanted)}_neg({self._operand(first, first.wanted, PREC_NONE)})"
-
-    def _join(
-        self, left: str, operand: Operand, types: tuple[NumpyType, NumpyType], step: NumpyType
-    ) -> str:
-        if step.is_complex() and self.style is ComplexStyle.FUNCTIONS:
-            right = self._operand(operand, types[1], PREC_NONE)
-            return call_operation(operand.sign, left, right, types, step)
+def _real(
+    writer: WriterContext, chain: list[Operand], result: NumpyType, own_prec: int, prec: int
+) -> str:
+    parts = [_first(writer, chain[0], own_prec)]
+    done = chain[0].wanted
+    text_type = done if chain[0].sign else writer.text_type(chain[0].expr, done)
+    for operand in chain[1:]:
+        step = _step(done, operand.wanted, result)
+        wanted = writer.text_type(operand.expr, operand.wanted)
         inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
-        return f"{left} {operand.sign} {self._operand(operand, types[1], inner)}"
+        if operand.sign == "+" and _is_index(operand, done):
+            inner = PREC_SUM
+        parts.append(f" {operand.sign} ")
+        if _fits(writer, text_type, wanted, step):
+            parts.append(_operand(writer, operand, operand.wanted, inner))
+        else:
+            parts.append(writer.exact(operand.expr, step, inner))
+        done = text_type = step
+    return truncated(writer, "".join(parts), result, own_prec, prec)
+
+
+def _fits(writer: WriterContext, done: NumpyType, wanted: NumpyType, step: NumpyType) -> bool:
+    """Tell whether the language computes in the type *step* what it reads in two others."""
+    if done is wanted is step and step.dtype.kind != "b":
+        return True
+    return writer.target.conversions.fit(done, wanted, step)
+
+
+def _first(writer: WriterContext, first: Operand, own_prec: int) -> str:
+    if not first.sign:
+        return _operand(writer, first, first.wanted, own_prec)
+    if first.wanted.dtype.kind == "u":  # -(a / b) is not (-a) / b
+        return negated(writer.exact(first.expr, first.wanted, PREC_UNARY))
+    return negated(_operand(writer, first, first.wanted, PREC_PRODUCT))
+
+
+def _operand(writer: WriterContext, operand: Operand, wanted: NumpyType, prec: int) -> str:
+    if wanted is operand.own:
+        return writer.rec(operand.expr, prec, wanted)
+    return writer.converted(operand.expr, wanted, prec)
+
+
+def truncated(writer: WriterContext, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
+    """Cut a result that C computed as an int to the type that it has."""
+    if is_promoted_to_int(result) and prec != PREC_NONE:
+        text = f"({writer.type_name(result)}) ({text})"
+        return parenthesized(text, PREC_UNARY, prec)
+    return parenthesized(text, own_prec, prec)
+
+
+def _complex(
+    writer: WriterContext, chain: list[Operand], result: NumpyType, own_prec: int, prec: int
+) -> str:
+    """Write operands, at least one of them complex, each with the precision of its step."""
+    if writer.target.complex_style is ComplexStyle.FUNCTIONS:
+        own_prec = PREC_CALL
+    text, done = _first_complex(writer, chain[0], own_prec), chain[0].wanted
+    for operand in chain[1:]:
+        step = _step(done, operand.wanted, result)
+        left, right = _matching(done, step), _matching(operand.wanted, step)
+        if left != done:
+            text = writer.cast_text(f"({text})", done, left)
+        text = _join(writer, text, operand, (left, right), step)
+        done = step
+    return parenthesized(text, own_prec, prec)
+
+
+def _first_complex(writer: WriterContext, first: Operand, own_prec: int) -> str:
+    if (
+        writer.target.complex_style is ComplexStyle.CLASS
+        or not first.wanted.is_complex()
+        or not first.sign
+    ):
+        return _first(writer, first, own_prec)
+    return f"{stem(first.wanted)}_neg({_operand(writer, first, first.wanted, PREC_NONE)})"
+
+
+def _join(
+    writer: WriterContext,
+    left: str,
+    operand: Operand,
+    types: tuple[NumpyType, NumpyType],
+    step: NumpyType,
+) -> str:
+    if step.is_complex() and writer.target.complex_style is ComplexStyle.FUNCTIONS:
+        right = _operand(writer, operand, types[1], PREC_NONE)
+        return call_operation(operand.sign, left, right, types, step)
+    inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
+    return f"{left} {operand.sign} {_operand(writer, operand, types[1], inner)}"
 
 
 def _is_index(operand: Operand, done: NumpyType) -> bool:

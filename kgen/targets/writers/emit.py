@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import cgen
 
-from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError, message
@@ -120,11 +119,6 @@ def _argument_infos(
     """Describe what a caller passes, then the global temporaries that the runtime allocates."""
     kernel = writer.kernel
     written = kernel.get_written_variables()
-    filled = {
-        array.name
-        for array in allocated_outputs(kernel)
-        if find_unwritten(kernel, array) is not None
-    }
     for arg in passed:
         assert isinstance(arg.dtype, NumpyType)
         if isinstance(arg, ValueArg):
@@ -141,10 +135,7 @@ def _argument_infos(
         is_input = arg.is_input
         if is_input is None:
             is_input = arg.name in kernel.get_read_variables() or not is_output
-        is_filled = arg.name in filled
-        yield from _array_infos(
-            writer, arg, is_input, is_output, is_temporary=False, is_filled=is_filled
-        )
+        yield from _array_infos(writer, arg, is_input, is_output, is_temporary=False)
     for _, temporary in sorted(kernel.temporary_variables.items()):
         if is_pointer(temporary):
             yield from _array_infos(writer, temporary, False, False, is_temporary=True)
@@ -157,7 +148,6 @@ def _array_infos(
     is_output: bool,
     *,
     is_temporary: bool,
-    is_filled: bool = False,
 ) -> Iterable[ArgumentInfo]:
     """Describe an array, or each of the pieces that it is kept in."""
     assert isinstance(array.dtype, NumpyType)
@@ -177,5 +167,4 @@ def _array_infos(
             address_space=space,
             is_temporary=is_temporary,
             alignment=writer.accesses.alignments.get(array.name, 1),
-            is_filled=is_filled,
         )

@@ -56,7 +56,7 @@ from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import AccessWriter, has_division
 from kgen.targets.writers.calls import CallWriter
-from kgen.targets.writers.chains import ChainWriter
+from kgen.targets.writers.chains import chain_text, truncated
 from kgen.targets.writers.complex import cast_complex, stem
 from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.writers.literals import digits_type, literal, typed_integer
@@ -127,7 +127,6 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         writer = self.__class__.__new__(self.__class__)
         writer.__dict__.update(self.__dict__, site=site, _statements={})
         writer.__dict__.pop("calls", None)
-        writer.__dict__.pop("chains", None)
         return writer
 
     def for_function(self, function: DeviceFunction | None) -> Self:
@@ -142,11 +141,6 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def calls(self) -> CallWriter:
         """What writes calls."""
         return CallWriter(self)
-
-    @cached_property
-    def chains(self) -> ChainWriter:
-        """What writes chains of operators."""
-        return ChainWriter(self)
 
     # -- entry ----------------------------------------------------------------------------
 
@@ -353,7 +347,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         first, *terms = signed_terms(self._led_by_index(_unnested(expr)))
         parts = [("-" if first[0] else "", first[1])]
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
-        return self.chains.text(parts, result, PREC_SUM, enclosing_prec)
+        return chain_text(self, parts, result, PREC_SUM, enclosing_prec)
 
     def _index(self, expr: Expr) -> Expr | None:
         """Return what is computed of loop variables and sizes, their values put in, simplified.
@@ -412,15 +406,20 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if len(rest) == 1 and isinstance(first, float) and first == 1:
             parts, rest = [("", rest[0])], []
         only = None if rest else result  # 1.0*i is a real number, though i is none
-        return self.chains.text(parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
+        return chain_text(self, parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
 
     def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         operands = (expr.numerator, expr.denominator)
         are_integers = all(self.own_type(part, result).is_integral() for part in operands)
         parts = [("", expr.numerator), ("/", expr.denominator)]
-        return self.chains.text(
-            parts, result, PREC_PRODUCT, enclosing_prec, first_as=result if are_integers else None
+        return chain_text(
+            self,
+            parts,
+            result,
+            PREC_PRODUCT,
+            enclosing_prec,
+            first_as=result if are_integers else None,
         )
 
     def map_floor_div(self, expr: p.FloorDiv, enclosing_prec: int, beside: NumpyType) -> str:
@@ -465,7 +464,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _divided_by_c(self, expr: Any, sign: str, prec: int, result: NumpyType) -> str:
         parts = [("", expr.numerator), (sign, expr.denominator)]
-        return self.chains.text(parts, result, PREC_PRODUCT, prec)
+        return chain_text(self, parts, result, PREC_PRODUCT, prec)
 
     def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
@@ -509,7 +508,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self._literal(number, result, prec)
         bits = self.exact(expr.shiftee, result, PREC_UNARY)
         text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
-        return self.chains.truncated(text, result, _LOOSE, prec)
+        return truncated(self, text, result, _LOOSE, prec)
 
     def map_bitwise_and(self, expr: p.BitwiseAnd, enclosing_prec: int, beside: NumpyType) -> str:
         return self._bitwise(expr, "&", enclosing_prec, beside)
@@ -527,7 +526,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self._literal(number, result, prec)
         first, *rest = expr.children
         parts = [("", first), *((sign, child) for child in rest)]
-        text = self.chains.text(parts, result, PREC_UNARY, PREC_NONE)
+        text = chain_text(self, parts, result, PREC_UNARY, PREC_NONE)
         return parenthesized(text, _LOOSE, prec)
 
     def map_bitwise_not(self, expr: p.BitwiseNot, enclosing_prec: int, beside: NumpyType) -> str:
@@ -536,7 +535,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if number is not None:
             return self._literal(number, result, enclosing_prec)
         text = "~" + self.exact(expr.child, result, PREC_UNARY)
-        return self.chains.truncated(text, result, PREC_UNARY, enclosing_prec)
+        return truncated(self, text, result, PREC_UNARY, enclosing_prec)
 
     # -- conditions -----------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from kgen.targets.base import ComplexStyle
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.atomics import atomic_statements, is_atomic
+from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
 from kgen.targets.writers.trace import trace
@@ -77,7 +78,7 @@ def declare_and_assign(
     assert isinstance(insn, Assignment)
     dtype = _type_of_place(writer, insn)
     type_name = writer.declared_type(name, dtype)
-    if writer.calls.is_statement(insn.expression):
+    if is_statement(writer, insn.expression):
         declaration = cgen.Value(type_name, name)
         return [declaration, *_assign(builder, writer, insn), *trace(writer, insn)]
     value = writer.assigned(insn.expression, dtype)
@@ -106,7 +107,7 @@ def _place(writer: ExpressionWriter, expr: Expr, call: Expr) -> tuple[str, Numpy
 def _assign(
     builder: ASTBuilderBase, writer: ExpressionWriter, insn: Assignment
 ) -> list[cgen.Generable]:
-    if writer.calls.is_statement(insn.expression):
+    if is_statement(writer, insn.expression):
         return _call(writer, insn) or []
     dtype = _type_of_place(writer, insn)
     place = writer.place(insn.assignee, insn.expression, dtype)
