@@ -190,25 +190,26 @@ def _split_evenly(
     value = p.Sum((inner, *starts, *_nonzero(bounds.lower)))
     change = Replacement({old: value}, names)
     last = p.Sum((p.Product((count, inner)), outer))
-    box = as_basic_set(
-        set_where(
-            names,
-            (
-                p.Comparison(outer, ">=", 0),
-                p.Comparison(outer, "<", count),
-                p.Comparison(inner, ">=", 0),
-                p.Comparison(last, "<", extent),
-            ),
-        )
+    own = set_where(
+        names,
+        (
+            p.Comparison(outer, ">=", 0),
+            p.Comparison(outer, "<", count),
+            p.Comparison(inner, ">=", 0),
+            p.Comparison(last, "<", extent),
+        ),
     )
+    sizes = kernel.domain_of((old,)).params()
+    within_sizes = own.intersect_params(sizes)
+    box = as_basic_set(own if own.is_subset(within_sizes) else within_sizes)
 
     def new_domains(select: Selection) -> tuple[BasicSet, ...]:
         home = kernel.home_domain[old]
         rest = kernel.domains[home]
         if old not in select.kept:
             rest = drop_dims(rest, (old,))
-        own = (rest, box) if dim_names(rest) else (box,)
-        return (*kernel.domains[:home], *own, *kernel.domains[home + 1 :])
+        new = (rest, box) if dim_names(rest) else (box,)
+        return (*kernel.domains[:home], *new, *kernel.domains[home + 1 :])
 
     result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
     return _finish(result, names, tags, slabs)

@@ -183,6 +183,13 @@ def test_split_kernels_compute_the_same(length: int) -> None:
 # -- chunks --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("domain", ["n >= 2 and 0 <= j < 3", "0 <= j < n - 1"])
+def test_chunks_run_for_the_sizes_for_which_the_loop_ran(domain: str) -> None:
+    knl = lp.make_kernel(f"{{ [i, j]: 0 <= i < 2 and {domain} }}", "a[i] = 1 {inames=i}")
+    knl = lp.chunk_iname(lp.add_dtypes(knl, {"a": "int32"}), "i", 3)
+    assert not lp.verify(knl).violated
+
+
 def test_chunks_of_one_length() -> None:
     chunked = lp.chunk_iname(lp.make_kernel("{[i]: 3 <= i < 23}", "a[i] = i"), "i", 4)
     assert instructions(chunked) == [
