@@ -30,6 +30,7 @@ __all__ = [
     "require_array",
     "require_iname",
     "require_instruction",
+    "require_new_iname",
     "require_new_name",
     "split_names",
     "taken_names",
@@ -343,9 +344,18 @@ def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ())
         ...
     kgen.errors.TransformError: in kernel 'kgen_kernel': the name 'n' is taken...
     """
+    return _require_free(kernel, name, taken_names(kernel).union(taken))
+
+
+def require_new_iname(kernel: LoopKernel, name: str) -> str:
+    """Return *name*, or refuse; an argument of a rule, which is local to it, may have it too."""
+    return _require_free(kernel, name, kernel.all_variable_names())
+
+
+def _require_free(kernel: LoopKernel, name: str, taken: Collection[str]) -> str:
     if not name.isidentifier():
         raise TransformError(message(f"'{name}' is not a name", kernel=kernel.name))
-    if name in taken_names(kernel) or name in taken:
+    if name in taken:
         raise TransformError(
             message(
                 f"the name '{name}' is taken",

@@ -18,7 +18,7 @@ from kgen.ir.language.match import ConcreteMatchable, parse_stack_match
 from kgen.ir.tags import TagLike
 from kgen.transforms.expressions.rules import expand_callers, expand_expression
 from kgen.transforms.select import NoSuchNameError, NothingSelectedError, split_names, transform
-from kgen.transforms.storage.sites import Values
+from kgen.transforms.storage.sites import Values, with_rules_kept
 from kgen.transforms.storage.storing import Storage, store
 
 __all__ = ["precompute"]
@@ -129,6 +129,7 @@ def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
     rule = kernel.substitutions.get(name)
     if rule is None:
         raise NoSuchNameError(kernel.name, "rule", name, kernel.substitutions)
+    with_rules = kernel
     kernel = expand_callers(kernel, (name,))
     test = parse_stack_match(within)
     found = collect_accesses_to(kernel, name)
@@ -148,5 +149,11 @@ def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
         )
     stays = len(sites) < len(found)
     return Values(
-        kernel=kernel, rule=rule, name=name, sites=sites, rule_stays=stays, given=tuple(given)
+        kernel=kernel,
+        rule=rule,
+        name=name,
+        sites=sites,
+        rule_stays=stays,
+        given=tuple(given),
+        unexpanded=None if stays or given else with_rules_kept(with_rules, kernel),
     )

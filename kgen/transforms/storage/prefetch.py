@@ -30,7 +30,7 @@ from kgen.transforms.select import (
     taken_names,
     transform,
 )
-from kgen.transforms.storage.sites import Values
+from kgen.transforms.storage.sites import Values, with_rules_kept
 from kgen.transforms.storage.storing import Storage, store
 
 __all__ = ["add_prefetch"]
@@ -101,18 +101,22 @@ def add_prefetch(
         tuple(None if i is None else in_present_inames(kernel, i) for i in subscripts)
         for subscripts in given
     )
+    with_rules = kernel
     kernel = expand_callers(kernel, (name,))
     accesses = collect_accesses_to(kernel, name)
     rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given, accesses)
     valid = _valid(array, rule)
+    sites = _sites(kernel, accesses, name, tags, within)
+    is_whole = not given and len(sites) == sum(not access.is_write for access in accesses)
     values = Values(
         kernel=kernel,
         rule=rule,
         name=name,
-        sites=_sites(kernel, accesses, name, tags, within),
+        sites=sites,
         given=given,
         valid=valid,
         has_more=len(valid) == len(rule.arguments) and name not in kernel.writers,
+        unexpanded=with_rules_kept(with_rules, kernel) if is_whole else None,
     )
     names = UniqueNameGenerator({*taken_names(kernel), rule.name, *rule.arguments})
     outer = fetch_outer_inames

@@ -18,7 +18,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, InsnT, Rewrite
 from kgen.transforms.expressions.rules import expand_expression
 
-__all__ = ["SiteRewriter", "Values"]
+__all__ = ["SiteRewriter", "Values", "with_rules_kept"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +43,23 @@ class Values:
     given: tuple[Index, ...] = ()
     valid: Mapping[str, tuple[Expr, ...]] = constantdict()
     has_more: bool = False
+    #: the kernel with the rules around the sites, where all uses of the values are sites
+    unexpanded: LoopKernel | None = None
 
     def axis(self, argument: str, name: str) -> Axis:
         """Return the axis along an argument, with the conditions on it, which is called *name*."""
         renamed = {argument: p.Variable(name)}
         return Axis(name, tuple(substitute(c, renamed) for c in self.valid.get(argument, ())))
+
+    def can_stay(self, mentioned: Collection[str]) -> bool:
+        """Tell whether reads that mention some names can replace the uses in other rules.
+
+        An argument of such a rule may not have a name that the reads mention.
+        """
+        kept = self.unexpanded.substitutions if self.unexpanded else {}
+        changed = (r for n, r in kept.items() if self.kernel.substitutions.get(n) != r)
+        names = {self.name, *mentioned}
+        return all(names.isdisjoint(r.arguments) for r in changed if r != self.rule)
 
     def position(self, axes: Sequence[str], operands: Index) -> Index:
         """Return where a use is along the axes of the storage: arguments, or swept inames."""
@@ -102,13 +114,23 @@ class Values:
         return replace(self, sites=sites, rule_stays=True) if left and sites else self
 
 
+def with_rules_kept(kernel: LoopKernel, expanded: LoopKernel) -> LoopKernel | None:
+    """Return the kernel with those rules that are gone in *expanded*, if any are."""
+    return None if kernel.substitutions == expanded.substitutions else kernel
+
+
 class SiteRewriter(ArrayAccessMapper):
     """Rewrites the uses of a rule, or the reads of an array, at the sites of values only."""
 
-    def __init__(self, values: Values, rewrite: Rewrite) -> None:
+    def __init__(self, values: Values, rewrite: Rewrite, mentioned: Collection[str]) -> None:
         super().__init__(values.kernel, {values.name: rewrite}, keep_linear=True)
+        #: the kernel whose instructions are rewritten
+        self.written = self.kernel
+        self.all_uses = False
+        if values.unexpanded is not None and values.can_stay(mentioned):
+            self.written, self.all_uses = values.unexpanded, True
         self.sites = {(site.insn_id, site.tags, site.index) for site in values.sites}
-        self.rules = self.names & self.kernel.substitutions.keys()
+        self.stored_rules = self.names & self.kernel.substitutions.keys()
         self.insn_id = ""
 
     def change_reads(self, insn: InsnT, **changes: Any) -> InsnT:
@@ -116,13 +138,26 @@ class SiteRewriter(ArrayAccessMapper):
         self.insn_id = str(insn.id)
         return super().change_reads(insn, **changes)
 
+    def rules(self) -> dict[str, SubstitutionRule]:
+        """Return the rules, with the uses of values in them rewritten."""
+        return {name: self._in_rule(rule) for name, rule in self.written.substitutions.items()}
+
+    def _in_rule(self, rule: SubstitutionRule) -> SubstitutionRule:
+        """Return a rule whose uses of the values, all of which are sites, are rewritten."""
+        if not self.all_uses or rule.name in self.names:
+            return rule
+        expression = self(rule.expression)
+        return rule if expression is rule.expression else rule.copy(expression=expression)
+
     def map_call(self, expr: p.Call, *args: Any) -> Expr:
         function = expr.function
-        if isinstance(function, p.Variable) and function.name in self.rules:
+        if isinstance(function, p.Variable) and function.name in self.stored_rules:
             return self._rewritten(expr, function, self.map_tuple(expr.parameters, *args))
         return super().map_call(expr, *args)
 
     def _rewritten(self, expr: Expr, variable: p.Variable, index: Index) -> Expr:
+        if self.all_uses:
+            return self.rewrites[variable.name](variable, index)
         is_call = isinstance(expr, p.Call)
         old = expr.parameters if is_call else expr.index_tuple if index else ()
         site = (

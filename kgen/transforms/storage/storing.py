@@ -26,7 +26,7 @@ from kgen.ir.types import AddressSpace, auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import add_tags
-from kgen.transforms.select import require_iname, require_new_name, taken_names
+from kgen.transforms.select import require_iname, require_new_iname, require_new_name, taken_names
 from kgen.transforms.storage.filling import (
     FillOrder,
     mentioned_inames,
@@ -121,25 +121,27 @@ def store(values: Values, storage: Storage) -> LoopKernel:
         index = tuple(simplify(at[k] - box.lower[k]) for k in kept)
         return subscript(p.Variable(names.temporary), index)
 
-    rewriter = SiteRewriter(values, read)
+    swept = (axis for axis in axes if axis not in rule.arguments)
+    rewriter = SiteRewriter(values, read, {*swept, *variable_names(*box.lower)})
     users = {site.insn_id for site in values.sites}
     instructions: list[InstructionBase] = [
         rewriter.change_reads(insn, depends_on=insn.depends_on | {names.insn_id})
         if insn.id in users
         else insn
-        for insn in kernel.instructions
+        for insn in rewriter.written.instructions
     ]
+    known = rewriter.rules()
     first = next(k for k, insn in enumerate(instructions) if insn.id in users)
     instructions.insert(first, compute)
     temporary = names.declared(tuple(box.extents[k] for k in kept))
     if temporary.address_space == AddressSpace.LOCAL:
         refuse_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
-    rules = rules_of(kernel.substitutions, instructions)
+    rules = rules_of(known, instructions)
     added = [name for name in loops if name not in kernel.inames]
     result = kernel.copy(
         instructions=instructions,
         temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
-        substitutions={name: r for name, r in kernel.substitutions.items() if name in rules},
+        substitutions={name: r for name, r in known.items() if name in rules},
         domains=(*kernel.domains, *_new_domains(kernel, box, tuple(loops), outer)),
         inames={**kernel.inames, **{name: Iname(name) for name in added}},
     )
@@ -210,7 +212,7 @@ class _Names:
         given = self.storage.inames[: len(axes)]
         for name in given:
             if name not in self.kernel.inames:
-                require_new_name(self.kernel, name)
+                require_new_iname(self.kernel, name)
         made = [
             self._names(axis if axis in self.rule.arguments else f"{self.rule.name}_{axis}")
             for axis in axes[len(given) :]

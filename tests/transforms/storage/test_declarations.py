@@ -146,5 +146,5 @@ def test_what_is_no_map_of_types_or_list_of_programs() -> None:
         lp.merge(double())  # type: ignore[arg-type]
     with pytest.raises(lp.KgenError, match=r"'iname_to_tag' is .* not None"):
         lp.tag_inames(double(), None)  # type: ignore[arg-type]
-    with pytest.raises(lp.TransformError, match=r"'loop_priority' is text .* not 3"):
+    with pytest.raises(lp.KgenError, match=r"'loop_priority' is text .* not 3"):
         lp.prioritize_loops(double(), 3)  # type: ignore[arg-type]

@@ -141,11 +141,12 @@ def test_a_stencil_is_read_without_its_corners(opencl_queue: Any, n: int) -> Non
     np.testing.assert_allclose(out, expected)
 
 
-def test_rules_that_use_the_rule_are_expanded() -> None:
+def test_rules_that_use_the_rule_read_what_is_stored() -> None:
     text = ["f(x) := sin(a[x])", "g(x) := f(x) + f(x + 1)", "out[i] = g(i)"]
     knl = lp.make_kernel("{[i]: 0 <= i < 4}", text)
     stored = lp.precompute(knl, "f", "i")
-    assert instructions(stored)[1] == "i: out[i] = f_0[i] + f_0[i + 1]"
+    assert instructions(stored)[1] == "i: out[i] = g(i)"
+    assert str(kernel_of(stored).substitutions["g"]) == "g(x) := f_0[x] + f_0[x + 1]"
     assert shape(stored, "f_0") == (5,)
     assert_same_results(knl, stored, {"a": np.arange(5.0)})
 
@@ -239,10 +240,9 @@ def test_nothing_to_store_is_refused() -> None:
 def test_uses_inside_of_other_rules_read_what_is_stored() -> None:
     text = ["f(x, y) := a[x, y]**2", "g(x, y) := f(x, y) + f(x, y + 1)", "b[i, j] = g(i, j)"]
     knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", text)
-    assert instructions(lp.precompute(knl, "f", "j")) == [
-        "i,y: f_0[y] = a[i, y]**2",
-        "i,j: b[i, j] = f_0[j] + f_0[j + 1]",
-    ]
+    stored = lp.precompute(knl, "f", "j")
+    assert instructions(stored) == ["i,y: f_0[y] = a[i, y]**2", "i,j: b[i, j] = g(i, j)"]
+    assert str(kernel_of(stored).substitutions["g"]) == "g(x, y) := f_0[y] + f_0[y + 1]"
 
 
 def test_the_least_element_may_be_a_fraction_of_a_size() -> None:
@@ -266,3 +266,55 @@ def test_a_use_in_a_use_is_stored_for_the_values_that_it_takes() -> None:
     assert instructions(stored)[1] == "i: out[i] = f_0[f_0[i]]"
     assert kernel_of(stored).temporary_variables["f_0"].shape == (8,)
     assert_same_results(knl, stored, {"out": np.zeros(4)})
+
+
+CHAIN = """
+    f(x) := w[x]*a[i, x]
+    g(x) := f(x) + 1
+    h(y) := 2*g(y) + f(7 - y)
+    o[i, j] = g(j) + h(j)
+    """
+
+
+def chained(text: str = CHAIN) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("w", np.float64, shape=8), lp.GlobalArg("a, o", np.float64, shape="n, 8")]
+    return lp.make_kernel(
+        "{[i, j]: 0<=i<n and 0<=j<8}", text, [*data, ...], target=lp.ExecutableCTarget()
+    )
+
+
+def test_rules_in_which_an_argument_hides_a_loop_of_the_reads_are_expanded() -> None:
+    knl = chained("f(x) := a[0, x % 8]\ng(i) := f(i) + 1\no[i, j] = g(i + j) + w[j]")
+    stored = lp.precompute(knl, "f", "j")
+    assert not kernel_of(stored).substitutions
+    data = {"a": np.arange(40.0).reshape(5, 8), "w": np.arange(8.0)}
+    assert_same_results(knl, stored, data)
+
+
+def test_fetches_and_rules_that_use_each_other_are_stored_in_turn() -> None:
+    knl = chained()
+    for array in ("w", "a"):
+        knl = lp.add_prefetch(knl, array, "j", default_tag=None)
+    for rule in ("f", "g", "h"):
+        knl = lp.precompute(knl, rule, "j")
+    assert not kernel_of(knl).substitutions
+    assert instructions(knl)[-1] == "i,j: o[i, j] = g_0[j] + h_0[j]"
+    data = {"a": np.arange(40.0).reshape(5, 8), "w": np.arange(8.0)}
+    assert_same_results(chained(), knl, data)
+
+
+def test_new_loops_may_be_called_as_arguments_of_rules() -> None:
+    text = "P(aa) := p[aa]\nQ(aa) := q[aa]\nw[i, j] = P(j)*Q(j)"
+    knl = lp.make_kernel("{[i, j]: 0<=i<4 and 0<=j<8}", text, target=lp.ExecutableCTarget())
+    stored = lp.precompute(knl, "P", "j", precompute_inames="aa")
+    stored = lp.precompute(stored, "Q", "j", precompute_inames="aa")
+    assert instructions(stored)[:2] == ["aa: P_0[aa] = p[aa]", "aa: Q_0[aa] = q[aa]"]
+    assert_same_results(knl, stored, {"p": np.arange(8.0), "q": np.arange(1.0, 9.0)})
+
+
+def test_new_loops_of_one_name_over_other_values_are_refused() -> None:
+    text = "P(aa) := p[aa]\nQ(aa) := q[aa]\nw[i, j] = P(j)*Q(j + 1)"
+    knl = lp.make_kernel("{[i, j]: 0<=i<4 and 0<=j<8}", text)
+    stored = lp.precompute(knl, "P", "j", precompute_inames="aa")
+    shifted = lp.precompute(stored, "Q", "j", precompute_inames="aa")
+    assert instructions(shifted)[1] == "aa: Q_0[aa] = q[aa + 1]"
