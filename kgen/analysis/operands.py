@@ -11,11 +11,11 @@ import pymbolic.primitives as p
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KgenIndexError, TypeInferenceFailure, message
-from kgen.ir.expr import Expr, LinearSubscript, Reduction, TypeCast, to_text, walk
+from kgen.ir.expr import Expr, LinearSubscript, Reduction, TypeCast, WalkMapper, to_text, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import settle
-from kgen.ir.types import NumpyType
+from kgen.ir.types import NumpyType, OpaqueType
 from kgen.ir.vector_values import numbers_of
 
 __all__ = ["check_operands"]
@@ -29,7 +29,10 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
     that have an order, can stand.
     """
     checker = _Checker(kernel)
+    opaque = _OpaqueUses(checker)
     for insn in kernel.instructions:
+        checker.typer.insn = insn
+        opaque.refuse(*insn.expressions(), *insn.predicates)
         with contextlib.suppress(UnknownType):  # checked once it is known: before code is written
             checker.check_instruction(insn)
     checker.typer.leave_to(kernel)
@@ -161,6 +164,38 @@ class _Checker:
 
     def _refusal(self, node: Expr, why: str) -> TypeInferenceFailure:
         return self.typer.failure(f"in '{to_text(node)}': {why}", "use its numbers: v.x, v.s0")
+
+
+class _OpaqueUses(WalkMapper):
+    """Look for values of opaque types where they are no arguments of a user's function."""
+
+    def __init__(self, checker: _Checker) -> None:
+        super().__init__()
+        kernel = checker.kernel
+        self.typer = checker.typer
+        self.functions = kernel.functions
+        self.names = {arg.name for arg in kernel.args if isinstance(arg.dtype, OpaqueType)}
+
+    def refuse(self, *exprs: Expr) -> None:
+        if self.names:
+            for expr in exprs:
+                self.rec(expr)
+
+    def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> None:
+        is_own = isinstance(expr.function, p.Variable) and expr.function.name in self.functions
+        for operand in expr.parameters:
+            if not (is_own and isinstance(operand, p.Variable) and operand.name in self.names):
+                self.rec(operand)
+
+    def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> None:
+        if expr.name in self.names:
+            raise self.typer.failure(
+                f"'{expr.name}' is of an opaque type: it can be an argument of a function that "
+                "register_callable knows, and nothing else",
+                f"pass it as it is: f({expr.name})",
+            )
+
+    map_tagged_variable = map_variable
 
 
 _CHECKS: Mapping[type[Any], Callable[[_Checker, Any], None]] = {

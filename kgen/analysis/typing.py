@@ -38,6 +38,7 @@ from kgen.ir.promotion import (
     literal_type,
     plain,
     settle,
+    without_opaque,
 )
 from kgen.ir.types import BOOL8, FLOAT64, INT32, UINT64, NumpyType, to_kgen_type
 from kgen.ir.vector_values import numbers_of
@@ -399,7 +400,8 @@ def _is_integer(operand: Operand) -> bool:
 
 
 def _result_of(function: Function, operands: list[Operand]) -> _Result:
-    known = [operand for operand in operands if not isinstance(operand, Literal)]
+    numbers = without_opaque(operands)
+    known = [operand for operand in numbers if not isinstance(operand, Literal)]
     if function.fixed is not None or not operands:
         dtypes = function.settled(operands)
     elif known:
@@ -409,7 +411,7 @@ def _result_of(function: Function, operands: list[Operand]) -> _Result:
     elif function.adapts:
         dtypes = tuple(settle(operand) for operand in operands)
     else:
-        dtypes = function.adapted(operands, settle(common(*operands)))
+        dtypes = function.adapted(operands, settle(common(*numbers)))
     results = function.types_for(dtypes)[1]
     if not results:
         raise TypeInferenceFailure(f"'{function.name}' does not say the type of a result: -1")

@@ -415,7 +415,10 @@ class ValueArg(Declaration, Taggable, KernelArgument):
 
     def __post_init__(self) -> None:
         _check_name(self.name, "a value")
-        self._set(dtype=read_type(self.dtype, f"value '{self.name}'"), tags=to_tags(self.tags))
+        self._set(
+            dtype=read_type(self.dtype, f"value '{self.name}'", is_stored=False),
+            tags=to_tags(self.tags),
+        )
 
     def __str__(self) -> str:
         kind = "<auto/runtime>" if self.dtype is None else str(self.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from kgen.errors import TypeInferenceFailure
-from kgen.ir.types import BOOL8, FLOAT64, INT32, INT64, NumpyType
+from kgen.ir.types import BOOL8, FLOAT64, INT32, INT64, AtomicType, NumpyType, OpaqueType
 
 __all__ = [
     "FLOAT32",
@@ -22,6 +23,7 @@ __all__ = [
     "literal_type",
     "plain",
     "settle",
+    "without_opaque",
 ]
 
 FLOAT32: Final = NumpyType(np.dtype(np.float32))
@@ -84,7 +86,7 @@ def _is_float32(value: float) -> bool:
 
 def plain(dtype: NumpyType) -> NumpyType:
     """Return the type of the values of *dtype*, which may be declared atomic."""
-    return dtype if type(dtype) is NumpyType else NumpyType(dtype.dtype)
+    return NumpyType(dtype.dtype) if isinstance(dtype, AtomicType) else dtype
 
 
 def settle(operand: Operand) -> NumpyType:
@@ -155,6 +157,11 @@ def common(*operands: Operand) -> Operand:
     if known is None:
         return _common_literal(literals)
     return _with_literals(known, literals) if literals else known
+
+
+def without_opaque(operands: Sequence[Operand]) -> Sequence[Operand]:
+    """Return the operands that have a common type: all but opaque ones, or the first of these."""
+    return [one for one in operands if not isinstance(one, OpaqueType)] or operands[:1]
 
 
 def _with_literals(known: NumpyType, literals: list[Literal]) -> Operand:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, Flag, IntEnum
 from enum import auto as auto_value
 from functools import lru_cache
@@ -198,6 +198,34 @@ class AtomicNumpyType(AtomicType):
     """The documented name of :class:`AtomicType`."""
 
 
+@dataclass(frozen=True, repr=False)
+class OpaqueType(NumpyType):
+    """A type of the target's language that is known by its name alone, such as a library's handle.
+
+    A :class:`ValueArg` can have it, which calls of the user's own functions then pass on. There are
+    no arrays and no arithmetic of such values, and only compiled code can pass them to a kernel.
+
+    ::
+
+        ValueArg("mat", OpaqueType("Mat"))  =>  void insert(Mat const mat, ...)
+
+    >>> OpaqueType("Mat"), OpaqueType("Mat") == OpaqueType("Vec")
+    (OpaqueType('Mat'), False)
+    """
+
+    dtype: np.dtype[Any] = field(default=np.dtype(np.void), init=False, compare=False)
+    name: str
+
+    def __post_init__(self) -> None:
+        if not str(self.name).isidentifier():
+            raise KgenError(f"{self.name!r} is no name of a type\n  hint: OpaqueType('Mat')")
+
+    def __repr__(self) -> str:
+        return f"OpaqueType({self.name!r})"
+
+    __str__ = __repr__
+
+
 @lru_cache(maxsize=256)
 def _from_numpy(dtype: np.dtype[Any], for_atomic: bool) -> NumpyType:
     return AtomicNumpyType(dtype) if for_atomic else NumpyType(dtype)
@@ -251,8 +279,10 @@ def _to_numpy(dtype: Any) -> np.dtype[Any]:
     return converted
 
 
-def read_type(dtype: Any, what: str, *, for_atomic: bool = False) -> Any:
+def read_type(dtype: Any, what: str, *, for_atomic: bool = False, is_stored: bool = True) -> Any:
     """Convert what a caller gives as the type of something, which errors name.
+
+    What *is_stored* cannot have an opaque type.
 
     >>> read_type("flaot32", "array 'a'")
     Traceback (most recent call last):
@@ -261,6 +291,8 @@ def read_type(dtype: Any, what: str, *, for_atomic: bool = False) -> Any:
       hint: did you mean 'float32'?
     """
     try:
+        if is_stored and isinstance(dtype, OpaqueType):
+            raise KgenError(f"{dtype} has no storage\n  hint: it is the type of a ValueArg")
         return to_kgen_type(dtype, for_atomic=for_atomic)
     except KgenError as err:
         err.args = (f"in the type of {what}: {err}",)

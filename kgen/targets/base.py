@@ -14,7 +14,7 @@ from kgen.errors import CodegenError, message
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
-from kgen.ir.types import KgenType, Memory
+from kgen.ir.types import KgenType, Memory, OpaqueType
 from kgen.ir.vector_values import numbers_of
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.conversions import Conversions
@@ -152,6 +152,8 @@ class CFamilyLanguage(Target):
         >>> OpenCLTarget().type_name(INT64)
         'long'
         """
+        if isinstance(dtype, OpaqueType):
+            return dtype.name
         name = self.type_names.get(dtype.numpy_dtype)
         if name is None:
             vector = self.vector_of(dtype.numpy_dtype)

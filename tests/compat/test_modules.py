@@ -69,7 +69,7 @@ MODULES = {
     "transform.subst": "assignment_to_subst extract_subst expand_subst find_rules_matching",
     "translation_unit": "TranslationUnit for_each_kernel make_program",
     "type_inference": "infer_unknown_types",
-    "types": "LoopyType NumpyType AtomicNumpyType to_loopy_type ToLoopyTypeConvertible",
+    "types": "LoopyType NumpyType AtomicNumpyType OpaqueType to_loopy_type ToLoopyTypeConvertible",
     "typing": "auto Integer ShapeType not_none is_integer integer_or_err assert_tuple",
     "version": "VERSION LOOPY_USE_LANGUAGE_VERSION_2018_2 DATA_MODEL_VERSION",
 }

@@ -12,6 +12,7 @@ from kgen.ir.types import (
     AutoType,
     KgenType,
     NumpyType,
+    OpaqueType,
     to_kgen_type,
 )
 from kgen.ir.types import (
@@ -28,6 +29,7 @@ __all__ = [
     "KgenType",
     "LoopyType",
     "NumpyType",
+    "OpaqueType",
     "to_kgen_type",
     "to_loopy_type",
 ]

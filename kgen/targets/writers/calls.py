@@ -21,7 +21,7 @@ from kgen.ir.functions import (
     VectorMaker,
 )
 from kgen.ir.instruction import Assignment, CallInstruction
-from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.promotion import Literal, common, settle, without_opaque
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int
@@ -147,13 +147,14 @@ class CallWriter:
         operands = [typer.operand(argument) for argument in expr.parameters]
         if function.fixed is not None or not operands:
             return function.types_for(function.settled(operands))[0]
-        known = [operand for operand in operands if not isinstance(operand, Literal)]
+        numbers = without_opaque(operands)
+        known = [operand for operand in numbers if not isinstance(operand, Literal)]
         if known:
             nearby = settle(common(*known))
         elif function.adapts:
             nearby = typer.beside(expr, beside)
         else:
-            nearby = settle(common(*operands))
+            nearby = settle(common(*numbers))
         return function.types_for(function.adapted(operands, nearby))[0]
 
     def _of_real(self, name: str, operand: Expr, dtype: NumpyType, prec: int) -> str | None:
