@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any, Self
 
 from kgen.ir.expr import Expr
 from kgen.ir.layout import FixedStrideArrayDimTag
@@ -17,6 +19,11 @@ class ArgDescriptor:
     >>> isinstance(ValueArgDescriptor(), ArgDescriptor)
     True
     """
+
+    def copy(self, **changes: Any) -> Self:
+        """Return this with some fields changed."""
+        changed: Self = dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return changed
 
 
 @dataclass(frozen=True)

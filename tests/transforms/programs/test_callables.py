@@ -458,3 +458,11 @@ def test_a_wrong_number_of_arguments() -> None:
 )
 def test_callables_have_their_documented_module(name: str) -> None:
     assert getattr(function_interface, name) is getattr(lp, name)
+
+
+def test_a_descriptor_is_copied_with_changes() -> None:
+    rows = function_interface.ArrayArgDescriptor((7, 10), lp.AddressSpace.GLOBAL, None)
+    changed = rows.copy(shape=(70,))
+    assert (changed.shape, changed.address_space) == ((70,), rows.address_space)
+    value = function_interface.ValueArgDescriptor()
+    assert value.copy() == value
