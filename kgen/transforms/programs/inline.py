@@ -11,9 +11,10 @@ import numpy as np
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.domains import set_params
+from kgen.analysis.domains import set_params, set_where
 from kgen.errors import KgenError, TransformError, counted, message, near_names
-from kgen.ir.assignee import assignee_name
+from kgen.ir.affine import simplify
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, TemporaryVariable, ValueArg
 from kgen.ir.expr import (
@@ -22,8 +23,10 @@ from kgen.ir.expr import (
     SubstitutionMapper,
     TypeCast,
     is_constant,
+    is_zero,
     substitute,
     to_text,
+    variable_names,
     walk,
 )
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
@@ -262,10 +265,25 @@ class _Inlining:
         names = {
             old.name: new for old, new in zip(other.swept_inames, one.swept_inames, strict=False)
         }
-        return bool(
-            len(one.swept_inames) == len(other.swept_inames)
-            and substitute(other.subscript, names) == one.subscript
+        if len(one.swept_inames) != len(other.swept_inames):
+            return False
+        place = substitute(other.subscript, names)
+        return place == one.subscript or (
+            assignee_name(place) == assignee_name(one.subscript)
+            and len(index_of(place)) == len(index_of(one.subscript))
+            and all(map(self._is_equal, index_of(place), index_of(one.subscript)))
         )
+
+    def _is_equal(self, one: Expr, other: Expr) -> bool:
+        """Tell whether two subscripts have equal values in all iterations of their loops."""
+        kernel = self.kernel
+        inames = tuple(n for n in kernel.iname_order if n in set(variable_names(one, other)))
+        domain = kernel.domain_of(inames)
+        try:
+            apart = [set_where(inames, (p.Comparison(one, relation, other),)) for relation in "<>"]
+        except KgenError:  # not affine
+            return False
+        return all(domain.intersect(part).is_empty() for part in apart)
 
     def _value(self, name: str, value: Expr) -> Expr:
         """Return what stands for a scalar: what is passed, or a temporary that holds it."""
@@ -422,13 +440,12 @@ class _Inlining:
         place = self.places[name]
         if isinstance(place, SubArrayRef):
             swept = [var.name for var in place.swept_inames]
-            for iname in swept:
-                if self.kernel.get_iname_bounds(iname).interval.low != 0:
-                    raise self._refusal(
-                        f"the loop '{iname}' of '{to_text(place)}' does not start at 0"
-                    )
             if len(swept) == len(index):
-                return substitute(place.subscript, dict(zip(swept, index, strict=True)))
+                at = {
+                    name: _plus(part, self._start(place, name))
+                    for name, part in zip(swept, index, strict=True)
+                }
+                return substitute(place.subscript, at)
         elif isinstance(place, p.Variable) and index and not self._is_scalar(place.name):
             return p.Subscript(place, index if len(index) > 1 else index[0])
         elif all(i == 0 for i in index):
@@ -440,6 +457,20 @@ class _Inlining:
             "pass as many loop variables as it has axes: [i, j]: a[i, j]",
         )
 
+    def _start(self, place: SubArrayRef, iname: str) -> Expr:
+        """Return the first value of a loop over a part of an array: that of element 0."""
+        bounds = self.kernel.get_iname_bounds(iname)
+        if bounds.interval.low == 0:
+            return 0
+        start = bounds.lower
+        within = self.kernel.all_params() | self.insn.within_inames
+        if not within.issuperset(variable_names(start)):
+            raise self._refusal(
+                f"the loop '{iname}' of '{to_text(place)}' starts at '{to_text(start)}', which is "
+                "not known around the call"
+            )
+        return start
+
     def _is_scalar(self, name: str) -> bool:
         """Tell whether a variable of the caller has no axes."""
         array = self.kernel.array_vars.get(name)
@@ -448,6 +479,10 @@ class _Inlining:
     def _refusal(self, what: str, hint: str | None = None) -> TransformError:
         where = f"instruction '{self.insn}'"
         return TransformError(message(what, kernel=self.kernel.name, where=where, hint=hint))
+
+
+def _plus(index: Expr, start: Expr) -> Expr:
+    return index if is_zero(start) else simplify(p.Sum((index, start)))
 
 
 class _ArgumentMapper(SubstitutionMapper):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.analysis.domains import domain_of_copies
-from kgen.errors import TransformError, near_names
+from kgen.analysis.domains import domain_of_copies, set_where
+from kgen.errors import TransformError, message, near_names
+from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
-from kgen.ir.expr import Expr, SubArrayRef, substitute
+from kgen.ir.expr import Expr, SubArrayRef, is_zero, substitute, to_text
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet
+from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.programs.inline import calls_of
 from kgen.transforms.select import check_well_formed, split_names, taken_names
@@ -53,6 +56,9 @@ def pack_and_unpack_args_for_call(
     ...     print(insn)
     x_pack[j_0] = x[2*j_0]  {id=insn_x_pack}
     [i]: y[2*i] = f([j]: x_pack[j])  {id=insn}
+
+    The copy has the shape of the argument of the called kernel, where its number of axes differs
+    and the number of elements is the same.
     """
     if not isinstance(program.callables_table.get(call_name), CallableKernel):
         known = [kernel.name for kernel in program.kernels()]
@@ -72,8 +78,8 @@ def pack_and_unpack_args_for_call(
         for insn_id in [str(insn.id) for insn, name in calls_of(kernel) if name == call_name]:
             found = True
             kernel = _Packing(kernel, kernel.id_to_insn[insn_id]).result(
-                [inputs.index(name) for name in packed],
-                [outputs.index(name) for name in unpacked],
+                {inputs.index(name): callee.arg_dict[name] for name in packed},
+                {outputs.index(name): callee.arg_dict[name] for name in unpacked},
             )
         return kernel
 
@@ -108,22 +114,27 @@ class _Packing:
         self.domains: list[BasicSet] = []
         self.inames: dict[str, Iname] = {}
         self.temporaries: dict[str, TemporaryVariable] = {}
+        self.copy_of: dict[str, str] = {}
         self.before: list[Assignment] = []
         self.after: list[Assignment] = []
 
-    def result(self, inputs: Collection[int], outputs: Collection[int]) -> LoopKernel:
+    def result(
+        self,
+        inputs: Mapping[int, ArrayArg | ValueArg],
+        outputs: Mapping[int, ArrayArg | ValueArg],
+    ) -> LoopKernel:
         """Return the kernel with copies for the arguments and results at some positions."""
         kernel, insn = self.kernel, self.insn
         assert isinstance(insn, Assignment | CallInstruction)
         call = insn.expression
         parameters = list(call.parameters)
         assignees = list(insn.assignees)
-        for k in inputs:
+        for k, arg in inputs.items():
             if k < len(parameters) and isinstance(parameters[k], SubArrayRef):
-                parameters[k] = self._copied(parameters[k], self.before)
-        for k in outputs:
+                parameters[k] = self._copied(parameters[k], arg, self.before)
+        for k, arg in outputs.items():
             if isinstance(assignees[k], SubArrayRef):
-                assignees[k] = self._copied(assignees[k], self.after)
+                assignees[k] = self._copied(assignees[k], arg, self.after)
         keywords = dict(getattr(call, "kw_parameters", {}))
         new_call = (
             p.CallWithKwargs(call.function, tuple(parameters), keywords)
@@ -154,13 +165,18 @@ class _Packing:
         check_well_formed(result)
         return result
 
-    def _copied(self, place: SubArrayRef, copies: list[Assignment]) -> SubArrayRef:
+    def _copied(
+        self, place: SubArrayRef, arg: ArrayArg | ValueArg, copies: list[Assignment]
+    ) -> SubArrayRef:
         """Return a contiguous temporary that replaces a sub-array."""
         kernel, insn = self.kernel, self.insn
         array = assignee_name(place)
         inames = [var.name for var in place.swept_inames]
         own = {name: str(self.names(name)) for name in inames}
-        shape: list[Expr] = [kernel.get_iname_bounds(name).extent for name in inames]
+        bounds = [kernel.get_iname_bounds(name) for name in inames]
+        starts = [0 if b.interval.low == 0 else b.lower for b in bounds]
+        extents: list[Expr] = [b.extent for b in bounds]
+        shape = self._shape(place, arg, extents)
         by_home: dict[int, dict[str, str]] = {}
         for old, new in own.items():
             by_home.setdefault(kernel.home_domain[old], {})[old] = new
@@ -169,11 +185,10 @@ class _Packing:
             self.domains.append(
                 domain_of_copies(kernel.domains[home], by_home[home], insn.within_inames)
             )
-        held = str(self.names(f"{array}_pack"))
-        declared = kernel.array_vars[array]
-        self.temporaries[held] = TemporaryVariable(held, dtype=declared.dtype, shape=tuple(shape))
+        held = self._held(array, arg.name, tuple(shape))
         renamed = {old: p.Variable(new) for old, new in own.items()}
-        element = _element(held, [p.Variable(new) for new in own.values()])
+        from_zero = [_minus(new, start) for new, start in zip(own.values(), starts, strict=True)]
+        element = _element(held, _reshaped(from_zero, extents, shape))
         original = substitute(place.subscript, renamed)
         is_load = copies is self.before
         copies.append(
@@ -194,8 +209,75 @@ class _Packing:
                 span=insn.span,
             )
         )
-        return SubArrayRef(place.swept_inames, _element(held, list(place.swept_inames)))
+        if shape == extents:
+            passed = [_minus(n, start) for n, start in zip(inames, starts, strict=True)]
+            return SubArrayRef(place.swept_inames, _element(held, passed))
+        return self._whole(held, shape)
+
+    def _shape(
+        self, place: SubArrayRef, arg: ArrayArg | ValueArg, extents: list[Expr]
+    ) -> list[Expr]:
+        """Return the shape of the copy: that of the argument, where its number of axes differs."""
+        wanted = getattr(arg, "shape", None)
+        if not isinstance(wanted, tuple) or len(wanted) == len(extents):
+            return extents
+        if not all(isinstance(n, int) for n in (*wanted, *extents)) or prod(wanted) != prod(
+            extents
+        ):
+            sizes, known = (" x ".join(map(to_text, part)) for part in (extents, wanted))
+            raise TransformError(
+                message(
+                    f"'{to_text(place)}', of {sizes} elements, does not have the shape of "
+                    f"'{arg.name}', {known}",
+                    kernel=self.kernel.name,
+                    where=f"instruction '{self.insn}'",
+                    hint="pass as many elements as it has: fix_parameters makes sizes numbers",
+                )
+            )
+        return list(wanted)
+
+    def _held(self, array: str, arg: str, shape: tuple[Expr, ...]) -> str:
+        """Return the copy for an argument, of an array; the result of one that is changed too."""
+        if arg in self.copy_of and self.temporaries[self.copy_of[arg]].shape == shape:
+            return self.copy_of[arg]
+        held = self.copy_of[arg] = str(self.names(f"{array}_pack"))
+        dtype = self.kernel.array_vars[array].dtype
+        self.temporaries[held] = TemporaryVariable(held, dtype=dtype, shape=shape)
+        return held
+
+    def _whole(self, held: str, shape: list[Expr]) -> SubArrayRef:
+        """Return all of a copy as what a call passes, in loops of their own."""
+        axes = [str(self.names(f"{held}_dim_{axis}")) for axis in range(len(shape))]
+        bounds = [
+            p.Comparison(p.Variable(name), relation, limit)
+            for name, extent in zip(axes, shape, strict=True)
+            for relation, limit in ((">=", 0), ("<", extent))
+        ]
+        self.domains.append(as_basic_set(set_where(axes, bounds)))
+        self.inames.update((name, Iname(name, frozenset())) for name in axes)
+        variables = tuple(map(p.Variable, axes))
+        return SubArrayRef(variables, _element(held, list(variables)))
 
 
-def _element(array: str, index: list[p.Variable]) -> p.Subscript:
+def _minus(name: str, start: Expr) -> Expr:
+    variable = p.Variable(name)
+    return variable if is_zero(start) else simplify(p.Sum((variable, p.Product((-1, start)))))
+
+
+def _reshaped(index: list[Expr], extents: list[Expr], shape: list[Expr]) -> list[Expr]:
+    """Return where the element at *index* of an array is in one of another shape, row by row."""
+    if shape == extents:
+        return index
+    linear: Expr = 0
+    for part, extent in zip(index, extents, strict=True):
+        linear = p.Sum((p.Product((extent, linear)), part))
+    parts: list[Expr] = []
+    for axis, extent in enumerate(shape):
+        inner = prod(shape[axis + 1 :])
+        part = linear if inner == 1 else p.FloorDiv(linear, inner)
+        parts.append(simplify(part if axis == 0 else p.Remainder(part, extent)))
+    return parts
+
+
+def _element(array: str, index: Sequence[Expr]) -> p.Subscript:
     return p.Subscript(p.Variable(array), tuple(index) if len(index) > 1 else index[0])

@@ -267,10 +267,56 @@ def test_calls_that_do_not_fit(text: str, match: str) -> None:
         lp.inline_callable_kernel(lp.merge([rows(text), twice()]), "twice")
 
 
-def test_a_swept_loop_starts_at_zero() -> None:
-    knl = lp.make_kernel("{[j, k]: 1 <= j < 17 and 0 <= k < 16}", "[k]: b[k] = twice([j]: a[j])")
-    with pytest.raises(lp.TransformError, match="does not start at 0"):
-        lp.inline_callable_kernel(lp.merge([knl, twice()]), "twice")
+def eight(text: str, name: str = "f", domain: str = "{[i]: 0<=i<8}") -> lp.TranslationUnit:
+    return lp.make_function(domain, text, name=name, target=lp.ExecutableCTarget())
+
+
+def called(domain: str, call: str, callee: lp.TranslationUnit, **shapes: Any) -> Any:
+    data = [lp.GlobalArg(name, np.float64, shape=shape) for name, shape in shapes.items()]
+    knl = lp.make_kernel(domain, call, data, target=lp.ExecutableCTarget())
+    return lp.merge([knl, callee])
+
+
+def both_ways(unit: lp.TranslationUnit, **arrays: Any) -> list[Any]:
+    """Return results with the call inlined, and with its arguments packed before."""
+    units = (unit, lp.pack_and_unpack_args_for_call(unit, "f"))
+    return [one(**{n: a.copy() for n, a in arrays.items()})[1][0] for one in units]
+
+
+def test_a_swept_loop_may_start_anywhere() -> None:
+    shift = eight("v[i] = u[i] + i")
+    text = "[k]: b[k - 3] = f([m]: a[m])"
+    unit = called("{[k,m]: 3<=k<11 and 2<=m<10}", text, shift, a=10, b=8)
+    a = np.arange(10.0) ** 2
+    for result in both_ways(unit, a=a):
+        np.testing.assert_array_equal(result, a[2:] + np.arange(8))
+
+
+def test_one_place_may_be_written_in_two_ways() -> None:
+    triple = eight("v[i] = 3*v[i]")
+    unit = called("{[k]: 0<=k<8}", "[k]: a[4*(k//4) + k%4] = f([k]: a[k])", triple, a=8)
+    for result in both_ways(unit, a=np.arange(8.0)):
+        np.testing.assert_array_equal(result, 3 * np.arange(8.0))
+    other = called("{[k]: 0<=k<8}", "[k]: a[4*(k//4) + (k+1)%4] = f([k]: a[k])", triple, a=8)
+    with pytest.raises(lp.TransformError, match="reads and writes 'v'"):
+        other(a=np.arange(8.0))
+
+
+def test_packed_arguments_have_the_axes_of_the_called_kernel() -> None:
+    shift = eight("v[i] = u[i] + i")
+    domain = "{[k,m]: 0<=k<4 and 0<=m<2}"
+    unit = called(domain, "[k,m]: b[k,m] = f([k,m]: a[k,m])", shift, a=(4, 2), b=(4, 2))
+    a = np.arange(8.0).reshape(4, 2)
+    packed = lp.pack_and_unpack_args_for_call(unit, "f")
+    np.testing.assert_array_equal(packed(a=a)[1][0], 2 * a)
+    turn = eight("v[i,j] = u[j,i] + i", domain="{[i,j]: 0<=i<2 and 0<=j<4}")
+    unit = called("{[k]: 0<=k<8}", "[k]: b[k] = f([k]: a[k])", turn, a=8, b=8)
+    packed = lp.pack_and_unpack_args_for_call(unit, "f")
+    expected = a.T + np.arange(2)[:, None]
+    np.testing.assert_array_equal(packed(a=a.ravel())[1][0], expected.ravel())
+    short = called("{[k]: 0<=k<6}", "[k]: b[k] = f([k]: a[k])", turn, a=6, b=6)
+    with pytest.raises(lp.TransformError, match="of 6 elements, does not have the shape of 'u'"):
+        lp.pack_and_unpack_args_for_call(short, "f")
 
 
 def test_nothing_to_inline() -> None:
