@@ -232,7 +232,7 @@ class FillOrder:
                     loops = {name for name in around if not kernel.has_tag(name, ConcurrentTag)}
                     outer |= loops.difference(self.sweep)
             outer |= self._setting_bounds(outer).difference(self.sweep)
-        for name in sorted(outer.intersection(self.sweep)):
+        for name in sorted(outer.intersection(self.sweep).difference(given or ())):
             raise self._refusal(f"iname '{name}' is swept and around the sweep")
         refuse_bound_inside(kernel, what, outer, self.sweep)
         for site in self.sites:

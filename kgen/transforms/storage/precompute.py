@@ -57,7 +57,8 @@ def precompute(
     :arg precompute_inames: the loops that compute, one per axis; an existing one must have
         just the values that are needed
     :arg precompute_outer_inames: the loops around the new instruction; by default those on
-        which the values depend
+        which the values depend; in a loop that is swept as well, all values are computed anew in
+        each iteration
     :arg storage_axis_to_tag: tags of the new loops by axis; *default_tag* is for the others
     :arg fetch_bounding_box: compute all of the box around what is needed, where several
         uses together need less

@@ -79,7 +79,8 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     order = FillOrder(kernel, rule, value, accesses, storage.sweep)
     mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)
     what = f"what '{storage.temporary or 'a rule'}' holds"
-    outer = order.outer_inames(mentioned, storage.outer, what)
+    around = order.outer_inames(mentioned, storage.outer, what)
+    outer = around.difference(storage.sweep)  # in a swept loop, values are stored anew each time
 
     names = _Names(values, storage)
     dims = [values.axis(axis, name) for axis, name in zip(axes, names.of(axes), strict=True)]
@@ -109,10 +110,10 @@ def store(values: Values, storage: Storage) -> LoopKernel:
         subscript(p.Variable(names.temporary), tuple(map(p.Variable, loops))),
         substitute(rule.expression if free.isdisjoint(storage.sweep) else value, element),
         id=names.insn_id,
-        within_inames=outer.union(loops),
+        within_inames=around.union(loops),
         within_inames_is_final=True,
         predicates=frozenset(box.conditions),
-        depends_on=order.before | bound_writers(kernel, outer),
+        depends_on=order.before | bound_writers(kernel, around),
         depends_on_is_final=True,
     )
 

@@ -318,3 +318,21 @@ def test_new_loops_of_one_name_over_other_values_are_refused() -> None:
     stored = lp.precompute(knl, "P", "j", precompute_inames="aa")
     shifted = lp.precompute(stored, "Q", "j", precompute_inames="aa")
     assert instructions(shifted)[1] == "aa: Q_0[aa] = q[aa + 1]"
+
+
+@pytest.mark.parametrize("store", ["precompute", "prefetch"])
+def test_values_may_be_stored_anew_in_each_iteration_of_a_swept_loop(store: str) -> None:
+    knl = lp.make_kernel(
+        "{[i, j]: 0<=i<n and 0<=j<6}",
+        "D(x) := a[x+1] - a[x]\nb[i, j] = D(j)",
+        [lp.GlobalArg("a", np.float64, shape=8), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.fix_parameters(knl, n=3)
+    if store == "precompute":
+        stored = lp.precompute(knl, "D", "j", precompute_outer_inames="i, j")
+    else:
+        stored = lp.add_prefetch(knl, "a", "j", default_tag=None, fetch_outer_inames="i, j")
+    inner = {"precompute": "x", "prefetch": "a_dim_0"}[store]
+    assert kernel_of(stored).instructions[0].within_inames == {"i", "j", inner}
+    assert_same_results(knl, stored, {"a": np.arange(8.0) ** 2})
