@@ -204,9 +204,15 @@ class _Collector(PlaceMapper):
         self.is_opaque = False
         for lhs in insn.assignees:
             self.is_write = True
+            self.is_opaque = isinstance(insn, CInstruction) and self._has_axes(lhs)
             self.rec(lhs, place)
-            self.is_write = False
+            self.is_write = self.is_opaque = False
         return tuple(self.found)
+
+    def _has_axes(self, place: Expr) -> bool:
+        """Tell whether a place is a whole array, without subscripts."""
+        array = self.kernel.array_vars.get(getattr(place, "name", ""))
+        return isinstance(place, p.Variable) and array is not None and array.shape != ()
 
     def _add(self, variable: p.Variable, index: tuple[Expr, ...] | None, place: Place) -> None:
         if variable.name in self.arrays:

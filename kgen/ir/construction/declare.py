@@ -23,7 +23,7 @@ from kgen.ir.data import (
     ValueArg,
 )
 from kgen.ir.expr import LinearSubscript, walk
-from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.mentions import Mentions, mentions_of
 from kgen.ir.sets.dims import used_param_names
 from kgen.ir.types import auto
@@ -358,7 +358,9 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
         for lhs in insn.assignees:
             name = assignee_name(lhs)
             _check_written(kernel, insn, name)
-            uses.append((name, -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))))
+            is_whole = isinstance(insn, CInstruction) and isinstance(lhs, p.Variable)
+            if not is_whole:  # C code without subscripts writes all of an array
+                uses.append((name, -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))))
         for name, rank in uses:
             array = arrays.get(name)
             if array is None:
