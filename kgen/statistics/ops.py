@@ -41,6 +41,7 @@ def get_op_map(
     entrypoint: str | None = None,
     within: Any = None,
     count_madds: bool = False,
+    count_conversions: bool = False,
 ) -> ToCountPolynomialMap:
     """Count the arithmetic operations of a kernel, by type and kind.
 
@@ -56,7 +57,9 @@ def get_op_map(
     *count_within_subscripts*: also the arithmetic of subscripts, as they are written.
     *within*: count matching instructions only (see :func:`find_instructions`).
     *count_madds*: a product that is added to something is one ``madd`` and not a ``mul`` and an
-    ``add``. An operation under a condition on data is an interval, from never to always.
+    ``add``. *count_conversions*: also conversions of types, as ``convert`` of the type that is
+    converted to; they are no arithmetic of that type. An operation under a condition on data is an
+    interval, from never to always.
 
     Raises :class:`KernelError` where *subgroup_size* is needed and unknown.
     """
@@ -68,6 +71,7 @@ def get_op_map(
         CountGranularity.SUBGROUP,
         within_subscripts=count_within_subscripts,
         madds=count_madds,
+        conversions=count_conversions,
         within=within,
     )
 
@@ -78,11 +82,14 @@ def count_ops(
     *,
     within_subscripts: bool,
     madds: bool = False,
+    conversions: bool = False,
     within: Any = None,
 ) -> ToCountPolynomialMap:
     """Count the operations of a prepared kernel, by work-items, sub-groups or work-groups."""
     kernel = runs.kernel
-    finder = _OpFinder(kernel, within_subscripts=within_subscripts, madds=madds)
+    finder = _OpFinder(
+        kernel, within_subscripts=within_subscripts, madds=madds, conversions=conversions
+    )
     for insn in find_instructions(kernel, within):
         finder.look_into(insn)
     counts: dict[Op, Any] = {}
@@ -104,11 +111,14 @@ def count_ops(
 class _OpFinder(PlaceMapper):
     """Finds the operations of expressions and where they are done."""
 
-    def __init__(self, kernel: LoopKernel, *, within_subscripts: bool, madds: bool) -> None:
+    def __init__(
+        self, kernel: LoopKernel, *, within_subscripts: bool, madds: bool, conversions: bool
+    ) -> None:
         super().__init__(kernel)
         self.typer = ExpressionTyper(kernel)
         self.within_subscripts = within_subscripts
         self.madds = madds
+        self.conversions = conversions
         self.found: dict[Place, Counter[tuple[NumpyType | None, str]]] = {}
 
     def look_into(self, insn: InstructionBase) -> None:
@@ -132,6 +142,8 @@ class _OpFinder(PlaceMapper):
 
     def _convert(self, operand: Expr, dtype: NumpyType, place: Place) -> None:
         """Count the conversion of an operand, unless it is a number that adapts."""
+        if not self.conversions:
+            return
         kind = self.typer.operand(operand)
         if not isinstance(kind, Literal) and kind.numpy_dtype != dtype.numpy_dtype:
             self._add(dtype, "convert", place)

@@ -53,13 +53,30 @@ N = "[n] -> { n : n > 0 }"
         ("out[i] = b[i] << 2", {("int32", "shift"): N}),
         ("out[i] = b[i] & 3 | 1", {("int32", "bw"): "[n] -> { 2 * n : n > 0 }"}),
         ("out[i] = a[2*i + 1]", {("int32", "add"): N, ("int32", "mul"): N}),
-        ("out[i] = a[i] + b[i]", {("float32", "add"): N, ("float32", "convert"): N}),
-        ("out[i] = cast(float64, a[i])", {("float64", "convert"): N}),
+        ("out[i] = a[i] + b[i]", {("float32", "add"): N}),
+        ("out[i] = cast(float64, a[i])", {}),
         ("out[i] = fmax(a[i], 1)", {("float32", "func:fmax"): N}),
     ],
 )
 def test_operations_by_type_and_name(text: str, wanted: dict[tuple[str, str], str]) -> None:
     assert ops(one_loop(text, a=np.float32, b=np.int32)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("out[i] = a[i] + b[i]", {("float32", "add"): N, ("float32", "convert"): N}),
+        ("out[i] = cast(float64, a[i])", {("float64", "convert"): N}),
+    ],
+)
+def test_conversions_count_if_wanted(text: str, wanted: dict[tuple[str, str], str]) -> None:
+    knl = one_loop(text, a=np.float32, b=np.int32)
+    assert ops(knl, count_conversions=True) == wanted
+
+
+def test_operations_of_a_type_are_those_of_its_arithmetic() -> None:
+    counts = lp.get_op_map(one_loop("out[i] = 2*(a[i] + i)", a=np.float32), subgroup_size=32)
+    assert counts.group_by("dtype")[Op(np.float32)].eval_with_dict({"n": 10}) == 20
 
 
 def test_subscripts_can_be_left_out() -> None:
