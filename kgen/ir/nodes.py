@@ -20,9 +20,11 @@ from pymbolic.mapper.stringifier import (
 )
 from pytools.tag import Tag
 
+from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.ir.reductions import ReductionOperation, parse_reduction_op
-from kgen.ir.types import KgenType, to_kgen_type
+from kgen.ir.types import KgenType, OpaqueType, to_kgen_type
+from kgen.ir.vector_values import numbers_of
 
 __all__ = [
     "Expr",
@@ -67,7 +69,9 @@ class TaggedVariable(p.Variable):
 
 @p.expr_dataclass()
 class TypeCast(_Node):
-    """``cast(type, child)``: *child* converted to *type*.
+    """``cast(type, child)``: *child* converted to *type*, a number or a vector of numbers.
+
+    Raises :class:`KgenError` for other types, such as records, and where there is none.
 
     >>> from kgen.ir.language.expressions import parse
     >>> parse("cast(np.float32, x)").type
@@ -78,7 +82,16 @@ class TypeCast(_Node):
     child: Expr
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "type", to_kgen_type(self.type))
+        dtype = to_kgen_type(self.type, allow_auto=False, allow_none=False)
+        object.__setattr__(self, "type", dtype)
+        numbers = dtype.numpy_dtype
+        if isinstance(dtype, OpaqueType) or (
+            numbers.kind not in "biufc" and numbers_of(numbers) is None
+        ):
+            raise KgenError(
+                f"'{to_text(self.child)}' cannot be converted to {dtype}, which is no number\n"
+                "  hint: convert to a type of numbers, such as numpy.float32"
+            )
 
 
 @p.expr_dataclass()

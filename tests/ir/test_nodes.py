@@ -1,0 +1,27 @@
+"""kgen's own nodes: what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.ir.types import OpaqueType
+from kgen.ir.vector_values import vector_type
+from kgen.symbolic import parse
+
+RECORD = np.dtype([("low", np.uint32), ("high", np.int32)])
+VECTOR = vector_type(np.dtype(np.float32), 4)
+
+
+@pytest.mark.parametrize("kind", [RECORD, "S3", "M8[s]", OpaqueType("Mat"), None, lp.auto])
+def test_casts_are_to_numbers(kind: Any) -> None:
+    with pytest.raises(lp.KgenError, match=r"(a\[i\].*no number|data type is needed)(.|\n)*hint"):
+        lp.TypeCast(kind, parse("a[i]"))
+
+
+@pytest.mark.parametrize("kind", ["bool", "float16", np.complex64, VECTOR])
+def test_casts_to_numbers_and_vectors(kind: Any) -> None:
+    assert lp.TypeCast(kind, 1).type == lp.to_kgen_type(kind)
