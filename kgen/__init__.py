@@ -189,6 +189,7 @@ from kgen.targets.builder import (
     CFamilyTarget,
 )
 from kgen.targets.c import (
+    CCompiler,
     CTarget,
     CWithGNULibcTarget,
     ExecutableCTarget,
@@ -370,6 +371,7 @@ __all__ = [
     "BarrierInstruction",
     "CFamilyTarget",
     "CInstruction",
+    "CCompiler",
     "CTarget",
     "CWithGNULibcTarget",
     "CacheMode",

@@ -37,12 +37,12 @@ from kgen.runtime.refusals import refuse_masked, refuse_read_only
 from kgen.runtime.strided import empty_strided
 from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
+from kgen.targets.c import CCompiler, ExecutableCTarget
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
 __all__ = ["CExecutor", "device_of", "executor_for", "load_library"]
 
-#: ``-fno-math-errno`` lets the compiler use vector instructions for sqrt and the like.
-FLAGS: Final = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared")
+FLAGS: Final = ("-std=gnu11", "-fPIC", "-shared")
 LIBRARIES: Final = ("-lm",)
 
 
@@ -63,7 +63,9 @@ class CExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> ctypes.CDLL:
         flags = (*module.build_options, *self.kernel.options.build_options)
-        return load_library(self.caches.disk, source, flags, self.entrypoint)
+        target = self.kernel.target
+        chosen = target.compiler if isinstance(target, ExecutableCTarget) else None
+        return load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
 
     def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
         return partial(CWrapperBuilder, compiled)
@@ -84,12 +86,18 @@ def _host() -> str:
 
 
 def load_library(
-    disk: DiskCache, source: str, extra_flags: tuple[str, ...], kernel: str
+    disk: DiskCache,
+    source: str,
+    extra_flags: tuple[str, ...],
+    kernel: str,
+    chosen: CCompiler | None = None,
 ) -> ctypes.CDLL:
     """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
-    compiler = find_c_compiler()
-    command = (*compiler, *FLAGS, *extra_flags)
-    key = content_key("c", source, compiler_version(compiler), _host(), *command)
+    chosen = chosen or CCompiler()
+    compiler = find_c_compiler(chosen.cc)
+    command = (*compiler, *FLAGS, *chosen.compile_flags, *extra_flags)
+    libraries = (*chosen.link_flags, *LIBRARIES)
+    key = content_key("c", source, compiler_version(compiler), _host(), *command, "", *libraries)
     path = disk.find(key)
     if path is not None:
         try:
@@ -99,7 +107,7 @@ def load_library(
     with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
         library = Path(folder, "kernel.so")
         code = Path(folder, "kernel.c")
-        compile_source(command, source, code, library, libraries=LIBRARIES, kernel=kernel)
+        compile_source(command, source, code, library, libraries=libraries, kernel=kernel)
         path = disk.store(key, library.read_bytes())
         try:
             return ctypes.CDLL(str(path or library))

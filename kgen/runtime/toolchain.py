@@ -31,8 +31,11 @@ __all__ = [
 NVCC_FLAGS: Final = ("-O3",)
 
 
-def find_c_compiler() -> tuple[str, ...]:
-    """Return the command of the host's C compiler: that of ``$CC``, else ``cc``, ``gcc``..."""
+def find_c_compiler(chosen: str | None = None) -> tuple[str, ...]:
+    """Return the command of a C compiler: the *chosen* one, that of ``$CC``, ``cc``, ``gcc``..."""
+    if chosen is not None:
+        hint = "name one that is installed: CCompiler(cc=...)"
+        return _search("C compiler", (chosen,), os.environ.get("PATH", os.defpath), hint)
     return _find("C compiler", "CC", ("cc", "gcc", "clang"), ())
 
 
@@ -49,15 +52,21 @@ def _find(
 ) -> tuple[str, ...]:
     chosen = os.environ.get(variable)
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), *map(str, folders)])
-    for command in (chosen,) if chosen else commands:
+    hint = f"install one, or set the environment variable {variable} to its command"
+    return _search(what, (chosen,) if chosen else commands, search, hint)
+
+
+def _search(what: str, commands: Sequence[str], search: str, hint: str) -> tuple[str, ...]:
+    """Return the first of some commands that is in the folders *search*, or refuse."""
+    for command in commands:
         words = shlex.split(command)
         path = shutil.which(words[0], path=search) if words else None
         if path is not None:
             return (path, *words[1:])
     raise CompilationError(
         message(
-            f"there is no {what}: no {chosen or ', '.join(commands)} on the PATH",
-            hint=f"install one, or set the environment variable {variable} to its command",
+            f"there is no {what}: no {', '.join(commands)} on the PATH",
+            hint=hint,
         )
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from kgen.ir.checked import unfit
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
@@ -15,6 +17,7 @@ from kgen.targets.preamble import Need, include
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
 __all__ = [
+    "CCompiler",
     "CTarget",
     "CWithGNULibcTarget",
     "ExecutableCTarget",
@@ -86,8 +89,67 @@ class CTarget(CFamilyTarget):
 
 
 @dataclass(frozen=True)
+class CCompiler:
+    """A compiler of the host and its flags, for :class:`ExecutableCTarget`.
+
+    ``cc`` is a command, with arguments if need be; without it, that of ``$CC``, or ``cc``, ``gcc``
+    or ``clang``. ``cflags`` replace the flags of optimization, ``-O3 -march=native
+    -fno-math-errno``; those of a C11 shared library are always there. ``defines`` are names, or
+    texts ``NAME=VALUE``. Each list may be one text.
+
+    Raises :class:`KgenError` for values that are no texts.
+
+    >>> CCompiler("gcc", cflags="-O2 -g", defines=["N=3"], libraries=["m"]).compile_flags
+    ('-O2', '-g', '-DN=3')
+    """
+
+    cc: str | None = None
+    cflags: Sequence[str] | None = None
+    ldflags: Sequence[str] = ()
+    libraries: Sequence[str] = ()
+    include_dirs: Sequence[str] = ()
+    library_dirs: Sequence[str] = ()
+    defines: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        command: Any = self.cc
+        if command is not None and not (isinstance(command, str) and command.split()):
+            raise unfit("'cc' of a CCompiler", "the command of a compiler, or None", command)
+        for attribute in fields(self)[1:]:
+            given: Any = getattr(self, attribute.name)
+            if given is None and attribute.name == "cflags":
+                continue
+            texts = shlex.split(given) if isinstance(given, str) else given
+            if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+                what = f"{attribute.name!r} of a CCompiler"
+                raise unfit(what, "text, or a list of texts", given)
+            object.__setattr__(self, attribute.name, tuple(texts))
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """What stands before the source: flags, macros, folders of headers."""
+        flags = _OPTIMIZED if self.cflags is None else self.cflags
+        macros = (f"-D{name}" for name in self.defines)
+        return (*flags, *macros, *(f"-I{folder}" for folder in self.include_dirs))
+
+    @property
+    def link_flags(self) -> tuple[str, ...]:
+        """What stands behind the source: flags of the linker, folders and names of libraries."""
+        folders = (f"-L{folder}" for folder in self.library_dirs)
+        return (*self.ldflags, *folders, *(f"-l{name}" for name in self.libraries))
+
+
+#: ``-fno-math-errno`` lets the compiler use vector instructions for sqrt and the like.
+_OPTIMIZED: Final = ("-O3", "-march=native", "-fno-math-errno")
+
+
+@dataclass(frozen=True)
 class ExecutableCTarget(CTarget):
     """C functions that the host's compiler builds and this process calls.
+
+    ``compiler``: a :class:`CCompiler`; ``None`` is one of no arguments.
+
+    Raises :class:`KgenError` for another compiler.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<4 }", "out[i] = i*i", target=ExecutableCTarget())
@@ -96,7 +158,15 @@ class ExecutableCTarget(CTarget):
     array([0, 1, 4, 9], dtype=int32)
     """
 
+    compiler: CCompiler | None = field(default=None, repr=False)
+
     runtime_module: ClassVar[str | None] = "kgen.runtime.c"
+
+    def __post_init__(self) -> None:
+        if self.compiler is None:
+            object.__setattr__(self, "compiler", CCompiler())
+        elif not isinstance(self.compiler, CCompiler):
+            raise unfit("'compiler' of a target", "a CCompiler, or None", self.compiler)
 
 
 @dataclass(frozen=True)

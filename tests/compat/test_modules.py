@@ -40,7 +40,7 @@ MODULES = {
     "statistics": "get_op_map MemAccess ToCountMap CountGranularity",
     "symbolic": "parse IdentityMapper Reduction TypeCast guarded_pwaff_from_expr aff_to_expr",
     "target": "TargetBase ASTBuilderBase",
-    "target.c": "CTarget CFamilyTarget ExecutableCTarget generate_header",
+    "target.c": "CCompiler CTarget CFamilyTarget ExecutableCTarget generate_header",
     "target.cuda": "CudaTarget",
     "target.execution": "ExecutorBase",
     "target.ispc": "ISPCTarget",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import pickle
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import kgen as lp
 from kgen.errors import CompilationError
 from kgen.runtime.cache import DiskCache
 from kgen.runtime.toolchain import compile_cubin, find_c_compiler, find_nvcc
@@ -127,3 +132,45 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def tripled(compiler: lp.CCompiler) -> lp.TranslationUnit:
+    code = lp.CInstruction("i", "out[i] = TIMES*i;", assignees="out[i]")
+    args = [lp.GlobalArg("out", np.int32, shape=3)]
+    target = lp.ExecutableCTarget(compiler=compiler)
+    return lp.make_kernel("{ [i]: 0 <= i < 3 }", [code], args, target=target)
+
+
+def test_a_target_chooses_its_compiler_and_flags(tmp_path: Path) -> None:
+    mine, seen = tmp_path / "mycc", tmp_path / "seen"
+    mine.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {shlex.join(find_c_compiler())} "$@"\n')
+    mine.chmod(0o755)
+    chosen = lp.CCompiler(str(mine), "-O1 -g", defines=["TIMES=3"], library_dirs=[str(tmp_path)])
+    assert tripled(chosen)()[1][0].tolist() == [0, 3, 6]
+    words = seen.read_text().split()
+    assert {"-O1", "-g", "-DTIMES=3", f"-L{tmp_path}"} <= {*words}
+    assert not {"-O3", "-march=native"} & {*words}
+
+
+def test_other_flags_are_other_code() -> None:
+    results = [tripled(lp.CCompiler(defines=[f"TIMES={n}"]))()[1][0][1] for n in (2, 5, 2)]
+    assert results == [2, 5, 2]
+
+
+def test_a_target_without_its_compiler_or_library() -> None:
+    with pytest.raises(CompilationError, match=r"no no-such-cc(.|\n)*CCompiler\(cc="):
+        tripled(lp.CCompiler("no-such-cc", defines="TIMES=1"))()
+    with pytest.raises(CompilationError, match="no-such-library"):
+        tripled(lp.CCompiler(libraries=["no-such-library"], defines="TIMES=1"))()
+
+
+def test_compilers_of_targets_are_checked_and_kept() -> None:
+    wrong: list[dict[str, Any]] = [{"cc": ""}, {"cflags": [3]}, {"libraries": 3}]
+    for fields in wrong:
+        with pytest.raises(lp.KgenError, match="of a CCompiler"):
+            lp.CCompiler(**fields)
+    with pytest.raises(lp.KgenError, match="compiler"):
+        lp.ExecutableCTarget(compiler="gcc")  # type: ignore[arg-type]
+    knl = tripled(lp.CCompiler(cflags=["-O1"]))
+    assert pickle.loads(pickle.dumps(knl)).target == knl.target != lp.ExecutableCTarget()  # noqa: S301
+    assert lp.ExecutableCTarget() == lp.ExecutableCTarget(None)

@@ -9,6 +9,7 @@ from kgen.targets.builder import (
     CFamilyTarget,
 )
 from kgen.targets.c import (
+    CCompiler,
     CTarget,
     CWithGNULibcTarget,
     ExecutableCTarget,
@@ -16,6 +17,7 @@ from kgen.targets.c import (
 )
 
 __all__ = [
+    "CCompiler",
     "CFamilyTarget",
     "CTarget",
     "CWithGNULibcTarget",
