@@ -25,13 +25,13 @@ def warn_once(old: str, new: str) -> None:
 def renamed(old: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return *function* under the name *old* that it had before.
 
-    >>> def tag_array_axes(names):
-    ...     return names.split()
-    >>> tag_data_axes = renamed("tag_data_axes", tag_array_axes)
+    >>> def split_words(text):
+    ...     return text.split()
+    >>> chop = renamed("chop", split_words)
     >>> with warnings.catch_warnings(record=True) as given:
     ...     warnings.simplefilter("always")
-    ...     print(tag_data_axes("a b"), tag_data_axes("c"), *[one.message for one in given])
-    ['a', 'b'] ['c'] 'tag_data_axes' is deprecated: use 'tag_array_axes'
+    ...     print(chop("a b"), chop("c"), *[one.message for one in given])
+    ['a', 'b'] ['c'] 'chop' is deprecated: use 'split_words'
     """
     new = function.__name__
 

@@ -134,13 +134,7 @@ def test_the_dependency_graph_in_dot() -> None:
     assert any('store [label="out[i] = t  {id=store}"' in line for line in labels)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("diagnostic", "match", "options", "symbolic", "types", "translation_unit", "target"),
-        *("kernel.data", "kernel.instruction", "kernel.array", "library.reduction"),
-    ],
-)
+@pytest.mark.parametrize("name", ["diagnostic", "match", "symbolic"])
 def test_documented_modules_have_the_objects_of_the_package(name: str) -> None:
     module = importlib.import_module(f"kgen.{name}")
     shared = [name for name in module.__all__ if name in lp.__all__]
