@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
@@ -155,7 +156,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             kernel.set_scalar_arg_dtypes(types)
             kernels[f"kernel{number}"] = kernel
             kernels[f"set_args{number}"] = kernel.set_args
-            kernels[f"set_arg{number}"] = kernel.set_arg
+            kernels[f"set_arg{number}"] = _argument_setter(kernel, types)
         return Launcher(**kernels, **kept)
 
     def keep(self, text: str) -> ast.Attribute:
@@ -359,6 +360,21 @@ def _n_events(arg: ArgumentInfo) -> str:
 
 def _overlap_refusal(builder: OpenCLWrapperBuilder) -> Callable[..., None]:
     return partial(refuse_overlap, builder.checker.refuse, builder.contract, extent_of)
+
+
+def _argument_setter(kernel: cl.Kernel, types: Sequence[Any]) -> Callable[[int, Any], None]:
+    """Return what sets one parameter; an empty array, which has no buffer, is a null pointer."""
+    set_arg: Callable[[int, Any], None] = kernel.set_arg
+    try:
+        if None in types:
+            set_arg(types.index(None), None)
+    except TypeError:  # older pyopencl
+
+        def set_any(index: int, value: Any) -> None:
+            set_arg(index, np.uintp(0) if value is None else value)
+
+        return set_any
+    return set_arg
 
 
 def _slow_path(builder: OpenCLWrapperBuilder) -> Callable[..., Any]:
