@@ -165,7 +165,7 @@ def make_function(
 
     It takes what :func:`make_kernel` takes, and raises what that raises.
     """
-    _refuse_later_language(lang_version)
+    _reject_later_language(lang_version)
     unknown = sorted(set(settings) - _SETTINGS)
     if unknown:
         raise KgenError(
@@ -220,8 +220,8 @@ def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:
     return kernel
 
 
-def _refuse_later_language(lang_version: Any) -> None:
-    """Refuse what is no version of the language, and versions after the one there is."""
+def _reject_later_language(lang_version: Any) -> None:
+    """Reject what is no version of the language, and versions after the one there is."""
     if lang_version is None:
         return
     numbers = tuple(lang_version) if isinstance(lang_version, tuple | list) else ()

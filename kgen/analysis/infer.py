@@ -48,7 +48,7 @@ def infer_types(
     """
     if given:
         kernel = with_dtypes(kernel, given)
-    _refuse_fractional_sizes(kernel)
+    _reject_fractional_sizes(kernel)
     declared = {**kernel.arg_dict, **kernel.temporary_variables}
     unknown = [name for name, variable in declared.items() if variable.dtype is None]
     if not unknown:
@@ -105,7 +105,7 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
     return kernel.copy(**changes)
 
 
-def _refuse_fractional_sizes(kernel: LoopKernel) -> None:
+def _reject_fractional_sizes(kernel: LoopKernel) -> None:
     typed = [arg for arg in kernel.args if isinstance(arg, ValueArg) and arg.dtype is not None]
     fractional = {arg.name: arg.dtype for arg in typed if not arg.dtype.is_integral()}
     for name in size_names(kernel) if fractional else ():

@@ -22,7 +22,7 @@ __all__ = ["check_operands"]
 
 
 def check_operands(kernel: LoopKernel) -> LoopKernel:
-    """Refuse operands for which there is no operation; return *kernel*, whose types are known.
+    """Reject operands for which there is no operation; return *kernel*, whose types are known.
 
     Raises :class:`KgenIndexError` for a subscript that is no integer, and
     :class:`TypeInferenceFailure` for vectors and complex numbers where only numbers, or numbers
@@ -51,10 +51,10 @@ class _Checker:
         self.typer = ExpressionTyper(kernel)
 
     def check_instruction(self, insn: InstructionBase) -> None:
-        """Refuse operands in *insn*."""
+        """Reject operands in *insn*."""
         self.typer.insn = insn
         for condition in insn.predicates:
-            self.refuse_vector(condition, condition, "is no condition")
+            self.reject_vector(condition, condition, "is no condition")
         for node in walk(*insn.expressions()):
             kind: Any = type(node)
             check = _check_of(kind)
@@ -69,10 +69,10 @@ class _Checker:
             self.check_index(node, index)
 
     def _check_division(self, node: p.FloorDiv | p.Remainder) -> None:
-        self._refuse_complex(node, (node.numerator, node.denominator))
+        self._reject_complex(node, (node.numerator, node.denominator))
 
     def _check_extremum(self, node: p.Min | p.Max) -> None:
-        self._refuse_complex(node, node.children)
+        self._reject_complex(node, node.children)
 
     def _check_reduction(self, node: Reduction) -> None:
         if not node.inames:
@@ -82,17 +82,17 @@ class _Checker:
             )
 
     def _check_choice(self, node: p.If) -> None:
-        self.refuse_vector(node, node.condition, "is no condition")
+        self.reject_vector(node, node.condition, "is no condition")
 
     def _check_truths(self, node: p.LogicalAnd | p.LogicalOr) -> None:
         for child in node.children:
-            self.refuse_vector(node, child, "is no condition")
+            self.reject_vector(node, child, "is no condition")
 
     def _check_negation(self, node: p.LogicalNot) -> None:
-        self.refuse_vector(node, node.child, "is no condition")
+        self.reject_vector(node, node.child, "is no condition")
 
     def check_index(self, access: Expr, index: Expr) -> None:
-        """Refuse a subscript that is no integer."""
+        """Reject a subscript that is no integer."""
         if self._is_clearly_whole(index):
             return
         dtype = self._type_of(index).dtype
@@ -116,14 +116,14 @@ class _Checker:
             return all(map(self._is_clearly_whole, index.children))
         return isinstance(index, _WHOLE)
 
-    def refuse_vector(self, node: Expr, operand: Expr, why: str) -> None:
-        """Refuse a vector as an operand of *node*."""
+    def reject_vector(self, node: Expr, operand: Expr, why: str) -> None:
+        """Reject a vector as an operand of *node*."""
         dtype = self._type_of(operand)
         if numbers_of(dtype.dtype) is not None:
             raise self._refusal(node, f"'{to_text(operand)}', a vector, {why}")
 
     def check_assignment(self, insn: Assignment) -> None:
-        """Refuse a vector that is assigned to a number, and a number assigned to a vector."""
+        """Reject a vector that is assigned to a number, and a number assigned to a vector."""
         if isinstance(insn.expression, p.Call | Reduction):
             value = self.typer.result(insn.expression)
             if isinstance(value, tuple):
@@ -140,9 +140,9 @@ class _Checker:
 
     def _check_comparison(self, node: p.Comparison) -> None:
         for side in (node.left, node.right):
-            self.refuse_vector(node, side, "cannot be compared")
+            self.reject_vector(node, side, "cannot be compared")
         if node.operator not in ("==", "!="):
-            self._refuse_complex(node, (node.left, node.right))
+            self._reject_complex(node, (node.left, node.right))
 
     def _check_cast(self, node: TypeCast) -> None:
         wanted, own = node.type, self._type_of(node.child)
@@ -150,7 +150,7 @@ class _Checker:
         if any(is_vector) and wanted != own:
             raise self._refusal(node, "vectors are not converted to other types")
 
-    def _refuse_complex(self, node: Expr, operands: tuple[Expr, ...]) -> None:
+    def _reject_complex(self, node: Expr, operands: tuple[Expr, ...]) -> None:
         for operand in operands:
             if self._type_of(operand).is_complex():
                 raise self.typer.failure(

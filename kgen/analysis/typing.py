@@ -176,14 +176,14 @@ class ExpressionTyper:
         try:
             result = combine(*types)
         except TypeInferenceFailure as err:
-            self._refuse_vectors(expr, operands)
+            self._reject_vectors(expr, operands)
             what = f"in '{to_text(expr)}': {err}"
             raise self.failure(what, "cast one of the operands") from None
         if combine is arithmetic and settle(result).dtype.kind == "V":
-            self._refuse_vectors(expr, operands)
+            self._reject_vectors(expr, operands)
         return result
 
-    def _refuse_vectors(self, expr: Expr, operands: Iterable[Expr]) -> None:
+    def _reject_vectors(self, expr: Expr, operands: Iterable[Expr]) -> None:
         for operand in operands:
             dtype = self.operand(operand)
             if isinstance(dtype, NumpyType) and numbers_of(dtype.dtype) is not None:
@@ -330,7 +330,7 @@ class ExpressionTyper:
         return self._combined(common, expr, (expr.then, expr.else_))
 
     def _extremum(self, expr: p.Min | p.Max) -> _Result:
-        self._refuse_vectors(expr, expr.children)
+        self._reject_vectors(expr, expr.children)
         return self._combined(common, expr, expr.children)
 
     def _tuple(self, expr: tuple[Expr, ...]) -> _Result:
@@ -359,7 +359,7 @@ class ExpressionTyper:
             raise self.failure(f"there is no function '{name}'", _function_hint(name, known))
         operands = [self.operand(argument) for argument in expr.parameters]
         if type(function) is Function and name in FUNCTIONS:
-            self._refuse_vectors(expr, expr.parameters)
+            self._reject_vectors(expr, expr.parameters)
         try:
             return _result_of(function, operands)
         except TypeInferenceFailure as err:

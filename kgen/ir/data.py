@@ -71,7 +71,7 @@ class Declaration:
 
 
 def _check_name(name: Any, what: str) -> None:
-    """Refuse what is no name; several, with commas, declare as many things alike."""
+    """Reject what is no name; several, with commas, declare as many things alike."""
     parts = name.split(",") if isinstance(name, str) else ("",)
     if not all(part.strip().isidentifier() for part in parts):
         raise KernelError(f"'{name}' is not a name for {what}")
@@ -555,9 +555,9 @@ class SubstitutionRule(Declaration):
             )
         for node in walk(self.expression) if self.arguments else ():
             if isinstance(node, p.Subscript | LinearSubscript):
-                self._refuse_array(getattr(node.aggregate, "name", ""))
+                self._reject_array(getattr(node.aggregate, "name", ""))
 
-    def _refuse_array(self, name: str) -> None:
+    def _reject_array(self, name: str) -> None:
         if name in self.arguments:
             raise KernelError(
                 f"substitution rule '{self}' subscripts its argument '{name}'\n"

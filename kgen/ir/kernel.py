@@ -725,7 +725,7 @@ class LoopKernel(Taggable):
         Raises :class:`KernelError` for loops tagged ``l.auto``, which have no axis yet, unless
         *ignore_auto*; and for a called kernel with loops on hardware axes.
         """
-        self._refuse_unknown_axes(callables_table, ignore_auto)
+        self._reject_unknown_axes(callables_table, ignore_auto)
         return _sizes(self.grid.group_counts, self.grid.local_sizes, return_dict)
 
     def get_grid_size_upper_bounds_as_exprs(
@@ -735,7 +735,7 @@ class LoopKernel(Taggable):
         return_dict: bool = False,
     ) -> tuple[Sizes[Expr], Sizes[int]]:
         """Return what :meth:`get_grid_size_upper_bounds` does, as expressions of arguments."""
-        self._refuse_unknown_axes(callables_table, ignore_auto)
+        self._reject_unknown_axes(callables_table, ignore_auto)
         return _sizes(self.grid.groups, self.grid.locals, return_dict)
 
     def mangled_symbol(self, name: str) -> tuple[KgenType, str] | None:
@@ -755,10 +755,10 @@ class LoopKernel(Taggable):
             return to_kgen_type(found[0], allow_none=False), found[1]
         return None
 
-    def _refuse_unknown_axes(
+    def _reject_unknown_axes(
         self, callables_table: Mapping[str, Any] | None, ignore_auto: bool
     ) -> None:
-        """Refuse loops that will be on hardware axes, and are on none yet."""
+        """Reject loops that will be on hardware axes, and are on none yet."""
         for iname in self.inames:
             if not ignore_auto and self.has_tag(iname, AutoFitLocalInameTag):
                 raise KernelError(

@@ -219,7 +219,7 @@ def _smallest(dtype: KgenType) -> Expr:
 
 
 def _check_kinds(dtypes: _Types, kinds: str, what: str) -> None:
-    """Refuse operands that are not of certain numpy *kinds*, which are *what*."""
+    """Reject operands that are not of certain numpy *kinds*, which are *what*."""
     for dtype in dtypes:
         if _numpy(dtype).kind not in kinds:
             name = "a vector" if _numpy(dtype).kind == "V" else _numpy(dtype).name

@@ -194,8 +194,8 @@ class _Saver:
         (some, *_) = self.insns[number]
         return self.kernel.id_to_insn[some].within_inames & self.host_inames
 
-    def _refuse_moving_axes(self, name: str, number: int) -> None:
-        """Refuse work-items that stand for another value of a loop in each launch."""
+    def _reject_moving_axes(self, name: str, number: int) -> None:
+        """Reject work-items that stand for another value of a loop in each launch."""
         for insn_id in self._users(name, self.insns[number]):
             inames = self.kernel.id_to_insn[insn_id].within_inames & self.device.axes.keys()
             for iname in sorted(inames):
@@ -244,7 +244,7 @@ class _Saver:
     def _add(self, slot: _Slot, number: int, region: Set, *, is_save: bool) -> None:
         word = "save" if is_save else "reload"
         name = slot.temporary.name
-        self._refuse_moving_axes(name, number)
+        self._reject_moving_axes(name, number)
         make = self._own_loops if self.sequential else self._new_loops
         loops = make(slot, number, region, word)
         stored = subscript(p.Variable(slot.name), (*loops.slot_index, *loops.index))

@@ -77,8 +77,8 @@ def auto_test_vs_ref(
     >>> sorted(times)
     ['elapsed_wall', 'ref_elapsed_wall']
     """
-    _refuse_options(dump_binary, fills_entire_output, max_test_kernel_count)
-    _refuse_vendors(ctx, blacklist_ref_vendors)
+    _reject_options(dump_binary, fills_entire_output, max_test_kernel_count)
+    _reject_vendors(ctx, blacklist_ref_vendors)
     test_prog = ref_prog if test_prog is None else test_prog
     parameters = dict(parameters or {})
     reference = generate_module(ref_prog, ref_entrypoint)
@@ -100,7 +100,7 @@ def auto_test_vs_ref(
     return {"ref_elapsed_wall": ref_time, "elapsed_wall": test_time}
 
 
-def _refuse_options(
+def _reject_options(
     dump_binary: bool, fills_entire_output: bool | None, max_test_kernel_count: int | None
 ) -> None:
     if dump_binary:
@@ -122,8 +122,8 @@ def _refuse_options(
         )
 
 
-def _refuse_vendors(ctx: Any, names: str | Iterable[str]) -> None:
-    """Refuse to run the reference on a device of one of some vendors or platforms."""
+def _reject_vendors(ctx: Any, names: str | Iterable[str]) -> None:
+    """Reject to run the reference on a device of one of some vendors or platforms."""
     refused = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
     for device in getattr(ctx, "devices", None) or filter(None, [getattr(ctx, "device", None)]):
         for maker in (device.vendor, device.platform.name):

@@ -91,14 +91,14 @@ class Bundles:
         names = piece_names(array)
         shape = " x ".join(map(str, extents))
         if len(pieces) != len(names):
-            self._refuse(
+            self._reject(
                 f"argument '{array.name}' is kept in {shape} separate arrays, and "
                 f"{len(pieces)} are passed",
                 f"pass a list of them: {array.name}=[...]",
             )
         dtypes = {getattr(piece, "dtype", None) for piece in pieces}
         if len(dtypes) > 1:
-            self._refuse(
+            self._reject(
                 f"the separate arrays of argument '{array.name}' have several types",
                 "pass arrays of one type",
             )
@@ -113,7 +113,7 @@ class Bundles:
         count = array.shape[-1]
         room = value.dtype.itemsize // base.itemsize
         if room != (4 if count == 3 else count):
-            self._refuse(
+            self._reject(
                 f"argument '{array.name}' has vectors of {room} numbers, not of {count}",
                 "pass vectors of the length of the axis 'vec'",
             )
@@ -127,7 +127,7 @@ class Bundles:
             packed[name] = originals[name] if is_view else value
         return packed
 
-    def _refuse(self, what: str, hint: str) -> NoReturn:
+    def _reject(self, what: str, hint: str) -> NoReturn:
         raise InvocationError(message(what, kernel=self.kernel, hint=hint))
 
 

@@ -17,8 +17,8 @@ from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, remember
-from kgen.runtime.faults import no_faults, refuse_faults
-from kgen.runtime.overlap import Extent, has_no_gaps, refuse_overlap, written_pairs
+from kgen.runtime.faults import no_faults, reject_faults
+from kgen.runtime.overlap import Extent, has_no_gaps, reject_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -33,7 +33,7 @@ from kgen.runtime.pyast import (
     if_,
     name,
 )
-from kgen.runtime.refusals import refuse_masked, refuse_read_only
+from kgen.runtime.refusals import reject_masked, reject_read_only
 from kgen.runtime.strided import empty_strided
 from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
@@ -160,8 +160,8 @@ class CWrapperBuilder(WrapperBuilder):
         faults = self.module.faults
         if faults is None:
             return []
-        function = partial(refuse_faults, self.module.name, faults)
-        return [do(call(self.known("refuse_faults", function), name(faults.name)))]
+        function = partial(reject_faults, self.module.name, faults)
+        return [do(call(self.known("reject_faults", function), name(faults.name)))]
 
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         called = self.own(f"function{number}", lambda builder: builder.function(launch))
@@ -221,17 +221,17 @@ class CWrapperBuilder(WrapperBuilder):
         return body
 
     def check_masks(self) -> list[ast.stmt]:
-        """Refuse masked arrays; that an array is of numpy's own class is the quick test."""
+        """Reject masked arrays; that an array is of numpy's own class is the quick test."""
         plain = self.known("ndarray", np.ndarray)
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
         tests = [compare(call(builtin("type"), a), "is not", plain) for a in passed.values()]
         refuse = self.own(
-            "refuse_masked", lambda builder: partial(refuse_masked, builder.checker.refuse)
+            "reject_masked", lambda builder: partial(reject_masked, builder.checker.refuse)
         )
         return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
 
     def check_overlap(self) -> list[ast.stmt]:
-        """Refuse arrays that overlap with one that is written, if the code relies on that.
+        """Reject arrays that overlap with one that is written, if the code relies on that.
 
         Bounds are a quick test for arrays without gaps, as long as there are few pairs of them.
         """
@@ -245,11 +245,11 @@ class CWrapperBuilder(WrapperBuilder):
             one, other = ((name(_address(arg)), _end(arg)) for arg in pair)
             tests.append(all_of([compare(one[0], "<", other[1]), compare(other[0], "<", one[1])]))
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        refused = do(call(self.own("refuse_overlap", _overlap_refusal), **passed))
+        refused = do(call(self.own("reject_overlap", _overlap_refusal), **passed))
         return [if_(any_of(tests), [refused])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
-        """Refuse arrays whose elements are where the compiler expects none to be."""
+        """Reject arrays whose elements are where the compiler expects none to be."""
         masks: dict[int, list[ast.expr]] = {}
         for arg in arrays:
             if arg.dtype.alignment > 1:
@@ -261,7 +261,7 @@ class CWrapperBuilder(WrapperBuilder):
                 joined = ast.BinOp(joined, ast.BitOr(), address)
             tests.append(ast.BinOp(joined, ast.BitAnd(), const(mask)))
         refuse = self.own(
-            "refuse_unaligned", lambda builder: partial(_refuse_unaligned, builder.checker.refuse)
+            "reject_unaligned", lambda builder: partial(_reject_unaligned, builder.checker.refuse)
         )
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
         return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
@@ -279,7 +279,7 @@ class CWrapperBuilder(WrapperBuilder):
 
 
 def _overlap_refusal(builder: CWrapperBuilder) -> Callable[..., None]:
-    return partial(refuse_overlap, builder.checker.refuse, builder.contract, _extent_of)
+    return partial(reject_overlap, builder.checker.refuse, builder.contract, _extent_of)
 
 
 def _address(arg: ArgumentInfo) -> str:
@@ -305,12 +305,12 @@ def find_address(refuse: Callable[..., Any], array: Any, argument: str, is_writt
             hint=f"pass a numpy array, such as {argument}.get()",
         )
     if is_written and not array.flags.writeable:
-        refuse_read_only(refuse, argument)
+        reject_read_only(refuse, argument)
     address: int = array.__array_interface__["data"][0]
     return address
 
 
-def _refuse_unaligned(refuse: Callable[..., Any], /, **arrays: np.ndarray[Any, Any]) -> None:
+def _reject_unaligned(refuse: Callable[..., Any], /, **arrays: np.ndarray[Any, Any]) -> None:
     for argument, array in arrays.items():
         if not array.flags.aligned:
             refuse(

@@ -73,7 +73,7 @@ class DiskCache:
         self._folder = None if folder is None else Path(folder)
         self._swept: Path | None = None
         self._usage = _Usage()
-        self._refused: set[str] = set()
+        self._rejected: set[str] = set()
         self.enabled = enabled
 
     @property
@@ -147,8 +147,8 @@ class DiskCache:
         status = status or path.stat()
         if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return True
-        if str(path) not in self._refused:
-            self._refused.add(str(path))
+        if str(path) not in self._rejected:
+            self._rejected.add(str(path))
             is_foreign = status.st_uid != os.geteuid()
             whose = "another user owns it" if is_foreign else "others may write to it"
             warnings.warn(

@@ -16,7 +16,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.arguments import Contract
 from kgen.runtime.devices import RunningOn
-from kgen.runtime.executor import ExecutorBase, refuse_group_size, remember
+from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -97,7 +97,7 @@ class CudaExecutor(ExecutorBase):
         for launch in module.launches:
             function = program.get_function(launch.function)
             limit = function.get_attribute(drv.function_attribute.MAX_THREADS_PER_BLOCK)
-            refuse_group_size(launch, limit)
+            reject_group_size(launch, limit)
         return program
 
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
@@ -106,7 +106,7 @@ class CudaExecutor(ExecutorBase):
     def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         super()._check_call(args, kwargs)
         if drv.Context.get_current() != self.context:
-            self._refuse(
+            self._reject(
                 "the current context is another one than the executor's",
                 hint="make the context current in which executor() was called",
             )

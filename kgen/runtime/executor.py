@@ -34,7 +34,7 @@ from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.generated import Generated, code_of
 from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.pyast import PREFIX
-from kgen.runtime.refusals import CallChecker, refuse_masked
+from kgen.runtime.refusals import CallChecker, reject_masked
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Launch, Module
 
@@ -45,7 +45,7 @@ try:
 except ImportError:
     pygments = None
 
-__all__ = ["Entry", "ExecutorBase", "refuse_group_size", "remember"]
+__all__ = ["Entry", "ExecutorBase", "reject_group_size", "remember"]
 
 Dtypes = dict[str, np.dtype[Any]]
 _Key = tuple[frozenset[tuple[str, np.dtype[Any]]], FreeLayout]
@@ -128,11 +128,11 @@ class ExecutorBase:
         caches.in_memory.add(self)
 
     def _check_names(self) -> None:
-        """Refuse arguments that have the name of something else in every call."""
+        """Reject arguments that have the name of something else in every call."""
         taken = {*self.positional, *self.optional, "entrypoint", *_CONSTANTS}
         for name in (arg.name for arg in self._bundles.arguments):
             if name in taken or name.startswith(PREFIX):
-                self._refuse(
+                self._reject(
                     f"argument '{name}' has the name of an argument of every call"
                     if name not in _CONSTANTS
                     else f"argument '{name}' has the name of a constant of Python",
@@ -239,7 +239,7 @@ class ExecutorBase:
             if dtype is None or dtype.hasobject or name in parameters:
                 continue
             if np.dtype(dtype).kind not in _KINDS:
-                self._refuse(
+                self._reject(
                     f"argument '{name}' is of the type {dtype}, which no kernel has",
                     hint="pass numbers: bool, int32, float32, complex64...",
                 )
@@ -347,7 +347,7 @@ class ExecutorBase:
         if n_passed != len(self.positional):
             wanted = ", ".join(self.positional)
             names = ", ".join(f"{arg.name}=..." for arg in self._bundles.arguments)
-            self._refuse(
+            self._reject(
                 f"{counted(n_passed, 'argument is', 'arguments are')} passed by position"
                 + (f", and not {len(self.positional)}: {wanted}" if wanted else ""),
                 hint=f"pass the kernel's arguments by name: {names or 'it has none'}",
@@ -357,13 +357,13 @@ class ExecutorBase:
         for name, value in given.items():
             if name not in arguments:
                 known = (*arguments, *self.optional)
-                self._refuse(f"there is no argument '{name}'", hint=near_names(name, known))
+                self._reject(f"there is no argument '{name}'", hint=near_names(name, known))
             self._check_kind(arguments[name], value)
         for name, arg in arguments.items():
             if isinstance(arg, ArrayArg) and arg.is_input and name not in given:
-                self._refuse_missing(arg)
+                self._reject_missing(arg)
 
-    def _refuse_missing(self, arg: ArrayArg) -> NoReturn:
+    def _reject_missing(self, arg: ArrayArg) -> NoReturn:
         hint = f"pass {arg.name}=..."
         if arg.is_output:
             hint += (
@@ -372,44 +372,44 @@ class ExecutorBase:
             )
         elif arg.name not in self.kernel.get_read_variables():
             hint += ", or drop what is declared and not used: remove_unused_arguments(kernel)"
-        self._refuse(f"array argument '{arg.name}' is missing", hint=hint)
+        self._reject(f"array argument '{arg.name}' is missing", hint=hint)
 
     def _explain(
         self, contract: Contract, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
-        """Refuse what is wrong with a call that failed, if anything is."""
+        """Reject what is wrong with a call that failed, if anything is."""
         self._check_call(args, kwargs)
         CallChecker(contract).check({n: v for n, v in kwargs.items() if n not in self.optional})
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
-        """Refuse a number for an array, an array for a number, masks and swapped bytes."""
-        refuse_masked(self._refuse, **{arg.name: value})
+        """Reject a number for an array, an array for a number, masks and swapped bytes."""
+        reject_masked(self._reject, **{arg.name: value})
         if isinstance(arg, ArrayArg) and not hasattr(value, "strides"):
-            self._refuse(
+            self._reject(
                 f"argument '{arg.name}' is an array, not a value of type '{type(value).__name__}'",
                 hint="pass a numpy array, or an array of the device",
             )
         if isinstance(arg, ValueArg) and getattr(value, "shape", ()) != ():
-            self._refuse(
+            self._reject(
                 f"argument '{arg.name}' is a number, not an array of shape {value.shape}",
                 hint=f"pass a number, or declare an array: GlobalArg('{arg.name}', shape=...)",
             )
         dtype = getattr(value, "dtype", None)
         if isinstance(dtype, np.dtype) and not dtype.isnative:
-            self._refuse(
+            self._reject(
                 f"argument '{arg.name}' has elements of type {dtype.str}, in foreign byte order",
                 hint=f"pass {arg.name}.astype({arg.name}.dtype.newbyteorder('='))",
             )
 
     def _blame_numbers(self, given: Mapping[str, Any], failure: TypeInferenceFailure) -> None:
-        """Refuse a number that is missing, where inference needed its type."""
+        """Reject a number that is missing, where inference needed its type."""
         for name, arg in self._untyped.items():
             number = given.get(name)
             is_blamed = isinstance(arg, ValueArg) and f"'{name}'" in str(failure)
             if is_blamed and number is None:
-                self._refuse(f"argument '{name}' is missing", hint=f"pass {name}=...")
+                self._reject(f"argument '{name}' is missing", hint=f"pass {name}=...")
 
-    def _refuse(self, what: str, *, hint: str) -> NoReturn:
+    def _reject(self, what: str, *, hint: str) -> NoReturn:
         raise InvocationError(message(what, kernel=self.entrypoint, hint=hint))
 
 
@@ -427,8 +427,8 @@ def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Ex
     return executor
 
 
-def refuse_group_size(launch: Launch, limit: int) -> None:
-    """Refuse work-groups that the device has no room for."""
+def reject_group_size(launch: Launch, limit: int) -> None:
+    """Reject work-groups that the device has no room for."""
     if math.prod(launch.locals) > limit:
         raise CodegenError(
             message(

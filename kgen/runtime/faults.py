@@ -9,7 +9,7 @@ import numpy as np
 from kgen.errors import KgenIndexError, message
 from kgen.targets.module import NO_FAULT, Faults
 
-__all__ = ["no_faults", "refuse_faults"]
+__all__ = ["no_faults", "reject_faults"]
 
 
 def no_faults(count: int) -> np.ndarray[Any, Any]:
@@ -17,7 +17,7 @@ def no_faults(count: int) -> np.ndarray[Any, Any]:
     return np.full(count, NO_FAULT, np.int64)
 
 
-def refuse_faults(kernel: str, faults: Faults, noted: np.ndarray[Any, Any]) -> None:
+def reject_faults(kernel: str, faults: Faults, noted: np.ndarray[Any, Any]) -> None:
     """Raise :class:`KgenIndexError` for a subscript that a guard has noted, if there is one."""
     for guard in faults.guards:
         value = int(noted[guard.number])

@@ -12,7 +12,7 @@ from kgen.ir.expr import is_zero
 from kgen.runtime.arguments import Contract
 from kgen.targets.module import ArgumentInfo
 
-__all__ = ["Extent", "has_no_gaps", "refuse_overlap", "written_pairs"]
+__all__ = ["Extent", "has_no_gaps", "reject_overlap", "written_pairs"]
 
 #: Steps that the search for a common element may take, before bounds have to do.
 _MAX_WORK: Any = 1000
@@ -46,14 +46,14 @@ def has_no_gaps(arg: ArgumentInfo) -> bool:
     return False
 
 
-def refuse_overlap(
+def reject_overlap(
     refuse: Callable[..., Any],
     contract: Contract,
     extent_of: Callable[[Any], Extent],
     /,
     **arrays: Any,
 ) -> None:
-    """Refuse a call in which an array that is written shares elements with another one.
+    """Reject a call in which an array that is written shares elements with another one.
 
     Views whose elements alternate share none.
     """

@@ -16,7 +16,7 @@ from kgen.runtime.arguments import Contract, SizeStep, strides_fit
 from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
-__all__ = ["CallChecker", "refuse_masked", "refuse_read_only"]
+__all__ = ["CallChecker", "reject_masked", "reject_read_only"]
 
 
 class CallChecker:
@@ -41,7 +41,7 @@ class CallChecker:
         self.refuse("the arguments do not fit the kernel", because=f"the sizes are {shown}")
 
     def check_types(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
-        """Refuse types that the kernel was not generated for, though it was asked to be."""
+        """Reject types that the kernel was not generated for, though it was asked to be."""
         for name, dtype in dtypes.items():
             if self.contract.by_name[name].dtype != dtype:
                 self.refuse(
@@ -51,7 +51,7 @@ class CallChecker:
                 )
 
     def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Refuse arguments that do not fit, saying why; return the sizes of those that do."""
+        """Reject arguments that do not fit, saying why; return the sizes of those that do."""
         given = {name: value for name, value in given.items() if value is not None}
         sizes = self._check_all_but_layouts(given)
         for arg in self.contract.arrays:
@@ -79,7 +79,7 @@ class CallChecker:
         return sizes
 
     def _explain_conditions(self, sizes: Mapping[str, Any]) -> None:
-        """Refuse sizes that break an assumption of the kernel."""
+        """Reject sizes that break an assumption of the kernel."""
         for condition in self.contract.conditions:
             if not evaluate(condition, dict(sizes)):
                 shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
@@ -149,12 +149,12 @@ class CallChecker:
         except ValueError:
             number = np.empty(0, object)
         if number.shape != () or number.dtype.kind not in kinds + "O":
-            self._refuse_value(arg, wanted, value)
+            self._reject_value(arg, wanted, value)
         if number.dtype.kind == "O" and not isinstance(value, int):
-            self._refuse_value(arg, wanted, value)
+            self._reject_value(arg, wanted, value)
         return int(value) if arg.dtype.kind in "biu" else value
 
-    def _refuse_value(self, arg: ArgumentInfo, wanted: str, value: Any) -> NoReturn:
+    def _reject_value(self, arg: ArgumentInfo, wanted: str, value: Any) -> NoReturn:
         hint = None
         if arg.dtype.kind in "biu" and isinstance(value, float | np.floating):
             is_whole = arg.name in self.contract.parameters or value == np.floor(value)
@@ -233,7 +233,7 @@ class CallChecker:
             self._explain_axes(arg, array)
 
     def _explain_extents(self, arg: ArgumentInfo, sizes: Mapping[str, Any]) -> None:
-        """Refuse sizes with which an output that the call allocates has a negative extent."""
+        """Reject sizes with which an output that the call allocates has a negative extent."""
         shape = tuple(evaluate(extent, sizes) for extent in arg.shape or ())
         if any(extent < 0 for extent in shape):
             names = variable_names(*(arg.shape or ()))
@@ -321,16 +321,16 @@ def _wider(arg: ArgumentInfo, dtype: str) -> str:
     return f"declare it with a wider type: ValueArg('{arg.name}', numpy.{dtype})"
 
 
-def refuse_read_only(refuse: Callable[..., Any], argument: str) -> None:
-    """Refuse an array that the kernel writes, and may not."""
+def reject_read_only(refuse: Callable[..., Any], argument: str) -> None:
+    """Reject an array that the kernel writes, and may not."""
     refuse(
         f"argument '{argument}' is read-only, and the kernel writes it",
         hint=f"pass {argument}.copy()",
     )
 
 
-def refuse_masked(refuse: Callable[..., Any], /, **arrays: Any) -> None:
-    """Refuse masked arrays: kernels compute with all elements, and would lose the mask."""
+def reject_masked(refuse: Callable[..., Any], /, **arrays: Any) -> None:
+    """Reject masked arrays: kernels compute with all elements, and would lose the mask."""
     for argument, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
             refuse(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kgen.runtime.arguments import Contract
-from kgen.runtime.refusals import CallChecker, refuse_masked, refuse_read_only
+from kgen.runtime.refusals import CallChecker, reject_masked, reject_read_only
 
 __all__ = ["Transfers", "call_through_host"]
 
@@ -58,7 +58,7 @@ def call_through_host(
                 f"argument '{text}' is a {type(array).__module__}.{type(array).__name__}",
                 hint=f"pass a {wanted} or a numpy array",
             )
-    refuse_masked(refuse, **given)
+    reject_masked(refuse, **given)
     if on_host and no_numpy:
         refuse(
             f"argument '{on_host[0]}' is a numpy array, and the option no_numpy refuses those",
@@ -68,7 +68,7 @@ def call_through_host(
     filled = set() if out_host is False else set(on_host)
     for text in names:
         if text in filled and not given[text].flags.writeable:
-            refuse_read_only(refuse, text)
+            reject_read_only(refuse, text)
     if out_host is None:
         out_host = bool(on_host) and not on_device
     uploaded = {text: transfers.upload(text, given[text]) for text in on_host}

@@ -112,7 +112,7 @@ class WrapperBuilder:
         self.explain = explain
 
     def check_names(self) -> None:
-        """Refuse names that the wrapper has for other things."""
+        """Reject names that the wrapper has for other things."""
         for text in self.contract.host_variables:
             if text in (*self.positional, *self.optional) or text.startswith(PREFIX):
                 raise InvocationError(
@@ -143,7 +143,7 @@ class WrapperBuilder:
             self.positional,
             [*self.optional, *arguments],
             (MORE, UNKNOWN),
-            self.or_explain([self.refuse_more(), *self.body()]),
+            self.or_explain([self.reject_more(), *self.body()]),
         )
         return WrapperCode(
             function=tree.name,
@@ -192,7 +192,7 @@ class WrapperBuilder:
         # 'return', so that the reader and the compiler see that nothing follows
         return [return_(call(function, **{a.name: name(a.name) for a in self.contract.passed}))]
 
-    def refuse_more(self) -> ast.stmt:
+    def reject_more(self) -> ast.stmt:
         """Return the test that refuses arguments that are none of the kernel's."""
         return if_(any_of([name(MORE), name(UNKNOWN)]), [do(self.call_explain())])
 
@@ -378,7 +378,7 @@ class WrapperBuilder:
         return any_of(conditions) if conditions else None
 
     def check_inputs(self) -> list[ast.stmt]:
-        """Refuse arrays of a wrong layout among those that a caller must pass."""
+        """Reject arrays of a wrong layout among those that a caller must pass."""
         body: list[ast.stmt] = []
         if self.contract.conditions and not self.options.skip_arg_checks:
             kept = all_of(from_expr(condition) for condition in self.contract.conditions)
@@ -390,7 +390,7 @@ class WrapperBuilder:
         return body
 
     def make_outputs(self) -> list[ast.stmt]:
-        """Refuse unfit outputs that were passed, and allocate those that were not."""
+        """Reject unfit outputs that were passed, and allocate those that were not."""
         optional = self.contract.optional_arrays
         misfits = [
             all_of([self.is_given(arg.name), misfit])
@@ -405,7 +405,7 @@ class WrapperBuilder:
         ]
 
     def check_extents(self) -> list[ast.stmt]:
-        """Refuse sizes with which an output that is allocated would have a negative extent."""
+        """Reject sizes with which an output that is allocated would have a negative extent."""
         arrays = self.contract.optional_arrays
         extents = dict.fromkeys(extent for arg in arrays for extent in arg.shape or ())
         negative = [

@@ -60,7 +60,7 @@ class Undefined:
 def check_reads_defined(
     kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> frozenset[tuple[str, str]]:
-    """Refuse a read of a temporary's element that no write can have reached before.
+    """Reject a read of a temporary's element that no write can have reached before.
 
     Return the instructions and temporaries for which that is not proved; nobody vouches for
     reads in bounds of loops, which are left to the check of the code.

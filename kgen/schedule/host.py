@@ -163,7 +163,7 @@ class _DomainSplitter:
         if not around:
             yield domain
             return
-        self._refuse_unknown_bounds()
+        self._reject_unknown_bounds()
         groups: dict[tuple[str, ...], list[str]] = {}
         for name in dim_names(domain):
             if name not in self.host:
@@ -220,7 +220,7 @@ class _DomainSplitter:
         }
         return _in_order(self.kernel, next(iter(found))) if len(found) == 1 else ()
 
-    def _refuse_unknown_bounds(self) -> None:
+    def _reject_unknown_bounds(self) -> None:
         own = dim_names(self.domain)
         inames = self.kernel.inames.keys() - self.host
         inner = [name for name in param_names(self.domain) if name in inames]

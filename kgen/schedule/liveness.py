@@ -236,7 +236,7 @@ def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tup
 
 
 def check_launch_values_defined(kernel: PreparedKernel, schedule: Schedule) -> None:
-    """Refuse private and local values that would have to survive the end of a launch.
+    """Reject private and local values that would have to survive the end of a launch.
 
     *kernel* is as devices see it: the variables of loops on the host are arguments.
 

@@ -176,7 +176,7 @@ def _check_tags(kernel: PreparedKernel) -> None:
 
 
 def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
-    """Refuse writes to shared memory by instructions that leave a hardware axis unused.
+    """Reject writes to shared memory by instructions that leave a hardware axis unused.
 
     Those are the axes of one launch, which runs *insns*.
     """

@@ -73,7 +73,7 @@ class Race:
 
 
 def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
-    """Refuse instructions with which work-items write different values to one element.
+    """Reject instructions with which work-items write different values to one element.
 
     Nor may they read what others of them write with the same instruction, which no barrier
     keeps apart. Where it depends on data whether they meet, or whether the values differ, there
@@ -94,7 +94,7 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
 
 
 def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:
-    """Refuse loops whose iterations are said to be independent, and are not.
+    """Reject loops whose iterations are said to be independent, and are not.
 
     All copies of an instruction run before those of the next one of *insn_ids*: what the next
     one does in an earlier iteration comes after what the first does in a later one. That is an

@@ -18,7 +18,7 @@ __all__ = ["check_storage"]
 
 
 def check_storage(kernel: PreparedKernel, launches: tuple[Launch, ...]) -> None:
-    """Refuse an order in which temporaries of one storage overwrite each other's values.
+    """Reject an order in which temporaries of one storage overwrite each other's values.
 
     Raises :class:`VariableAccessNotOrdered`, and :class:`ScheduleError` for temporaries that
     cannot be in one storage.

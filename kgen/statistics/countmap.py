@@ -68,7 +68,7 @@ class Keys:
         return Keys(self.kind, fields, names)
 
     def check_fields(self, names: Iterable[Any]) -> None:
-        """Refuse fields that the keys do not have, or that a map was grouped without."""
+        """Reject fields that the keys do not have, or that a map was grouped without."""
         of_kind = [field.name for field in dataclasses.fields(self.kind)]
         for name in names:
             if name not in of_kind:

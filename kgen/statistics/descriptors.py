@@ -46,7 +46,7 @@ SYNC_KINDS = ("barrier_local", "barrier_global", "kernel_launch")
 
 
 def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> None:
-    """Refuse a field that is no text, or not among the *known* ones; ``None`` is not set."""
+    """Reject a field that is no text, or not among the *known* ones; ``None`` is not set."""
     value, kind = getattr(key, field), type(key).__name__
     if value is None:
         return

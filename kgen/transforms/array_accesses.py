@@ -31,8 +31,8 @@ __all__ = [
     "Index",
     "InsnT",
     "Rewrite",
-    "refuse_bounds",
-    "refuse_elements_by_number",
+    "reject_bounds",
+    "reject_elements_by_number",
     "renamed",
     "rewrite_accesses",
 ]
@@ -171,7 +171,7 @@ def rewrite_accesses(
     >>> print(*rewrite_accesses(knl, moved).instructions)
     b[i] = a[i + 1]  {id=insn}
     """
-    refuse_bounds(kernel, mapper.names)
+    reject_bounds(kernel, mapper.names)
     temporaries = kernel.temporary_variables
     return kernel.copy(
         instructions=tuple(map(mapper.change, kernel.instructions)),
@@ -181,8 +181,8 @@ def rewrite_accesses(
     )
 
 
-def refuse_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
-    """Refuse *names* that bound loops: domains have variables, not elements of arrays."""
+def reject_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
+    """Reject *names* that bound loops: domains have variables, not elements of arrays."""
     bounding = kernel.all_params().intersection(names)
     if not bounding:
         return
@@ -200,8 +200,8 @@ def refuse_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
     )
 
 
-def refuse_elements_by_number(kernel: LoopKernel, old: ArrayBase, new: ArrayBase) -> None:
-    """Refuse another layout of an array whose elements are accessed by their number in storage."""
+def reject_elements_by_number(kernel: LoopKernel, old: ArrayBase, new: ArrayBase) -> None:
+    """Reject another layout of an array whose elements are accessed by their number in storage."""
     if not isinstance(old.shape, tuple) or old.dim_tags == new.dim_tags:
         return
     names = {old.name, *kernel.substitutions}

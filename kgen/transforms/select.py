@@ -370,7 +370,7 @@ def _require_free(kernel: LoopKernel, name: str, taken: Collection[str]) -> str:
 
 
 def check_well_formed(kernel: LoopKernel) -> None:
-    """Refuse a kernel whose parts name things that it does not have.
+    """Reject a kernel whose parts name things that it does not have.
 
     Domains and inames agree, ids are unique, loops around instructions and dependencies exist.
 

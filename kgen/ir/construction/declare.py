@@ -271,7 +271,7 @@ def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
 
 
 def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
-    """Refuse shapes, strides and offsets that depend on elements of arrays."""
+    """Reject shapes, strides and offsets that depend on elements of arrays."""
     for name, array in arrays.items():
         exprs = array.layout_exprs()
         subscripted = {
@@ -346,7 +346,7 @@ class _Flow:
 
 
 def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
-    """Refuse what instructions may not write, names with two meanings, and wrong subscripts."""
+    """Reject what instructions may not write, names with two meanings, and wrong subscripts."""
     _check_names(kernel)
     _check_assumptions(kernel)
     _check_rules(kernel)
@@ -395,7 +395,7 @@ def _check_names(kernel: LoopKernel) -> None:
 
 
 def _check_rules(kernel: LoopKernel) -> None:
-    """Refuse uses of substitution rules with a wrong number of arguments."""
+    """Reject uses of substitution rules with a wrong number of arguments."""
     rules = kernel.substitutions
     if not rules:
         return

@@ -137,7 +137,7 @@ def make_loop_kernel(
 
 
 def _check_named(kernel: str, where: str, given: Mapping[str, Declaration] | None) -> None:
-    """Refuse a declaration whose name is not the key that it has in a map."""
+    """Reject a declaration whose name is not the key that it has in a map."""
     for key, declared in (given or {}).items():
         if declared.name != key:
             raise KernelError(

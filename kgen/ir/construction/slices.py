@@ -106,7 +106,7 @@ def passes_slices(
 
 
 def check_slices(kernel: str, insn: InstructionBase, found: Mentions) -> None:
-    """Refuse slices that are left over."""
+    """Reject slices that are left over."""
     if found.has_slices:
         raise _refusal(
             kernel,

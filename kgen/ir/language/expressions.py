@@ -168,7 +168,7 @@ class ExpressionParser:
         raise NotParsable(f"{what}, found {found}", token.at, hint or _HINTS.get(token.text))
 
     def expect_end(self) -> None:
-        """Refuse what is left."""
+        """Reject what is left."""
         if self.token.kind != "end":
             self.refuse("expected an operator or the end")
 
@@ -201,7 +201,7 @@ class ExpressionParser:
         at = self.token.at
         left = self.operand()
         if isinstance(left, tuple) and (least > _OR or self.token.text in _BINDING):
-            self._refuse_values(left, at)
+            self._reject_values(left, at)
         while (binding := _BINDING.get(self.token.text, 0)) >= least:
             if binding == _SUM:
                 left = self._sum(left)
@@ -244,10 +244,10 @@ class ExpressionParser:
         at = self.token.at
         value = self.operand()
         if isinstance(value, tuple):
-            self._refuse_values(value, at)
+            self._reject_values(value, at)
         return value
 
-    def _refuse_values(self, values: tuple[Expr, ...], at: int) -> NoReturn:
+    def _reject_values(self, values: tuple[Expr, ...], at: int) -> NoReturn:
         count = f"{len(values)} values" if len(values) != 1 else "a list of values"
         raise NotParsable(
             f"an operator takes one value on each side, not {count}",
@@ -287,7 +287,7 @@ class ExpressionParser:
             following = self.token.text
         if following == "**":
             if isinstance(base, tuple):
-                self._refuse_values(base, at)
+                self._reject_values(base, at)
             self.advance()
             return p.Power(base, self._value())
         return base
@@ -540,7 +540,7 @@ def read_expression(given: Any, what: str) -> Expr:
 
 
 def check_operands(expr: Expr, what: str) -> None:
-    """Refuse an expression in which objects stand that are no expressions.
+    """Reject an expression in which objects stand that are no expressions.
 
     >>> check_operands(p.Sum((p.Variable("i"), "j")), "instruction 'insn'")
     Traceback (most recent call last):

@@ -99,7 +99,7 @@ class _Reader:
                 raise syntax_error(source, err, at) from None
 
     def finish(self) -> None:
-        """Refuse blocks that are still open."""
+        """Reject blocks that are still open."""
         if self._blocks:
             block = self._blocks[-1]
             error = NotParsable(f"this '{block.word}' has no 'end'", block.at)
@@ -210,7 +210,7 @@ class _Reader:
         self._blocks.pop()
         self._inherit()
         if block.word in ("if", "elif", "else"):
-            _refuse_changed_conditions(self.instructions[block.first :])
+            _reject_changed_conditions(self.instructions[block.first :])
 
     def _inherit(self) -> None:
         self._inherited = {}
@@ -218,8 +218,8 @@ class _Reader:
             merge(self._inherited, block.fields)
 
 
-def _refuse_changed_conditions(insns: Sequence[InstructionBase]) -> None:
-    """Refuse branches in which an instruction changes the condition of one that comes later.
+def _reject_changed_conditions(insns: Sequence[InstructionBase]) -> None:
+    """Reject branches in which an instruction changes the condition of one that comes later.
 
     Each instruction has its condition for itself, which is read when it runs.
     """

@@ -110,7 +110,7 @@ def _block(text: str, word: str, at: int) -> Statement:
     names = _NAMES.fullmatch(text, at)
     inames = tuple(name.strip() for name in names[1].split(",")) if names else ()
     if not names and (text[at:].strip() or word == "for"):
-        _refuse_head(text, word, at)
+        _reject_head(text, word, at)
     if word == "end":
         return CloseBlock(inames)
     if word == "else" and inames:
@@ -118,8 +118,8 @@ def _block(text: str, word: str, at: int) -> Statement:
     return OpenBlock(word, inames)
 
 
-def _refuse_head(text: str, word: str, at: int) -> NoReturn:
-    """Refuse what stands behind 'for', 'else' or 'end', at the place where it is no name."""
+def _reject_head(text: str, word: str, at: int) -> NoReturn:
+    """Reject what stands behind 'for', 'else' or 'end', at the place where it is no name."""
     start = _NAMES.match(text, at) if word == "for" else None
     wrong = start.end() if start else at
     rest = text[wrong:].lstrip()
@@ -185,7 +185,7 @@ def _assignment(text: str) -> Statement:
     if parser.token.kind == "end" and len(places) == 1 and isinstance(places[0][2], p.Call):
         return AssignStatement((), (), places[0][2], options)
     if sign not in _INCREMENTS and sign != "=":
-        _refuse_sign(parser, text)
+        _reject_sign(parser, text)
     for at, _, lhs in places:
         _check_assignee(lhs, at)
     parser.advance()
@@ -222,7 +222,7 @@ _INCREMENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 }
 
 
-def _refuse_sign(parser: ExpressionParser, text: str) -> None:
+def _reject_sign(parser: ExpressionParser, text: str) -> None:
     hint = "an instruction is an assignment, a call, a rule, '... nop', for, if, with or end"
     word = text.split(maxsplit=1)[0]
     if _LABEL.match(text):

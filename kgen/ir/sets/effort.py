@@ -84,7 +84,7 @@ def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
 
 @contextlib.contextmanager
 def isl_limit(step: str, kernel: LoopKernel, error: type[KgenError]) -> Iterator[None]:
-    """Refuse a *step* of a kernel for which isl would need too long, with that *error*."""
+    """Reject a *step* of a kernel for which isl would need too long, with that *error*."""
     try:
         with isl_operations(STEP + STEP_PER_INSTRUCTION * len(kernel.instructions)):
             yield

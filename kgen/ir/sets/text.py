@@ -36,7 +36,7 @@ def parse_domain(text: str) -> BasicSet:
     """
     source = text.strip()
     if source.count("{") == 1:
-        _refuse_commas(source.partition("{")[2].partition(":")[2].rstrip("} "), "domain", source)
+        _reject_commas(source.partition("{")[2].partition(":")[2].rstrip("} "), "domain", source)
     if source.startswith("{"):
         free = dict.fromkeys(_IDENTIFIER.findall(source))
         dims = source[source.find("[") + 1 : source.find("]")] if "[" in source else ""
@@ -182,8 +182,8 @@ def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
     )
 
 
-def _refuse_commas(body: str, kind: str, source: str) -> None:
-    """Refuse commas and semicolons between conditions.
+def _reject_commas(body: str, kind: str, source: str) -> None:
+    """Reject commas and semicolons between conditions.
 
     isl takes a comma as one between operands: ``n > 1, m > 1`` is ``n > 1 and n > m and 1 > 1``.
     """
@@ -220,7 +220,7 @@ def parse_assumptions(given: Any) -> Set:
         source = given.strip()
         if "{" not in source:
             source = f"{{ : {source} }}" if source else "{ : }"
-        _refuse_commas(source.partition(":")[2].rstrip("} "), "assumption", given.strip())
+        _reject_commas(source.partition(":")[2].rstrip("} "), "assumption", given.strip())
         if source.startswith("{"):
             names = dict.fromkeys(_IDENTIFIER.findall(source))
             free = sorted(

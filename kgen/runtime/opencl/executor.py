@@ -106,12 +106,12 @@ class OpenCLExecutor(ExecutorBase):
         super()._check_call(args, kwargs)
         (queue,) = args
         if not isinstance(queue, cl.CommandQueue):
-            self._refuse(
+            self._reject(
                 f"an OpenCL kernel runs in a queue, not in {queue!r}",
                 hint="pass a queue: pyopencl.CommandQueue(context)",
             )
         if queue.context != self.context:
-            self._refuse(
+            self._reject(
                 "the queue is of another context than the executor",
                 hint="knl.executor(queue) makes one for the queue's context",
             )

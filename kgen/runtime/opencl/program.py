@@ -8,7 +8,7 @@ import pyopencl as cl
 
 from kgen.errors import CodegenError, CompilationError, message
 from kgen.runtime.cache import DiskCache, content_key
-from kgen.runtime.executor import refuse_group_size
+from kgen.runtime.executor import reject_group_size
 from kgen.runtime.toolchain import keep_source
 from kgen.targets.module import Launch
 
@@ -108,11 +108,11 @@ def keeps_compiled_code(device: cl.Device) -> bool:
 
 
 def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -> None:
-    """Refuse work-groups that no device of the context has room for."""
+    """Reject work-groups that no device of the context has room for."""
     kernel = cl.Kernel(program, launch.function)
     query = cl.kernel_work_group_info.WORK_GROUP_SIZE
     limits = [kernel.get_work_group_info(query, device) for device in context.devices]
-    refuse_group_size(launch, max(cast("list[int]", limits)))
+    reject_group_size(launch, max(cast("list[int]", limits)))
     rooms = [
         (kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device), device)
         for device in context.devices

@@ -14,7 +14,7 @@ import pyopencl.array as cla
 
 from kgen.ir.expr import Expr, variable_names
 from kgen.runtime.arguments import Contract
-from kgen.runtime.faults import refuse_faults
+from kgen.runtime.faults import reject_faults
 from kgen.runtime.opencl.images import ImageArray
 from kgen.runtime.opencl.launcher import Launcher
 from kgen.runtime.opencl.memory import (
@@ -26,7 +26,7 @@ from kgen.runtime.opencl.memory import (
     upload,
     upload_faults,
 )
-from kgen.runtime.overlap import refuse_overlap, written_pairs
+from kgen.runtime.overlap import reject_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -102,12 +102,12 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         ]
 
     def check_overlap(self) -> list[ast.stmt]:
-        """Refuse arrays that overlap with one that is written, if the code relies on that."""
+        """Reject arrays that overlap with one that is written, if the code relies on that."""
         pairs = any(True for _ in written_pairs(self.contract))
         if self.options.skip_arg_checks or not self.options.restrict or not pairs:
             return []
         passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        return [do(call(self.own("refuse_overlap", _overlap_refusal), **passed))]
+        return [do(call(self.own("reject_overlap", _overlap_refusal), **passed))]
 
     def run(self) -> list[ast.stmt]:
         free = self.own("free", lambda _: [])
@@ -136,8 +136,8 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             name(faults.name),
             name(EVENT),
         )
-        function = partial(refuse_faults, self.module.name, faults)
-        return [do(call(self.known("refuse_faults", function), shown))]
+        function = partial(reject_faults, self.module.name, faults)
+        return [do(call(self.known("reject_faults", function), shown))]
 
     def take_launcher(self, free: ast.expr) -> ast.stmt:
         """Take a launcher that no other call has, or make one."""
@@ -359,7 +359,7 @@ def _n_events(arg: ArgumentInfo) -> str:
 
 
 def _overlap_refusal(builder: OpenCLWrapperBuilder) -> Callable[..., None]:
-    return partial(refuse_overlap, builder.checker.refuse, builder.contract, extent_of)
+    return partial(reject_overlap, builder.checker.refuse, builder.contract, extent_of)
 
 
 def _argument_setter(kernel: cl.Kernel, types: Sequence[Any]) -> Callable[[int, Any], None]:

@@ -101,11 +101,11 @@ class CallWriter:
             text, is_returned = self.users.statement(function, insn, dtypes)
             stored = slice(1, None) if is_returned else slice(None)
             if places:
-                self._refuse_other_types(insn, places[stored], results[stored])
+                self._reject_other_types(insn, places[stored], results[stored])
             if not is_returned:
                 return [cgen.Statement(text)]
             return [assign_returned(self.writer, *places[0], text, results[0])]
-        self._refuse_other_types(insn, places, results)
+        self._reject_other_types(insn, places, results)
         names = [place for place, _ in places]
         if isinstance(function, RandomFunction):
             writer = RandomWriter(self.writer, self.named)
@@ -114,13 +114,13 @@ class CallWriter:
         pointers = [f"&{place}" for place in names[1:]]
         return [cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))]
 
-    def _refuse_other_types(
+    def _reject_other_types(
         self,
         insn: Assignment | CallInstruction,
         places: Sequence[tuple[str, NumpyType]],
         results: Sequence[NumpyType],
     ) -> None:
-        """Refuse places of other types than the results that are stored there."""
+        """Reject places of other types than the results that are stored there."""
         for (place, dtype), result in zip(places, results, strict=True):
             if dtype != result:
                 raise CodegenError(

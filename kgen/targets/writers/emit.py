@@ -92,7 +92,7 @@ def emit_module(
 
 
 def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFunction) -> None:
-    """Refuse arguments of types that the language does not have."""
+    """Reject arguments of types that the language does not have."""
     for name in function.arguments:
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
         kind = "argument" if isinstance(declared, KernelArgument) else "temporary"

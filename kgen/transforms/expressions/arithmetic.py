@@ -360,12 +360,12 @@ class _Reader(IdentityMapper):
         return p.Product((*(substitute(factor, values) for factor in self.factors), whole))
 
     def map_linear_subscript(self, expr: Any) -> Expr:
-        return self._refuse(expr)
+        return self._reject(expr)
 
     def map_sub_array_ref(self, expr: Any) -> Expr:
-        return self._refuse(expr)
+        return self._reject(expr)
 
-    def _refuse(self, expr: Any) -> Expr:
+    def _reject(self, expr: Any) -> Expr:
         if self.name in variable_names(expr):
             raise TransformError(
                 f"'{to_text(expr)}' uses '{self.name}' as a whole, which lacks its factors then\n"

@@ -52,7 +52,7 @@ class Differentiator(Mapper[Expr, []]):
         self.leaf, self.lenient = leaf, lenient
 
     def _unknown(self, expr: Expr, *parts: Expr) -> Expr:
-        """Refuse an operation without a derivative, unless its operands are constant."""
+        """Reject an operation without a derivative, unless its operands are constant."""
         derivatives = [self(part) for part in parts]
         if not self.lenient and not all(map(is_zero, derivatives)):
             raise TransformError(f"there is no derivative of '{to_text(expr)}'")

@@ -160,7 +160,7 @@ def _rule_of(
 def _check_use(
     kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
 ) -> None:
-    """Refuse a place where the rule would not have the value that was assigned."""
+    """Reject a place where the rule would not have the value that was assigned."""
     read = mentions_of(rule.expression).variables.keys() - set(rule.arguments)
     missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
     if missing:

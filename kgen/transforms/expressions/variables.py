@@ -51,7 +51,7 @@ def substitute_in_instructions(
     def change(insn: InstructionBase) -> InstructionBase:
         if names.isdisjoint(insn.dependency_names()) or not matches(insn):
             return insn
-        _refuse_in_c(kernel, insn, names)
+        _reject_in_c(kernel, insn, names)
         return insn.with_transformed_expressions(mapper)
 
     return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
@@ -79,7 +79,7 @@ def _all(insn: Any) -> bool:
     return True
 
 
-def _refuse_in_c(kernel: LoopKernel, insn: InstructionBase, names: frozenset[str]) -> None:
+def _reject_in_c(kernel: LoopKernel, insn: InstructionBase, names: frozenset[str]) -> None:
     if not isinstance(insn, CInstruction):
         return
     stuck = sorted(names & insn.read_variables.union(insn.assignee_var_names()))

@@ -332,7 +332,7 @@ def _merged_domains(
 
 
 def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str) -> None:
-    """Refuse to fuse loops when an instruction would run for other values than before."""
+    """Reject to fuse loops when an instruction would run for other values than before."""
     checked: set[tuple[frozenset[str], frozenset[str]]] = set()
     for one, other in zip(before.instructions, after.instructions, strict=True):
         pair = _all_inames(one), _all_inames(other)

@@ -199,8 +199,8 @@ def replace_inames(
     """
     select = select_users(kernel, change.old, matches)
     domains = new_domains(select) if new_domains else replace_in_domains(kernel, change, select)
-    _refuse_torn_bounds(kernel, change, select, new_tags)
-    _refuse_torn_dependences(kernel, change, select)
+    _reject_torn_bounds(kernel, change, select, new_tags)
+    _reject_torn_dependences(kernel, change, select)
     substitutions, renamed = _replace_in_rules(kernel, change, select)
     mapper = InameMapper(kernel.name, change, renamed)
     instructions = [
@@ -268,13 +268,13 @@ def select_users(kernel: LoopKernel, old: Sequence[str], matches: InstructionTes
     return Selection(frozenset(chosen), tuple(others), frozenset(kept))
 
 
-def _refuse_torn_bounds(
+def _reject_torn_bounds(
     kernel: LoopKernel,
     change: Replacement,
     select: Selection,
     new_tags: Mapping[str, frozenset[Tag]],
 ) -> None:
-    """Refuse other loops for instructions than for those that set the bounds around them.
+    """Reject other loops for instructions than for those that set the bounds around them.
 
     What is set in each iteration would bound loops in iterations of another loop. Both may be on
     the same axis of work-items: then each has its own value.
@@ -291,8 +291,8 @@ def _refuse_torn_bounds(
                     raise _torn_bound(kernel, name, read, writer)
 
 
-def _refuse_torn_dependences(kernel: LoopKernel, change: Replacement, select: Selection) -> None:
-    """Refuse other loops for instructions whose values others need, or which need those of others.
+def _reject_torn_dependences(kernel: LoopKernel, change: Replacement, select: Selection) -> None:
+    """Reject other loops for instructions whose values others need, or which need those of others.
 
     Where that depends on data, there is a warning; for arguments as well: who gives instructions
     loops of their own says when these read and write them.

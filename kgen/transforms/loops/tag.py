@@ -215,7 +215,7 @@ def _with_tag(kernel: LoopKernel, iname: Iname, tag: Tag | None, force: bool) ->
 
 
 def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
-    """Refuse tags of the inames *changed* that do not go together with where they are used."""
+    """Reject tags of the inames *changed* that do not go together with where they are used."""
     parallel = [name for name in changed if kernel.has_tag(name, ConcurrentTag)]
     if not parallel:
         return

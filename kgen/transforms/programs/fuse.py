@@ -199,7 +199,7 @@ def _both(one: Iterable[V], two: Iterable[V]) -> tuple[V, ...]:
 
 
 def _check_kinds(one: LoopKernel, two: LoopKernel) -> None:
-    """Refuse a name that is an array here and a loop there."""
+    """Reject a name that is an array here and a loop there."""
     kinds_of_one, kinds_of_two = _kinds(one), _kinds(two)
     for name in sorted(kinds_of_one.keys() & kinds_of_two.keys()):
         here, there = kinds_of_one[name], kinds_of_two[name]
@@ -221,7 +221,7 @@ def _kinds(kernel: LoopKernel) -> dict[str, str]:
 
 
 def _check_loops(one: LoopKernel, two: LoopKernel, assumptions: Set) -> None:
-    """Refuse loops of one name that run over different values."""
+    """Reject loops of one name that run over different values."""
     shared = tuple(name for name in one.inames if name in two.inames)
     if not shared:
         return

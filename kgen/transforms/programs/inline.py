@@ -216,7 +216,7 @@ class _Inlining:
         self.renamed = {name: str(self.names(name)) for name in local}
         values, self.places = self._bind()
         self.values = {name: self._value(name, value) for name, value in values.items()}
-        self._refuse_missing()
+        self._reject_missing()
 
     # -- arguments ------------------------------------------------------------------------
 
@@ -330,8 +330,8 @@ class _Inlining:
                 return False
         return True
 
-    def _refuse_missing(self) -> None:
-        """Refuse parameters of the callee that are no arguments of it."""
+    def _reject_missing(self) -> None:
+        """Reject parameters of the callee that are no arguments of it."""
         for domain in self.callee.domains:
             for name in param_names(domain):
                 if name not in self.values and name not in self.renamed:

@@ -86,9 +86,9 @@ class ReductionLoops:
                     where=f"instruction '{insn_id}'",
                 )
             )
-        self._refuse_bounds_from_inside(reduction, place, insn_id)
+        self._reject_bounds_from_inside(reduction, place, insn_id)
         shared = self.loops_shared(reduction, insn_id)
-        self._refuse_other_iterations(reduction, shared, insn_id)
+        self._reject_other_iterations(reduction, shared, insn_id)
         place = place.inside(tuple(shared), {})
         inames = tuple(name for name in inames if name not in shared)
         key = (sharers, frozenset(inames), shared)
@@ -161,10 +161,10 @@ class ReductionLoops:
         names = frozenset(variable_names(*reduction.exprs))
         return loops_filling(self.kernel, insn, frozenset(reduction.inames), names)
 
-    def _refuse_other_iterations(
+    def _reject_other_iterations(
         self, reduction: Reduction, shared: frozenset[str], insn_id: str
     ) -> None:
-        """Refuse a shared loop in which the reduction would read what later iterations write."""
+        """Reject a shared loop in which the reduction would read what later iterations write."""
         kernel = self.kernel
         insn = kernel.id_to_insn[insn_id]
         if not shared:
@@ -188,8 +188,8 @@ class ReductionLoops:
                             )
                         )
 
-    def _refuse_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
-        """Refuse a reduction over an iname that bounds a loop around it."""
+    def _reject_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
+        """Reject a reduction over an iname that bounds a loop around it."""
         outside = self.kernel.with_outer_inames(place.inames) - place.inames
         for name in reduction.inames:
             if name in outside:

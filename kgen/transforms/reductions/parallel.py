@@ -64,12 +64,12 @@ def find_distribution(
         tags = {n: t for n, t in tags.items() if not isinstance(t, HardwareConcurrentTag)}
         if not tags:
             return None
-    _refuse_tags(kernel, reduction, tags, site)
+    _reject_tags(kernel, reduction, tags, site)
     on_axes = {name: tag for name, tag in tags.items() if isinstance(tag, AxisTag)}
     local = {name: tag for name, tag in on_axes.items() if isinstance(tag, LocalInameTag)}
     group = {name: tag for name, tag in on_axes.items() if isinstance(tag, GroupInameTag)}
     ilp = tuple(name for name, tag in tags.items() if isinstance(tag, IlpBaseTag))
-    _refuse_order(kernel, reduction, tags, site)
+    _reject_order(kernel, reduction, tags, site)
     left = _loops_left(builder, reduction, on_axes, site)
     lanes = _lanes(builder, reduction, local, site) if local else None
     interleaved = _interleaved(builder, ilp, site) if ilp else None
@@ -159,7 +159,7 @@ def _writes_shared(kernel: LoopKernel, insn: InstructionBase) -> bool:
 # -- what a reduction asks for ----------------------------------------------------------------
 
 
-def _refuse_tags(
+def _reject_tags(
     kernel: LoopKernel,
     reduction: Reduction,
     tags: Mapping[str, ConcurrentTag],
@@ -186,13 +186,13 @@ def _refuse_tags(
             )
 
 
-def _refuse_order(
+def _reject_order(
     kernel: LoopKernel,
     reduction: Reduction,
     tags: Mapping[str, ConcurrentTag],
     site: Site,
 ) -> None:
-    """Refuse to change the order of what does not commute: groups, then work-items, then loops."""
+    """Reject to change the order of what does not commute: groups, then work-items, then loops."""
     if reduction.operation.is_commutative:
         return
     ranks = [
@@ -237,18 +237,18 @@ def _loops_left(
                 f"depends on the loop '{origin}' around it, which is on the same axis",
                 f"tag '{origin}' or the loop of the reduction with another axis",
             )
-    _refuse_divergence(builder, reduction, taken, left.values(), site)
+    _reject_divergence(builder, reduction, taken, left.values(), site)
     return frozenset(left)
 
 
-def _refuse_divergence(
+def _reject_divergence(
     builder: AccumulatorBuilder,
     reduction: Reduction,
     taken: set[AxisTag],
     left: object,
     site: Site,
 ) -> None:
-    """Refuse conditions, bounds and operands that each work-item has its own value of."""
+    """Reject conditions, bounds and operands that each work-item has its own value of."""
     kernel = builder.kernel
     private = {
         name: temporary

@@ -89,11 +89,11 @@ def _plan(
     builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanPolicy
 ) -> Scan:
     kernel = builder.kernel
-    _refuse_parallel_values(reduction, site, kernel)
+    _reject_parallel_values(reduction, site, kernel)
     sweep = _sweep(kernel, reduction, site, wishes)
-    _refuse_uses_of_sweep(builder, reduction, site, sweep)
-    _refuse_changing_bounds(reduction, site, sweep, kernel)
-    _refuse_stores_inside(reduction, site, sweep, kernel)
+    _reject_uses_of_sweep(builder, reduction, site, sweep)
+    _reject_changing_bounds(reduction, site, sweep, kernel)
+    _reject_stores_inside(reduction, site, sweep, kernel)
     lane = _lane(reduction, site, sweep, kernel)
     rows = {} if lane is None else _rows(reduction, site, kernel)
     lanes = {lane: rows.pop(lane)} if lane is not None else {}
@@ -211,8 +211,8 @@ def _lane(
     return lanes[0] if lanes else None
 
 
-def _refuse_parallel_values(reduction: Reduction, site: Site, kernel: LoopKernel) -> None:
-    """Refuse a scan whose own loop is parallel: it takes what is new at a step in order."""
+def _reject_parallel_values(reduction: Reduction, site: Site, kernel: LoopKernel) -> None:
+    """Reject a scan whose own loop is parallel: it takes what is new at a step in order."""
     for name in reduction.inames:
         for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
             raise _refusal(
@@ -223,10 +223,10 @@ def _refuse_parallel_values(reduction: Reduction, site: Site, kernel: LoopKernel
             )
 
 
-def _refuse_uses_of_sweep(
+def _reject_uses_of_sweep(
     builder: AccumulatorBuilder, reduction: Reduction, site: Site, sweep: tuple[str, ...]
 ) -> None:
-    """Refuse operands that differ from step to step, and conditions that do."""
+    """Reject operands that differ from step to step, and conditions that do."""
     kernel = builder.kernel
     used = set(variable_names(*reduction.exprs)).intersection(sweep)
     if used:
@@ -249,10 +249,10 @@ def _refuse_uses_of_sweep(
             )
 
 
-def _refuse_changing_bounds(
+def _reject_changing_bounds(
     reduction: Reduction, site: Site, sweep: tuple[str, ...], kernel: LoopKernel
 ) -> None:
-    """Refuse bounds that differ from step to step for other reasons than the loop itself."""
+    """Reject bounds that differ from step to step for other reasons than the loop itself."""
     inside = [node for node in walk(*reduction.exprs) if isinstance(node, Reduction)]
     inames = {name for node in (reduction, *inside) for name in node.inames}
     changing = kernel.writers.keys() & {
@@ -283,10 +283,10 @@ def _refuse_changing_bounds(
                 )
 
 
-def _refuse_stores_inside(
+def _reject_stores_inside(
     reduction: Reduction, site: Site, sweep: tuple[str, ...], kernel: LoopKernel
 ) -> None:
-    """Refuse operands that the same loops overwrite: each value is read once, at its step."""
+    """Reject operands that the same loops overwrite: each value is read once, at its step."""
     before = ancestors(kernel, kernel.id_to_insn[str(site.insn.id)])
     for array in dict.fromkeys(variable_names(*reduction.exprs)):
         for name in kernel.writers.get(array, ()):

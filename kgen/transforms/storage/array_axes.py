@@ -189,7 +189,7 @@ def concatenate_arrays(
     total: Expr = 0
     for part in parts:
         _require_axis(kernel, part, axis_nr)
-        _refuse_unlike(kernel, parts[0], part, axis_nr)
+        _reject_unlike(kernel, parts[0], part, axis_nr)
         shifts[part.name] = total
         total = simplify(p.Sum((total, part.shape[axis_nr])))
     first = parts[0]
@@ -216,7 +216,7 @@ def concatenate_arrays(
     )
 
 
-def _refuse_unlike(kernel: LoopKernel, one: ArrayBase, other: ArrayBase, axis: int) -> None:
+def _reject_unlike(kernel: LoopKernel, one: ArrayBase, other: ArrayBase, axis: int) -> None:
     def traits(array: ArrayBase) -> dict[str, Any]:
         return {
             "kinds": type(array).__name__,

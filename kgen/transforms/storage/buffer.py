@@ -32,7 +32,7 @@ from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.array_accesses import (
     ArrayAccessMapper,
     Index,
-    refuse_bounds,
+    reject_bounds,
     renamed,
 )
 from kgen.transforms.expressions.rules import expand_subst
@@ -48,8 +48,8 @@ from kgen.transforms.select import (
 )
 from kgen.transforms.storage.filling import (
     loops_around,
-    refuse_bound_inside,
-    refuse_local_in_divergent_loop,
+    reject_bound_inside,
+    reject_local_in_divergent_loop,
 )
 
 __all__ = ["buffer_array"]
@@ -107,7 +107,7 @@ def buffer_array(
     b[i] = b[i] + b_buf  {id=store_b}
     """
     require_array(kernel, var_name)
-    refuse_bounds(kernel, (var_name,))
+    reject_bounds(kernel, (var_name,))
     rules = kernel.substitutions.values()
     if any(var_name in mentions_of(rule.expression).variables for rule in rules):
         kernel = expand_subst(kernel)
@@ -181,19 +181,19 @@ class _Buffer:
             )
         for user in self.users:
             if isinstance(user, CInstruction):
-                raise self._refuse(user, "it is C code", "leave it out with within=...")
+                raise self._reject(user, "it is C code", "leave it out with within=...")
             odd = sorted(user.within_inames - self.outer - set(self.sweep))
             if odd:
-                raise self._refuse(
+                raise self._reject(
                     user,
                     f"it is inside of '{odd[0]}', which is not around all uses of the array",
                     f"put '{odd[0]}' among buffer_inames, or leave it out with within=...",
                 )
-        refuse_bound_inside(kernel, f"a buffer for '{self.array}'", self.outer, self.sweep)
+        reject_bound_inside(kernel, f"a buffer for '{self.array}'", self.outer, self.sweep)
         if self.space == AddressSpace.LOCAL:
-            refuse_local_in_divergent_loop(kernel, f"a buffer for '{self.array}'", self.outer)
+            reject_local_in_divergent_loop(kernel, f"a buffer for '{self.array}'", self.outer)
 
-    def _refuse(self, insn: InstructionBase, because: str, hint: str) -> TransformError:
+    def _reject(self, insn: InstructionBase, because: str, hint: str) -> TransformError:
         return TransformError(
             message(
                 f"instruction '{insn.id}' cannot use a buffer for '{self.array}'",
@@ -284,7 +284,7 @@ class _Buffer:
         for access in mine:
             if access.index is None:
                 user = self.kernel.id_to_insn[access.insn_id]
-                raise self._refuse(
+                raise self._reject(
                     user, "an element is not named by axis", "write one subscript per axis"
                 )
         return mine

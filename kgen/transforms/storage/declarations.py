@@ -16,7 +16,7 @@ from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
 from kgen.ir.types import AddressSpace, read_type
-from kgen.transforms.array_accesses import refuse_elements_by_number
+from kgen.transforms.array_accesses import reject_elements_by_number
 from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.select import (
     Meaning,
@@ -318,7 +318,7 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
                     because=str(err).splitlines()[0],
                 )
             ) from None
-        refuse_elements_by_number(kernel, array, changed[name])
+        reject_elements_by_number(kernel, array, changed[name])
     return with_declarations(kernel, changed)
 
 

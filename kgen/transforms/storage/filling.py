@@ -21,8 +21,8 @@ __all__ = [
     "loops_around",
     "loops_filling",
     "mentioned_inames",
-    "refuse_bound_inside",
-    "refuse_local_in_divergent_loop",
+    "reject_bound_inside",
+    "reject_local_in_divergent_loop",
     "subscripts_of",
 ]
 
@@ -61,10 +61,10 @@ def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
     return user.within_inames | filled.intersection(use.place.inames)
 
 
-def refuse_bound_inside(
+def reject_bound_inside(
     kernel: LoopKernel, what: str, outer: frozenset[str], swept: Iterable[str]
 ) -> None:
-    """Refuse to fill *what* in loops whose bounds are set inside of others, for each iteration.
+    """Reject to fill *what* in loops whose bounds are set inside of others, for each iteration.
 
     Raises :class:`TransformError`.
     """
@@ -88,8 +88,8 @@ def refuse_bound_inside(
     )
 
 
-def refuse_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozenset[str]) -> None:
-    """Refuse to fill local memory in loops whose bounds each work-item of a group sets for itself.
+def reject_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozenset[str]) -> None:
+    """Reject to fill local memory in loops whose bounds each work-item of a group sets for itself.
 
     Raises :class:`TransformError`.
     """
@@ -234,7 +234,7 @@ class FillOrder:
             outer |= self._setting_bounds(outer).difference(self.sweep)
         for name in sorted(outer.intersection(self.sweep).difference(given or ())):
             raise self._refusal(f"iname '{name}' is swept and around the sweep")
-        refuse_bound_inside(kernel, what, outer, self.sweep)
+        reject_bound_inside(kernel, what, outer, self.sweep)
         for site in self.sites:
             for name in sorted(outer.difference(site.place.inames)):
                 raise self._refusal(
@@ -251,7 +251,7 @@ class FillOrder:
         return frozenset() if found is None else found.writer.within_inames & around
 
     def _check_given_outer(self, given: frozenset[str], needed: frozenset[str]) -> None:
-        """Refuse outer inames that leave out a loop on which the values depend."""
+        """Reject outer inames that leave out a loop on which the values depend."""
         for name in sorted(needed - given):
             because = f"they depend on '{name}', which is not swept"
             hint = f"sweep '{name}', or put it among the outer inames"

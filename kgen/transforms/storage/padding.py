@@ -13,7 +13,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.array_accesses import refuse_elements_by_number
+from kgen.transforms.array_accesses import reject_elements_by_number
 from kgen.transforms.select import require_array, transform
 from kgen.transforms.storage.declarations import with_declarations
 
@@ -63,7 +63,7 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
             tags[outer] = _with_stride(tags[outer], needed)
         inner = outer
     changed = array.copy(dim_tags=tuple(tags))
-    refuse_elements_by_number(kernel, array, changed)
+    reject_elements_by_number(kernel, array, changed)
     return with_declarations(kernel, {variable: changed})
 
 
@@ -119,7 +119,7 @@ def _known(kernel: LoopKernel, variable: str) -> ArrayBase:
     )
     if array.dtype is None or not has_strides or not isinstance(array.shape, tuple):
         what = "type" if array.dtype is None else "layout"
-        raise _refuse(
+        raise _reject(
             kernel,
             array,
             f"its {what} is not known",
@@ -130,7 +130,7 @@ def _known(kernel: LoopKernel, variable: str) -> ArrayBase:
     return array
 
 
-def _refuse(kernel: LoopKernel, array: ArrayBase, because: str, hint: str) -> TransformError:
+def _reject(kernel: LoopKernel, array: ArrayBase, because: str, hint: str) -> TransformError:
     return TransformError(
         message(
             f"array '{array.name}' cannot be padded",
@@ -150,14 +150,14 @@ def _elements(kernel: LoopKernel, array: ArrayBase, align_bytes: int) -> int:
     assert isinstance(array.dtype, NumpyType)
     size = array.dtype.itemsize
     if align_bytes > _MOST_BYTES:
-        raise _refuse(
+        raise _reject(
             kernel,
             array,
             f"{align_bytes} bytes are more than any alignment, {_MOST_BYTES}",
             f"align_bytes={16 * size}",
         )
     if align_bytes <= 0 or align_bytes % size:
-        raise _refuse(
+        raise _reject(
             kernel,
             array,
             f"{align_bytes} bytes are no multiple of its elements, of {size} bytes",
@@ -169,7 +169,7 @@ def _elements(kernel: LoopKernel, array: ArrayBase, align_bytes: int) -> int:
 def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
     strides = array.fixed_strides
     if not 0 <= axis < len(strides):
-        raise _refuse(
+        raise _reject(
             kernel,
             array,
             f"it has {counted(len(strides), 'axis', 'axes')} and no axis {axis}",
@@ -177,7 +177,7 @@ def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
         )
     stride = strides[axis]
     if not isinstance(stride, int) or stride <= 0:
-        raise _refuse(
+        raise _reject(
             kernel,
             array,
             f"the stride of axis {axis} is {stride}",
@@ -201,7 +201,7 @@ def _axes_outside(kernel: LoopKernel, array: ArrayBase, axis: int) -> list[int]:
     others = [k for k in range(len(strides)) if k != axis]
     larger = [k for k in others if not _is_inside(strides, k, axis)]
     if not all(_is_int(strides[k]) for k in larger):
-        raise _refuse(
+        raise _reject(
             kernel,
             array,
             "which of its axes are outside of which is not known",

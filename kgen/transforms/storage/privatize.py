@@ -118,7 +118,7 @@ def _privatize(
     if not axes:
         return kernel
     for name, names in axes.items():
-        _refuse_bounds(kernel, name, names)
+        _reject_bounds(kernel, name, names)
     wanted = dict.fromkeys(iname for names in axes.values() for iname in names)
     bounds = {iname: _bounds(kernel, iname) for iname in wanted}
     added = {
@@ -202,8 +202,8 @@ def _bounds(kernel: LoopKernel, iname: str) -> LoopRange:
     return bounds
 
 
-def _refuse_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) -> None:
-    """Refuse an axis for the bound of a loop, which runs once for all iterations of *privatizing*.
+def _reject_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) -> None:
+    """Reject an axis for the bound of a loop, which runs once for all iterations of *privatizing*.
 
     Raises :class:`TransformError`.
     """

@@ -30,7 +30,7 @@ from kgen.transforms.select import require_iname, require_new_iname, require_new
 from kgen.transforms.storage.filling import (
     FillOrder,
     mentioned_inames,
-    refuse_local_in_divergent_loop,
+    reject_local_in_divergent_loop,
 )
 from kgen.transforms.storage.sites import SiteRewriter, Values
 from kgen.transforms.uses import rules_of
@@ -136,7 +136,7 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     instructions.insert(first, compute)
     temporary = names.declared(tuple(box.extents[k] for k in kept))
     if temporary.address_space == AddressSpace.LOCAL:
-        refuse_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
+        reject_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
     rules = rules_of(known, instructions)
     added = [name for name in loops if name not in kernel.inames]
     result = kernel.copy(
@@ -297,7 +297,7 @@ def _check_left_out(
     axes: Sequence[str],
     box: Box,
 ) -> None:
-    """Refuse storage axes that the caller left out although they are longer than 1."""
+    """Reject storage axes that the caller left out although they are longer than 1."""
     if storage.axes is None:
         return
     for axis, extent in list(zip(axes, box.extents, strict=True))[len(storage.axes) :]:
@@ -312,7 +312,7 @@ def _check_left_out(
 
 
 def _check_covered(kernel: LoopKernel, used: Set, stored: Set, what: str) -> None:
-    """Refuse a given footprint that does not hold all that the uses need."""
+    """Reject a given footprint that does not hold all that the uses need."""
     found = first_outside(kernel, used, stored)
     if found is not None:
         element = ", ".join(str(found[name]) for name in dim_names(used))
