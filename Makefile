@@ -2,6 +2,7 @@
 # make test    the test suite; installs PoCL where it may. VENV=.venv-lowest VERSIONS=lowest: with
 #              the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
+# make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
 # make bench   code generation and launch overhead, compared with loopy
 
 PYTHON ?= python3
@@ -20,7 +21,7 @@ EXTRA_opencl := opencl
 EXTRA_cuda := cuda
 EXTRA := $(or $(EXTRA_$(DEVICE)),$(error DEVICE is '$(DEVICE)'; it can be c, opencl or cuda))
 
-.PHONY: demo test lint types bench pocl clean
+.PHONY: demo test lint types bench downstream pocl clean
 
 demo: $(VENV)/.installed-$(EXTRA) $(if $(filter opencl,$(DEVICE)),pocl)
 	$(IN_VENV) examples/laplacian.py --device $(DEVICE)
@@ -38,6 +39,9 @@ types: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev pocl
 	$(IN_VENV) benchmarks/codegen.py
 	$(IN_VENV) benchmarks/launch.py
+
+downstream: pocl
+	$(PYTHON) -m tools.downstream.run
 
 # The stamp names the extra ('base' is none); it is older than pyproject.toml when that changed.
 $(VENV)/.installed-%: pyproject.toml tools/install.sh

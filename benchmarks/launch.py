@@ -1,7 +1,8 @@
 """Time what a launch costs on the host beside loopy, in one run: PoCL and the host's C compiler.
 
-Prints microseconds a launch, and what is required of kgen. Exits with 1 where that is missed. The
-two take turns for several rounds; each figure is that of its least disturbed round.
+Prints microseconds a launch, and the part of loopy's time that kgen must stay below. Exits with 1
+where that is missed. The two take turns for some rounds; each figure is that of its least disturbed
+round.
 """
 
 from __future__ import annotations
@@ -14,24 +15,28 @@ from typing import Any
 
 from peer import describe_run, run_json
 
-# kgen's figure of the backend is held to a part of loopy's executor, or to microseconds.
-FRACTION_OF_PEER = {"opencl": 1 / 2, "c": 1 / 4}
-HELD_TO_PEER = ("executor", "executor, arrays alternating")
-#: To make an executor of what has run, and to call it, is not to take longer than loopy's.
-NOT_ABOVE_PEER = ("new executor, but for the build",)
-CALL_LIMIT_US = 50
-HELD_TO_LIMIT = ("knl(queue, ...)", "knl(...)")
+#: By backend and figure: which figure of loopy's kgen's must stay below, and what part of it.
+LIMITS = {
+    "opencl": {
+        "new executor, but for the build": ("new executor, but for the build", 1.0),
+        "executor": ("executor", 1 / 2),
+        "executor, arrays alternating": ("executor, arrays alternating", 1 / 2),
+        "knl(queue, ...)": ("executor", 1.0),
+    },
+    "c": {
+        "executor": ("executor", 1 / 4),
+        "executor, arrays alternating": ("executor, arrays alternating", 1 / 4),
+        "knl(...)": ("executor", 1.0),
+    },
+}
 
 
 def limit_of(backend: str, name: str, peer: dict[str, Any]) -> float | None:
     """Return what kgen's figure must stay below; None for what is only shown."""
-    if name in HELD_TO_PEER:
-        figure: float = peer[backend][name]
-        return figure * FRACTION_OF_PEER[backend]
-    if name in NOT_ABOVE_PEER:
-        same: float = peer[backend][name]
-        return same
-    return CALL_LIMIT_US if name in HELD_TO_LIMIT else None
+    if name not in LIMITS[backend]:
+        return None
+    figure, part = LIMITS[backend][name]
+    return part * float(peer[backend][figure])
 
 
 def least_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -45,7 +50,7 @@ def least_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
 
     versions = describe_run()
@@ -60,7 +65,7 @@ def main() -> int:
     peer, ours = least_of(rounds["loopy"]), least_of(rounds["kgen"])
 
     missed = 0
-    for backend in FRACTION_OF_PEER:
+    for backend in LIMITS:
         print(f"\n{f'{backend}, us a launch':32} {'loopy':>10} {'kgen':>10} {'below':>8}")
         for name, figure in ours[backend].items():
             limit = limit_of(backend, name, peer)

@@ -219,6 +219,7 @@ from kgen.transforms.expressions.indices import (
 from kgen.transforms.expressions.make_rules import (
     assignment_to_subst,
     extract_subst,
+    reduction_arg_to_subst_rule,
 )
 from kgen.transforms.expressions.rules import (
     expand_subst,
@@ -537,6 +538,7 @@ __all__ = [
     "prioritize_loops",
     "privatize_temporaries_with_inames",
     "realize_reduction",
+    "reduction_arg_to_subst_rule",
     "register_callable",
     "register_preamble_generators",
     "register_reduction_parser",

@@ -5,25 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernel_of
 from kgen.lowering import generate_module
 from kgen.targets.builder import CFamilyTarget
-from kgen.targets.module import Module
+from kgen.targets.module import GeneratedProgram, Module
 
-
-@dataclass(frozen=True)
-class GeneratedProgram:
-    """One function of the generated code."""
-
-    name: str
-    is_device_program: bool
-    code: str
-
-    def __str__(self) -> str:
-        return self.code
+__all__ = [
+    "CodeGenerationResult",
+    "generate_body",
+    "generate_code",
+    "generate_code_v2",
+    "generate_header",
+]
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,13 @@ class CodeGenerationResult:
 
     @property
     def device_programs(self) -> tuple[GeneratedProgram, ...]:
-        """The device code of each entry point."""
-        return tuple(GeneratedProgram(m.name, True, m.device_source) for m in self.modules)
+        """The device functions of all entry points: one for each launch."""
+        return tuple(program for module in self.modules for program in module.device_programs)
+
+    @property
+    def device_preambles(self) -> list[tuple[str, str]]:
+        """What the device functions of each entry point need in front: its name, and the text."""
+        return [(module.name, module.preamble) for module in self.modules if module.preamble]
 
     @property
     def host_programs(self) -> dict[str, GeneratedProgram]:
@@ -112,8 +113,7 @@ def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, .
     (True, ['a', 'n', 'out'])
     """
     result = generate_code_v2(unit)
-    kernel = unit.default_entrypoint if isinstance(unit, TranslationUnit) else unit
-    return result.device_code(), kernel.args
+    return result.device_code(), kernel_of(unit).args
 
 
 @checked
@@ -169,12 +169,10 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
     (module,) = generate_code_v2(unit).modules
     if len(module.launches) > 1:
         raise CodegenError(
-            message(
-                f"there are {len(module.launches)} device functions, one for each launch",
-                kernel=module.name,
-                hint="generate_code_v2(...).device_code() is the text of all",
-            )
+            f"there are {len(module.launches)} device functions, one for each launch",
+            kernel=module.name,
+            hint="generate_code_v2(...).device_code() is the text of all",
         )
-    head = module.declarations.removesuffix(";") + "\n{\n"
-    _, _, body = module.device_source.partition(head)
+    (program,) = module.device_programs
+    _, _, body = program.code.partition("\n{\n")
     return body.rpartition("\n}")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
-from kgen.transforms.programs.inline import inline_all_calls
+from kgen.transforms.programs.inline import inlined_kernel
 from kgen.verification import Report, Status, verify
 
 __all__ = ["verify_equivalent"]
@@ -30,12 +30,7 @@ def verify_equivalent(
     ------  ------  -----------  -----  -----
     origin  proved
     """
-    before, now = (
-        inline_all_calls(one, one.default_entrypoint.name)
-        if isinstance(one, TranslationUnit)
-        else one
-        for one in (ref, knl)
-    )
+    before, now = inlined_kernel(ref), inlined_kernel(knl)
     report = verify(now.copy(origin=before.copy(origin=None)))
     return Report(
         report.kernel,

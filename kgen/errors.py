@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 __all__ = [
     "AutomaticTestFailure",
@@ -40,15 +40,49 @@ __all__ = [
     "WriteRaceError",
     "counted",
     "message",
-    "name_kernel",
     "near_names",
     "rows_of",
     "warn",
 ]
 
 
+_LABELS = ("where", "at", "because", "hint")
+
+
+def message(
+    what: str,
+    *,
+    kernel: str | None = None,
+    where: str | None = None,
+    point: str | None = None,
+    because: str | None = None,
+    hint: str | None = None,
+) -> str:
+    """Lay out an error: one sentence, then labelled lines for whatever is known.
+
+    >>> print(message("'j' is not an iname", kernel="mxm", hint="did you mean 'i'?"))
+    in kernel 'mxm': 'j' is not an iname
+      hint: did you mean 'i'?
+    """
+    head = f"in kernel '{kernel}': {what}" if kernel is not None else what
+    rows = zip(_LABELS, (where, point, because, hint), strict=True)
+    return "\n".join([head, *(f"  {label}: {text}" for label, text in rows if text)])
+
+
+class _Labels(TypedDict, total=False):
+    """The keyword arguments of :func:`message`."""
+
+    kernel: str | None
+    where: str | None
+    point: str | None
+    because: str | None
+    hint: str | None
+
+
 class KgenError(RuntimeError):
     """Any error of kgen: the kernel, what is wrong, a counterexample, and a hint how to fix it.
+
+    Its text is a :func:`message` of the same arguments.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -59,6 +93,22 @@ class KgenError(RuntimeError):
     in kernel 'kgen_kernel': there is no iname 'j'
       hint: known names: 'i'
     """
+
+    def __init__(self, what: str, **labels: Unpack[_Labels]) -> None:
+        super().__init__(message(what, **labels))
+        self.kernel = labels.get("kernel")
+
+    def name_kernel(self, kernel: str) -> None:
+        """Put the name of a kernel in front, if none is there yet.
+
+        >>> error = KgenError("two axes have the level 'N0'")
+        >>> error.name_kernel("mxm")
+        >>> print(error)
+        in kernel 'mxm': two axes have the level 'N0'
+        """
+        if self.kernel is None and f"kernel '{kernel}'" not in str(self):
+            self.args = (message(str(self), kernel=kernel),)
+        self.kernel = self.kernel or kernel
 
 
 class KgenSyntaxError(KgenError):
@@ -73,9 +123,19 @@ class KgenSyntaxError(KgenError):
     kgen.errors.KgenSyntaxError: line 1, column 12: this bracket is never closed...
     """
 
-    def __init__(self, text: str, *, line: int | None = None, column: int | None = None) -> None:
-        super().__init__(text)
+    def __init__(
+        self,
+        what: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        **labels: Unpack[_Labels],
+    ) -> None:
+        super().__init__(what, **labels)
         self.line, self.column = line, column
+
+    def name_kernel(self, kernel: str) -> None:
+        """Change nothing: the text shows where it is wrong."""
 
 
 class KernelError(KgenError):
@@ -244,10 +304,15 @@ class MissingBarrierError(ScheduleError):
     kgen.errors.MissingBarrierError: kgen_kernel: Dependency 'read depends on write' (for...
     """
 
-    def __init__(self, text: str, missing: Iterable[MissingBarrier] = ()) -> None:
+    def __init__(
+        self, what: str, missing: Iterable[MissingBarrier] = (), **labels: Unpack[_Labels]
+    ) -> None:
         """*missing*: the pairs of instructions that global barriers have to keep apart."""
-        super().__init__(text)
+        super().__init__(what, **labels)
         self.missing = tuple(missing)
+
+    def name_kernel(self, kernel: str) -> None:
+        """Change nothing: the text has the name."""
 
 
 class MissingDefinitionError(ScheduleError):
@@ -416,29 +481,6 @@ class DirectCallUncachedWarning(KgenWarning):
     """
 
 
-_LABELS = ("where", "at", "because", "hint")
-
-
-def message(
-    what: str,
-    *,
-    kernel: str | None = None,
-    where: str | None = None,
-    point: str | None = None,
-    because: str | None = None,
-    hint: str | None = None,
-) -> str:
-    """Lay out an error: one sentence, then labelled lines for whatever is known.
-
-    >>> print(message("'j' is not an iname", kernel="mxm", hint="did you mean 'i'?"))
-    in kernel 'mxm': 'j' is not an iname
-      hint: did you mean 'i'?
-    """
-    head = f"in kernel '{kernel}': {what}" if kernel is not None else what
-    rows = zip(_LABELS, (where, point, because, hint), strict=True)
-    return "\n".join([head, *(f"  {label}: {text}" for label, text in rows if text)])
-
-
 def rows_of(text: str) -> dict[str, str]:
     """Return the labelled lines of an error that :func:`message` laid out.
 
@@ -447,19 +489,6 @@ def rows_of(text: str) -> dict[str, str]:
     """
     rows = (line[2:].split(": ", maxsplit=1) for line in text.splitlines()[1:])
     return {row[0]: row[1] for row in rows if len(row) == 2 and row[0] in _LABELS}
-
-
-def name_kernel(error: KgenError, kernel: str) -> None:
-    """Put the name of a kernel in front of an error that names none.
-
-    >>> error = KgenError("two axes have the level 'N0'")
-    >>> name_kernel(error, "mxm")
-    >>> print(error)
-    in kernel 'mxm': two axes have the level 'N0'
-    """
-    text = str(error)
-    if f"'{kernel}'" not in text and not isinstance(error, KgenSyntaxError):
-        error.args = (f"in kernel '{kernel}': {text}",)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

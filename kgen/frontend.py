@@ -55,9 +55,9 @@ def make_kernel(
     iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
     index_dtype: Any = None,
     silenced_warnings: Any = (),
-    preambles: Iterable[tuple[str, str]] = (),
-    preamble_generators: Iterable[Callable[..., Any]] = (),
-    symbol_manglers: Iterable[Callable[..., Any]] = (),
+    preambles: Iterable[tuple[str, str]] | None = (),
+    preamble_generators: Iterable[Callable[..., Any]] | None = (),
+    symbol_manglers: Iterable[Callable[..., Any]] | None = (),
     tags: Any = None,
     lang_version: Any = None,
     **unknown: Any,
@@ -201,7 +201,7 @@ def make_function(
 
 
 def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:
-    """Do what the instructions' ``dup`` options ask for."""
+    """Duplicate the inames in the instructions' ``dup`` options."""
     wanted = [
         (insn.id, tag)
         for insn in kernel.instructions

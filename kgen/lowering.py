@@ -40,10 +40,11 @@ from kgen.targets.limits import check_device_limits
 from kgen.targets.module import ArgumentInfo, Faults, Module
 from kgen.targets.names import Renaming, hidden_names, rename_reserved, with_original_names
 from kgen.targets.writers.emit import emit_module
+from kgen.transforms.expressions.positions import expand_positions
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.guards import GuardTag, guard_accesses
 from kgen.transforms.loops.auto_axes import assign_auto_axes
-from kgen.transforms.programs.inline import inline_all_calls
+from kgen.transforms.programs.inline import inline_all_calls, inlined_kernel
 from kgen.transforms.reductions.realize import realize_for_code
 from kgen.transforms.storage.privatize import privatize_for_ilp
 from kgen.transforms.storage.strides import name_open_strides
@@ -86,6 +87,7 @@ def _prepare(
         ("ends of loops", check_loops_bounded),
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),
+        ("positions", expand_positions),
         ("types", lambda k: infer_types(k, dtypes, complete=complete)),
         ("operands", check_operands),
         ("bounds", check_bounds),
@@ -213,8 +215,7 @@ def generate_module(
 
     With *for_calls*, find the outputs that a call has to fill, for which isl needs some time.
     """
-    if isinstance(unit, TranslationUnit):
-        unit = inline_all_calls(unit, entrypoint or unit.default_entrypoint.name)
+    unit = inlined_kernel(unit, entrypoint)
     lowered = lower(unit, dtypes, observe)
     renaming = rename_reserved(unit)
     module = _emit(unit, lowered) if renaming is None else _emit_renamed(unit, renaming, dtypes)

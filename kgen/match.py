@@ -2,36 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.ir.language.match import (
-    All,
-    And,
-    Id,
-    Iname,
-    InKernel,
-    MatchExpressionBase,
-    Not,
-    ObjTagged,
-    Or,
-    Reads,
-    Tagged,
-    Writes,
-    parse_match,
-    parse_stack_match,
-)
+from kgen.ir.language import match
+from kgen.ir.language.match import *  # noqa: F403
 
-__all__ = [
-    "All",
-    "And",
-    "Id",
-    "InKernel",
-    "Iname",
-    "MatchExpressionBase",
-    "Not",
-    "ObjTagged",
-    "Or",
-    "Reads",
-    "Tagged",
-    "Writes",
-    "parse_match",
-    "parse_stack_match",
-]
+__all__ = match.__all__

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from kgen.analysis.sizes import all_sizes, sizes_near
-from kgen.errors import KernelError, KgenError, message
-from kgen.ir.data import ValueArg
+from kgen.errors import KernelError, KgenError
 from kgen.ir.expr import Reduction, TypedLiteral, is_constant, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation
 from kgen.ir.sets.effort import answer
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.types import NumpyType
 from kgen.lowering import prepare, schedule_prepared
+from kgen.schedule.dataflow import sizes_of
 from kgen.schedule.equality import Unproved, find_unproved
 from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
 from kgen.schedule.tree import Schedule
@@ -142,7 +141,7 @@ def _choices_of(
     before: LoopKernel, now: LoopKernel, unproved: Mapping[str, int]
 ) -> tuple[list[dict[str, int]], bool]:
     """Return sizes that the assumptions allow, *unproved* ones first; whether these are all."""
-    names = sorted({name for kernel in (before, now) for name in _size_names(kernel)})
+    names = sorted({name for kernel in (before, now) for name in sizes_of(kernel)})
     allowed = before.assumptions.intersect(now.assumptions)
     found = all_sizes(allowed, names, len(_SIZES))
     if found is not None:
@@ -152,14 +151,6 @@ def _choices_of(
         some.insert(0, {name: unproved[name] for name in names})
     unique = {tuple(sizes.values()): sizes for sizes in some if sizes is not None}
     return list(unique.values()), False
-
-
-def _size_names(kernel: LoopKernel) -> Iterator[str]:
-    yield from kernel.all_params() - kernel.array_vars.keys()
-    for arg in kernel.args:
-        dtype = arg.dtype if isinstance(arg, ValueArg) else None
-        if isinstance(dtype, NumpyType) and dtype.is_integral():
-            yield arg.name
 
 
 # -- differences -------------------------------------------------------------------------------
@@ -220,14 +211,12 @@ def origin_error(kernel: LoopKernel, found: Difference) -> KgenError:
         at = _text(found.now.point)
         now = f"'{found.now.insn_id}' writes it{f' at {at}' if at else ''}, another value"
     return KernelError(
-        message(
-            f"an element of '{found.array}' is not what it was in the kernel as it was written",
-            kernel=kernel.name,
-            point=_point_of(found),
-            because=f"{before} in that kernel; now {now}",
-            hint="undo the last transformations one by one, and verify again; or, where the "
-            "change is meant, kernel.copy(origin=None)",
-        )
+        f"an element of '{found.array}' is not what it was in the kernel as it was written",
+        kernel=kernel.name,
+        point=_point_of(found),
+        because=f"{before} in that kernel; now {now}",
+        hint="undo the last transformations one by one, and verify again; or, where the "
+        "change is meant, kernel.copy(origin=None)",
     )
 
 

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from kgen.analysis.access import (
-    Access,
-    collect_accesses_to,
-)
-from kgen.analysis.footprints import (
-    Footprints,
-)
-from kgen.errors import (
-    TransformError,
-    message,
-    near_names,
-)
-from kgen.ir.expr import (
-    subscript,
-)
-from kgen.transforms.array_accesses import (
-    ArrayAccessMapper,
-    rewrite_accesses,
-)
-from kgen.transforms.loops.rewrite import (
-    Replacement,
-    replace_inames,
-)
+from kgen.analysis.access import Access, collect_accesses_to
+from kgen.analysis.footprints import Footprints
+from kgen.errors import TransformError, message, near_names
+from kgen.ir.expr import subscript
+from kgen.transforms.array_accesses import ArrayAccessMapper, rewrite_accesses
+from kgen.transforms.loops.rewrite import Replacement, replace_inames
 from kgen.transforms.select import (
     Meaning,
     NoSuchNameError,

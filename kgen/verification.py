@@ -45,7 +45,7 @@ from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.limits import find_exceeded_limits
-from kgen.transforms.programs.inline import inline_all_calls
+from kgen.transforms.programs.inline import inlined_kernel
 
 __all__ = ["Finding", "Report", "Status", "verify"]
 
@@ -163,10 +163,7 @@ def verify(
     >>> lp.verify(knl).ok
     True
     """
-    if isinstance(program, TranslationUnit):
-        kernel = inline_all_calls(program, entrypoint or program.default_entrypoint.name)
-    else:
-        kernel = program
+    kernel = inlined_kernel(program, entrypoint)
     return Report(kernel.name, tuple(_Verifier(kernel, dtypes).run()))
 
 

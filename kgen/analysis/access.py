@@ -43,9 +43,9 @@ class Place(NamedTuple):
     conditions: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Access:
-    """One mention of an array in an instruction.
+    """One mention of an array in an instruction. Nothing changes one.
 
     ``index`` is ``None`` where elements are not named by axis: ``a[[k]]``, or in C code.
 
@@ -220,6 +220,15 @@ class _Collector(PlaceMapper):
             access = Access(self.insn_id, variable.name, index, self.is_write, place, tags)
             self.found.append(access)
 
+    def rec(self, expr: Expr, place: Place) -> None:
+        """Visit an expression; constants, sums and products on a short way."""
+        kind = type(expr)
+        if kind is p.Sum or kind is p.Product:
+            for child in expr.children:
+                self.rec(child, place)
+        elif kind is not int and kind is not float:
+            super().rec(expr, place)
+
     def _read(self, expr: Expr, place: Place) -> None:
         was_write, self.is_write = self.is_write, False
         self.rec(expr, place)
@@ -284,13 +293,10 @@ class _CollectorOfOne(_Collector):
         for operand in expr.parameters:
             self.rec(operand, place)
 
-    def map_sum(self, expr: p.Sum, place: Place) -> None:
-        if not self.names.isdisjoint(names_in(expr)):
-            super().map_sum(expr, place)
-
-    def map_product(self, expr: p.Product, place: Place) -> None:
-        if not self.names.isdisjoint(names_in(expr)):
-            super().map_product(expr, place)
+    def rec(self, expr: Expr, place: Place) -> None:
+        is_long = isinstance(expr, p.Sum | p.Product)
+        if not is_long or not self.names.isdisjoint(names_in(expr)):
+            super().rec(expr, place)
 
 
 def _given(place: Place, condition: Expr) -> Place:

@@ -6,10 +6,11 @@ import math
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
-from kgen.errors import KernelError, KgenIndexError, KgenWarning, counted, message, warn
+from kgen.errors import KernelError, KgenIndexError, KgenWarning, counted, warn
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import is_open_extent
 from kgen.ir.sets.dims import are_bounded, dim_names, used_param_names
 from kgen.ir.types import auto
 
@@ -40,13 +41,11 @@ def check_loops_bounded(kernel: LoopKernel) -> LoopKernel:
             if insn is None:
                 continue
             raise KernelError(
-                message(
-                    f"iname '{iname}' has no {'last' if starts else 'first'} value",
-                    kernel=kernel.name,
-                    where=f"instruction '{insn}'",
-                    because=f"its domain is {domain}",
-                    hint="bound it on both sides: 0 <= i < n",
-                )
+                f"iname '{iname}' has no {'last' if starts else 'first'} value",
+                kernel=kernel.name,
+                where=f"instruction '{insn}'",
+                because=f"its domain is {domain}",
+                hint="bound it on both sides: 0 <= i < n",
             )
     return kernel
 
@@ -93,7 +92,7 @@ def _check_axis(
         has_least = span.values is None or span.values.least > -math.inf
         if has_least or not _is_unrelated(span, extent):
             check_not_negative(kernel, footprints, span, axis)
-    if extent is auto or footprints.is_extent(spans, extent):
+    if is_open_extent(extent) or footprints.is_extent(spans, extent):
         return
     for span in spans:
         if (
@@ -135,22 +134,24 @@ def unproved_axes(kernel: LoopKernel, footprints: Footprints, access: Access) ->
         except KgenIndexError:
             unproved.append(axis)
             continue
-        if _open_question(footprints, access, axis, extent) is not None:
+        if extent is not None and _open_question(footprints, access, axis, extent) is not None:
             unproved.append(axis)
     return tuple(unproved)
 
 
 def _open_question(footprints: Footprints, access: Access, axis: int, extent: Expr) -> str | None:
-    """Say why a subscript that is not known to be outside may be so, ``None`` if it is inside."""
+    """Say why a subscript may be out of bounds; ``None`` if it is proved to be inside."""
     assert access.index is not None
     (span,) = footprints.spans((access,), axis)
     index = to_text(access.index[axis])
     if span.values is None:
         return f"the subscript '{index}' is not affine, or depends on data"
-    if extent is auto or footprints.is_extent((span,), extent):
+    if extent is auto or (extent is not None and footprints.is_extent((span,), extent)):
         return None
     if span.values.least + span.low < 0:
         return f"whether '{index}' is negative depends on data or on unrelated sizes"
+    if extent is None:
+        return f"axis {axis} has an unknown extent"
     if not span.values.is_below(extent, span.high, footprints.with_params):
         return f"whether '{index}' is less than '{to_text(extent)}' depends on data or on sizes"
     return None
@@ -158,7 +159,7 @@ def _open_question(footprints: Footprints, access: Access, axis: int, extent: Ex
 
 def _is_unrelated(span: Span, extent: Expr) -> bool:
     """Tell whether the subscript depends on sizes, and the extent on none of them."""
-    if span.values is None or extent is auto:
+    if span.values is None or is_open_extent(extent):
         return False
     sizes = set(variable_names(extent))
     used = used_param_names(span.values.values)
@@ -178,13 +179,15 @@ def check_rank(kernel: LoopKernel, access: Access, naxes: int) -> None:
     count = len(access.index or ())
     if count != naxes:
         raise KgenIndexError(
-            message(
-                f"'{access}' has {counted(count, 'subscript')}, but '{access.array}' has "
-                f"{counted(naxes, 'axis', 'axes')}",
-                kernel=kernel.name,
-                where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
-            )
+            f"'{access}' has {counted(count, 'subscript')}, but '{access.array}' has "
+            f"{counted(naxes, 'axis', 'axes')}",
+            kernel=kernel.name,
+            where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
         )
+
+
+def _extent_text(extent: Expr | None) -> str:
+    return str(extent) if is_open_extent(extent) else to_text(extent)
 
 
 def _outside(
@@ -199,18 +202,18 @@ def _outside(
     point = footprints.first_where(access, axis, below=below, at_least=at_least)
     assert point is not None
     shape = kernel.array_vars[access.array].shape
-    of_shape = f", of shape ({', '.join(map(to_text, shape))})" if isinstance(shape, tuple) else ""
+    of_shape = (
+        f", of shape ({', '.join(map(_extent_text, shape))})" if isinstance(shape, tuple) else ""
+    )
     element = ", ".join(map(str, footprints.element(access, point)))
     verb = "writes" if access.is_write else "reads"
     values = ", ".join(f"{name} = {value}" for name, value in point.items())
     return KgenIndexError(
-        message(
-            f"'{access}' is outside of array '{access.array}'{of_shape}",
-            kernel=kernel.name,
-            where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
-            point=f"for {values} {verb} {access.array}[{element}]".replace("for  ", ""),
-            hint=_hint_for(kernel, access, axis),
-        )
+        f"'{access}' is outside of array '{access.array}'{of_shape}",
+        kernel=kernel.name,
+        where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
+        point=f"for {values} {verb} {access.array}[{element}]".replace("for  ", ""),
+        hint=_hint_for(kernel, access, axis),
     )
 
 

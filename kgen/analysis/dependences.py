@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access
+from kgen.analysis.footprints import split_constant
 from kgen.analysis.instances import relate
 from kgen.analysis.points import example
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.names import Side
@@ -22,7 +27,9 @@ __all__ = [
     "in_lexicographic_order",
     "is_update",
     "loops_with_order",
+    "share_iterations",
     "shared_loops",
+    "writes_what_is_read",
 ]
 
 
@@ -94,3 +101,28 @@ def describe_violation(kernel: LoopKernel, pair: Set, first: Access, then: Acces
         where = f" at {', '.join(at)}" if at else ""
         sides.append(f"'{access.insn_id}' {verb} '{access}'{where}")
     return f"{sides[0]}{sides[1]}; {sides[2]}, which came later, would come first"
+
+
+def share_iterations(iname: str, first: Access, second: Access) -> bool:
+    """Tell whether two accesses can meet in the same iteration of a loop only.
+
+    That is so where both have the same subscript, made of the loop variable and a number.
+    """
+    if first.index is None or second.index is None:
+        return False
+    return any(
+        one == other and split_constant(one)[0] == p.Variable(iname)
+        for one, other in zip(first.index, second.index, strict=True)
+    )
+
+
+def writes_what_is_read(kernel: LoopKernel, insn: InstructionBase, read: Access) -> bool:
+    """Tell whether *insn*, without a condition, writes what is read, in loops around the reader."""
+    return (
+        not insn.predicates
+        and insn.within_inames <= kernel.id_to_insn[read.insn_id].within_inames
+        and any(
+            assignee_name(lhs) == read.array and index_of(lhs) == read.index
+            for lhs in insn.assignees
+        )
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-import pymbolic.primitives as p
-
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import (
     ViolatedDependence,
@@ -14,11 +12,11 @@ from kgen.analysis.dependences import (
     describe_violation,
     in_lexicographic_order,
     loops_with_order,
+    share_iterations,
     shared_loops,
+    writes_what_is_read,
 )
-from kgen.analysis.footprints import split_constant
 from kgen.analysis.instances import Instances, relate_sides
-from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
@@ -82,10 +80,10 @@ class _Distribution:
         return found
 
     def _turned_around(self, first: Access, then: Access) -> Iterator[tuple[Set, bool]]:
-        """Give where *first* came before *then*, and will come after it."""
+        """Yield the instances of *first* that preceded *then* and will follow it."""
         loops = shared_loops(self.kernel, first, then)
         gone = self.loops.intersection(loops)
-        if not gone or all(_is_own(name, first, then) for name in gone):
+        if not gone or all(share_iterations(name, first, then) for name in gone):
             return
         of = self.kernel.id_to_insn
         one, is_exact = self.instances.touched(first, loops, Side.FIRST)
@@ -123,7 +121,7 @@ class _Distribution:
         return all(self._reads_own(read) for read in reads if not read.is_write)
 
     def _reads_own(self, read: Access) -> bool:
-        """Tell whether the last of what comes before a read stays beside it, and writes it all."""
+        """Tell whether the last writers before a read stay in its loops, and write all of it."""
         reader = self.kernel.id_to_insn[read.insn_id]
         before = ancestors(self.kernel, reader)
         writers = [
@@ -140,22 +138,5 @@ class _Distribution:
     def _covers(self, insn: InstructionBase, read: Access) -> bool:
         """Tell whether *insn*, without a condition, writes what is read, where it is read."""
         around = self.kernel.id_to_insn[read.insn_id].within_inames
-        return (
-            not insn.predicates
-            and insn.within_inames <= around
-            and insn.within_inames >= around & self.loops
-            and any(
-                assignee_name(lhs) == read.array and index_of(lhs) == read.index
-                for lhs in insn.assignees
-            )
-        )
-
-
-def _is_own(loop: str, first: Access, then: Access) -> bool:
-    """Tell whether two accesses can meet in the same iteration of a loop only."""
-    if first.index is None or then.index is None:
-        return False
-    return any(
-        one == other and split_constant(one)[0] == p.Variable(loop)
-        for one, other in zip(first.index, then.index, strict=True)
-    )
+        in_loops = insn.within_inames >= around & self.loops
+        return in_loops and writes_what_is_read(self.kernel, insn, read)

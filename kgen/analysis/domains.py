@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.sets.dims import (
     BasicSet,
@@ -128,7 +128,7 @@ def _row(space: isl.Space, row: AffineRow) -> isl.Constraint:
 
 
 def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[str]) -> BasicSet:
-    """Replace parameters: dimensions for a moment, which they are again in the result."""
+    """Replace parameters, which are temporarily made set dimensions."""
     for name in values:
         if has_param(domain, name):
             domain = params_to_dims(domain, (name,))
@@ -182,10 +182,8 @@ def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
         ) from None
     if not in_names(relation) or not n_axes(relation):
         raise KernelError(
-            message(
-                f"the map '{relation}' is not one between inames",
-                hint="write { [i] -> [z] : z = i + 1 }",
-            )
+            f"the map '{relation}' is not one between inames",
+            hint="write { [i] -> [z] : z = i + 1 }",
         )
     pairs = pairs_of(relation)
     if not have_names(pairs):
@@ -295,7 +293,7 @@ def _map_pieces(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tup
 
 
 def _is_tied(domain: BasicSet) -> bool:
-    """Tell whether no loop of a domain has values for sizes for which another one has none."""
+    """Tell whether the loops of a domain are empty for the same sizes."""
     groups = coupled_dims(domain)
     where = domain.params()
     return len(groups) < 2 or all(keep_dims(domain, g).params().is_equal(where) for g in groups)

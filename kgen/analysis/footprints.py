@@ -146,7 +146,7 @@ def _sizes(kernel: LoopKernel) -> frozenset[str]:
 def _extents(kernel: LoopKernel) -> frozenset[str]:
     """Return the variables in shapes, strides and offsets that callers pass."""
     arrays = kernel.array_vars
-    names = (name for array in arrays.values() for name in array.layout_names())
+    names = (name for array in arrays.values() for name in array.layout_names)
     return frozenset(name for name in names if name not in arrays)
 
 
@@ -225,7 +225,7 @@ class Footprints:
         return found
 
     def _steps_of(self, array: str) -> tuple[tuple[int, int], ...]:
-        """Return axes with what divides all coefficients of subscripts along them, 1 left out."""
+        """Return the common divisor of the coefficients along each axis, unless it is 1."""
         found = self._steps.get(array)
         if found is None:
             indices = [access.index for access in self.accesses.get(array, ())]
@@ -298,13 +298,21 @@ class Footprints:
         return tuple(groups.values())
 
     def _values_of(self, key: tuple[Place, Expr]) -> Values | None:
-        if key in self._values:
-            return self._values[key]
-        found = self._find_values(*key)
+        if key not in self._values:
+            place, base = key
+            around = place.inames
+            if not place.conditions:
+                around = self.kernel.deciding(around, frozenset(variable_names(base)))
+            if around != place.inames:  # what they are is the same in many loops
+                self._values[key] = self._values_of((Place(around), base))
+            else:
+                self._values[key] = self._distinct_values(self._find_values(place, base))
+        return self._values[key]
+
+    def _distinct_values(self, found: Set | None) -> Values | None:
         values = None if found is None else self._distinct.get(found)
         if found is not None and values is None:
             values = self._distinct[found] = Values(found, self.kernel.assumptions)
-        self._values[key] = values
         return values
 
     def _find_values(self, place: Place, base: Expr) -> Set | None:

@@ -9,7 +9,7 @@ from pytools.graph import compute_sccs
 
 from kgen.analysis.access import subscript_names
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import TypeInferenceFailure, counted, message, near_names
+from kgen.errors import TypeInferenceFailure, counted, near_names
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, is_constant, variable_names
@@ -43,7 +43,7 @@ def infer_types(
     *given* are the types that a caller passes, by argument name. Sizes, offsets and
     whatever else subscripts use get ``kernel.index_dtype``; what instructions write, the
     common type of all values written. With ``complete=False`` the rest stays unknown, else it
-    is refused: :class:`TypeInferenceFailure`, also raised where *given* and a declaration
+    is rejected: :class:`TypeInferenceFailure`, also raised where *given* and a declaration
     disagree.
     """
     if given:
@@ -74,35 +74,21 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
         if variable is None:
             known = [*kernel.arg_dict, *kernel.temporary_variables]
             raise TypeInferenceFailure(
-                message(
-                    f"a type was given for '{name}', which is no argument or temporary",
-                    kernel=kernel.name,
-                    hint=near_names(name, known),
-                )
+                f"a type was given for '{name}', which is no argument or temporary",
+                kernel=kernel.name,
+                hint=near_names(name, known),
             )
         if variable.dtype is None and dtype is not None:
             changed[name] = variable.copy(dtype=dtype)
         elif dtype is not None and variable.dtype.numpy_dtype != dtype.numpy_dtype:
             raise TypeInferenceFailure(
-                message(
-                    f"'{name}' is declared as {variable.dtype.numpy_dtype} but given as "
-                    f"{dtype.numpy_dtype}",
-                    kernel=kernel.name,
-                    hint=f"pass {variable.dtype.numpy_dtype}, or declare '{name}' without a "
-                    "type to have it follow the caller",
-                )
+                f"'{name}' is declared as {variable.dtype.numpy_dtype} but given as "
+                f"{dtype.numpy_dtype}",
+                kernel=kernel.name,
+                hint=f"pass {variable.dtype.numpy_dtype}, or declare '{name}' without a "
+                "type to have it follow the caller",
             )
-    if not changed:
-        return kernel
-    changes: dict[str, Any] = {}
-    if any(name in changed for name in kernel.arg_dict):
-        changes["args"] = tuple(changed.get(arg.name, arg) for arg in kernel.args)
-    if any(name in changed for name in kernel.temporary_variables):
-        changes["temporary_variables"] = {
-            name: changed.get(name, variable)
-            for name, variable in kernel.temporary_variables.items()
-        }
-    return kernel.copy(**changes)
+    return kernel.with_declarations(changed)
 
 
 def _reject_fractional_sizes(kernel: LoopKernel) -> None:
@@ -111,12 +97,10 @@ def _reject_fractional_sizes(kernel: LoopKernel) -> None:
     for name in size_names(kernel) if fractional else ():
         if name in fractional:
             raise TypeInferenceFailure(
-                message(
-                    f"'{name}' is part of a loop bound, shape or offset and must be an "
-                    f"integer, not {fractional[name].numpy_dtype}",
-                    kernel=kernel.name,
-                    hint=f"ValueArg('{name}', numpy.int32)",
-                )
+                f"'{name}' is part of a loop bound, shape or offset and must be an "
+                f"integer, not {fractional[name].numpy_dtype}",
+                kernel=kernel.name,
+                hint=f"ValueArg('{name}', numpy.int32)",
             )
 
 
@@ -131,7 +115,7 @@ def size_names(kernel: LoopKernel) -> tuple[str, ...]:
 
 
 def _layout_exprs(array: ArrayBase) -> Iterator[Expr]:
-    yield from array.layout_exprs()
+    yield from array.layout_exprs
     if isinstance(array, TemporaryVariable):
         yield from array.storage_shape or ()
         yield from array.base_indices or ()
@@ -273,7 +257,7 @@ class _Inference:
 def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
     """Infer types from declarations and instructions.
 
-    The rest stays unknown until a caller passes it; with *expect_completion* that is refused:
+    The rest stays unknown until a caller passes it; with *expect_completion* that is rejected:
     :class:`TypeInferenceFailure`.
 
     >>> import kgen as lp

@@ -116,7 +116,7 @@ def _by_digits(
 
 
 class _Numbers(IdentityMapper):
-    """Gives names to sums of several loops that quotients and remainders are taken of."""
+    """Names the sums of several loop variables of which quotients and remainders are taken."""
 
     def __init__(self, loops: frozenset[str]) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import islpy as isl
@@ -26,7 +26,8 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set
+from kgen.ir.sets.dims import Set, bound_param, params_space
+from kgen.ir.sets.domain import constant_bounds
 from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
@@ -48,22 +49,41 @@ def assumed_of(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
 
     Of all extents, those that are of *kinds* count. The kernel keeps what is found.
     """
-    return kernel.analyses.answer(_ASSUMED, kinds, lambda: _find_assumed(kernel, kinds))
+    shapes = [arg.shape for arg in kernel.args if isinstance(arg, ArrayBase)]
+    axes = [axis for shape in shapes if isinstance(shape, tuple) for axis in shape]
+    extents = tuple(dict.fromkeys(axis for axis in axes if type(axis) in kinds))
+    return kernel.analyses.answer(_ASSUMED, extents, lambda: _assumed(kernel, extents))
 
 
-def _find_assumed(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
+def _assumed(kernel: LoopKernel, extents: tuple[Expr, ...]) -> Set:
     known = kernel.assumptions
-    shapes = (arg.shape for arg in kernel.args if isinstance(arg, ArrayBase))
-    axes = (axis for shape in shapes if isinstance(shape, tuple) for axis in shape)
-    for extent in dict.fromkeys(axis for axis in axes if type(axis) in kinds):
-        names = variable_names(extent)
-        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
+    for extent in extents:
+        any_sizes = isl.Set.universe(params_space(variable_names(extent)))
+        if isinstance(extent, p.Variable):
+            known = known.intersect(bound_param(any_sizes, extent.name, low=0))
+            continue
+        space = any_sizes.from_params().get_space()
         try:
             natural = set_from_condition(space, p.Comparison(extent, ">=", 0))
         except ExpressionToAffineConversionError:
             continue
         known = known.intersect(natural.params())
     return known
+
+
+class LoopValues:
+    """The values of a loop's variable; their bounds are found when they are asked for."""
+
+    def __init__(self, finder: IntervalFinder, first: Expr, stop: Expr | None) -> None:
+        self._finder = finder
+        self._first = first
+        self._stop = stop
+
+    @cached_property
+    def interval(self) -> Interval:
+        """The bounds, from what the loops around give their variables."""
+        values = self._finder.interval(self._first)
+        return values if self._stop is None else values.until(self._finder.interval(self._stop))
 
 
 class IntervalFinder:
@@ -76,27 +96,26 @@ class IntervalFinder:
     is ``None`` at statements. What is found without a scope is shared by all sites of a kernel.
     """
 
-    scope: Mapping[str, Interval] | None = None
+    scope: Mapping[str, Interval | LoopValues] | None = None
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
+        self._variables: dict[str, Interval] = {}
         self._axes: dict[Expr, Interval] = {}
+        self._of_loops: dict[Set, Interval] = {}
 
     def _with(self, **changes: Any) -> Self:
         found = self.__class__.__new__(self.__class__)
         found.__dict__.update(self.__dict__, **changes)
         return found
 
-    def within(self, scope: Mapping[str, Interval] | None) -> Self:
+    def within(self, scope: Mapping[str, Interval | LoopValues] | None) -> Self:
         """Return the same where variables of the code have the values in *scope*."""
         return self if scope is self.scope else self._with(scope=scope)
 
     def inside(self, name: str, first: Expr, stop: Expr | None = None) -> Self:
         """Return the same in a loop from *first* to before *stop*, or where *name* is *first*."""
-        values = self.interval(first)
-        if stop is not None:
-            values = values.until(self.interval(stop))
-        return self.within({**(self.scope or {}), name: values})
+        return self._with(scope={**(self.scope or {}), name: LoopValues(self, first, stop)})
 
     def interval(self, expr: Expr) -> Interval:
         """Return bounds on *expr*, wherever it is evaluated."""
@@ -114,13 +133,30 @@ class IntervalFinder:
 
     def variable(self, expr: p.Variable) -> Interval:
         """Return bounds of a variable: those that loops around give it, or those in any loop."""
-        if self.scope is not None and expr.name in self.scope:
-            return self.scope[expr.name]
-        return self.anywhere(expr.name)
+        known = None if self.scope is None else self.scope.get(expr.name)
+        if known is None:
+            return self.anywhere(expr.name)
+        return known.interval if isinstance(known, LoopValues) else known
 
     def anywhere(self, name: str) -> Interval:
         """Return bounds of a variable: a loop's hold in its domain."""
+        found = self._variables.get(name)
+        if found is None:
+            found = self._variables[name] = self.find(name)
+        return found
+
+    def find(self, name: str) -> Interval:
+        """Find what :meth:`anywhere` keeps."""
         raise NotImplementedError
+
+    def in_domain(self, iname: str, known: Set) -> Interval:
+        """Return bounds of a loop variable where the same is *known* of parameters in all calls."""
+        values = self.kernel.domain_of((iname,))  # equal for many loops
+        found = self._of_loops.get(values)
+        if found is None:
+            found = constant_bounds(values.intersect_params(known), iname)
+            self._of_loops[values] = found
+        return found
 
     def element(self, expr: p.Subscript | LinearSubscript) -> Interval:
         """Return bounds of the elements of an array."""

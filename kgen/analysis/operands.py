@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import pymbolic.primitives as p
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import KgenIndexError, TypeInferenceFailure, message
+from kgen.errors import KgenIndexError, TypeInferenceFailure
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, TypeCast, WalkMapper, to_text, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -32,7 +32,8 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
     opaque = _OpaqueUses(checker)
     for insn in kernel.instructions:
         checker.typer.insn = insn
-        opaque.refuse(*insn.expressions(), *insn.predicates)
+        if opaque.names:
+            opaque.reject(*insn.expressions())
         with contextlib.suppress(UnknownType):  # checked once it is known: before code is written
             checker.check_instruction(insn)
     checker.typer.leave_to(kernel)
@@ -52,10 +53,9 @@ class _Checker:
 
     def check_instruction(self, insn: InstructionBase) -> None:
         """Reject operands in *insn*."""
-        self.typer.insn = insn
         for condition in insn.predicates:
             self.reject_vector(condition, condition, "is no condition")
-        for node in walk(*insn.expressions()):
+        for node in _nodes_of(insn):
             kind: Any = type(node)
             check = _check_of(kind)
             if check is not None:
@@ -73,13 +73,6 @@ class _Checker:
 
     def _check_extremum(self, node: p.Min | p.Max) -> None:
         self._reject_complex(node, node.children)
-
-    def _check_reduction(self, node: Reduction) -> None:
-        if not node.inames:
-            raise self.typer.failure(
-                f"the reduction '{to_text(node)}' runs over no loop variable",
-                "name the loops that it sums over: Reduction('sum', ('i',), ...)",
-            )
 
     def _check_choice(self, node: p.If) -> None:
         self.reject_vector(node, node.condition, "is no condition")
@@ -99,17 +92,14 @@ class _Checker:
         if dtype.kind not in "biu":
             text = to_text(index)
             raise KgenIndexError(
-                message(
-                    f"the subscript '{text}' of '{to_text(access)}' is no integer: it is {dtype}",
-                    kernel=self.kernel.name,
-                    where=f"instruction '{self.typer.insn}'",
-                    hint=f"'i // 2' is the quotient of integers; cast(int32, {text}) drops a "
-                    "fraction",
-                )
+                f"the subscript '{text}' of '{to_text(access)}' is no integer: it is {dtype}",
+                kernel=self.kernel.name,
+                where=f"instruction '{self.typer.insn}'",
+                hint=f"'i // 2' is the quotient of integers; cast(int32, {text}) drops a fraction",
             )
 
     def _is_clearly_whole(self, index: Expr) -> bool:
-        """Tell at a glance that loop variables and integers are all that is added, multiplied."""
+        """Tell whether an index obviously adds and multiplies only loop variables and integers."""
         if isinstance(index, p.Variable):
             return index.name in self.kernel.inames
         if isinstance(index, _CHAINS):
@@ -120,7 +110,7 @@ class _Checker:
         """Reject a vector as an operand of *node*."""
         dtype = self._type_of(operand)
         if numbers_of(dtype.dtype) is not None:
-            raise self._refusal(node, f"'{to_text(operand)}', a vector, {why}")
+            raise self._error(node, f"'{to_text(operand)}', a vector, {why}")
 
     def check_assignment(self, insn: Assignment) -> None:
         """Reject a vector that is assigned to a number, and a number assigned to a vector."""
@@ -136,7 +126,7 @@ class _Checker:
                 if own in vectors
                 else ("what is assigned to a vector is none of its type")
             )
-            raise self._refusal(insn.assignee, what)
+            raise self._error(insn.assignee, what)
 
     def _check_comparison(self, node: p.Comparison) -> None:
         for side in (node.left, node.right):
@@ -148,7 +138,7 @@ class _Checker:
         wanted, own = node.type, self._type_of(node.child)
         is_vector = [numbers_of(dtype.numpy_dtype) is not None for dtype in (wanted, own)]
         if any(is_vector) and wanted != own:
-            raise self._refusal(node, "vectors are not converted to other types")
+            raise self._error(node, "vectors are not converted to other types")
 
     def _reject_complex(self, node: Expr, operands: tuple[Expr, ...]) -> None:
         for operand in operands:
@@ -162,8 +152,15 @@ class _Checker:
     def _type_of(self, expr: Expr) -> NumpyType:
         return settle(self.typer.operand(expr))
 
-    def _refusal(self, node: Expr, why: str) -> TypeInferenceFailure:
+    def _error(self, node: Expr, why: str) -> TypeInferenceFailure:
         return self.typer.failure(f"in '{to_text(node)}': {why}", "use its numbers: v.x, v.s0")
+
+
+def _nodes_of(insn: InstructionBase) -> Iterator[Expr]:
+    """Give the nodes of an instruction, sums, products and calls left out."""
+    yield from reversed(insn.reads.nodes)
+    for lhs in insn.assignees:  # of which subscripts are read
+        yield from (lhs,) if type(lhs) is p.Subscript else walk(lhs)
 
 
 class _OpaqueUses(WalkMapper):
@@ -176,10 +173,9 @@ class _OpaqueUses(WalkMapper):
         self.functions = kernel.functions
         self.names = {arg.name for arg in kernel.args if isinstance(arg.dtype, OpaqueType)}
 
-    def refuse(self, *exprs: Expr) -> None:
-        if self.names:
-            for expr in exprs:
-                self.rec(expr)
+    def reject(self, *exprs: Expr) -> None:
+        for expr in exprs:
+            self.rec(expr)
 
     def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> None:
         is_own = isinstance(expr.function, p.Variable) and expr.function.name in self.functions
@@ -207,7 +203,6 @@ _CHECKS: Mapping[type[Any], Callable[[_Checker, Any], None]] = {
     p.Min: _Checker._check_extremum,
     p.Max: _Checker._check_extremum,
     TypeCast: _Checker._check_cast,
-    Reduction: _Checker._check_reduction,
     p.If: _Checker._check_choice,
     p.LogicalAnd: _Checker._check_truths,
     p.LogicalOr: _Checker._check_truths,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
@@ -11,7 +11,7 @@ from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import Instances, axis_name, relate_sides
 from kgen.analysis.points import describe_pair, example
-from kgen.errors import KgenWarning, VariableAccessNotOrdered, message, warn
+from kgen.errors import KgenWarning, VariableAccessNotOrdered, warn
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
@@ -55,17 +55,15 @@ def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOr
     first, second = found.write.insn_id, found.other.insn_id
     verb = "writes" if found.other.is_write else "reads"
     return VariableAccessNotOrdered(
-        message(
-            f"nothing says whether '{first}' writes '{found.write}' before or after '{second}' "
-            f"{verb} '{found.other}'",
-            kernel=kernel.name,
-            where=f"'{kernel.id_to_insn[first]}' and '{kernel.id_to_insn[second]}'",
-            point=found.point if found.is_certain else None,
-            because="neither depends on the other, directly or not"
-            + ("" if found.is_certain else ", and nothing proves their elements to be different"),
-            hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way "
-            f"around; add_nosync(kernel, 'any', '{first}', '{second}') if any order will do",
-        )
+        f"nothing says whether '{first}' writes '{found.write}' before or after '{second}' "
+        f"{verb} '{found.other}'",
+        kernel=kernel.name,
+        where=f"'{kernel.id_to_insn[first]}' and '{kernel.id_to_insn[second]}'",
+        point=found.point if found.is_certain else None,
+        because="neither depends on the other, directly or not"
+        + ("" if found.is_certain else ", and nothing proves their elements to be different"),
+        hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way "
+        f"around; add_nosync(kernel, 'any', '{first}', '{second}') if any order will do",
     )
 
 
@@ -78,14 +76,13 @@ def find_unordered(kernel: LoopKernel) -> Iterator[Unordered]:
     instances: Instances | None = None
     footprints = Footprints.of(kernel)
     for name, writers in kernel.writers.items():
-        if name not in kernel.array_vars:
+        accesses = _by_instruction(footprints.accesses.get(name, ()))
+        if order.relates(writers, accesses):
             continue
-        accesses: dict[str, list[Access]] = {}
         masks: dict[tuple[int, ...], int] = {}
-        for access in footprints.accesses.get(name, ()):
+        for access in footprints.accesses[name]:
             part = footprints.part(access)
             masks[part] = masks.get(part, 0) | order.bit(access.insn_id)
-            accesses.setdefault(access.insn_id, []).append(access)
         seen = 0
         for writer in writers:
             mine = [access for access in accesses.get(writer, ()) if access.is_write]
@@ -103,8 +100,15 @@ def find_unordered(kernel: LoopKernel) -> Iterator[Unordered]:
                     yield found
 
 
+def _by_instruction(accesses: Iterable[Access]) -> dict[str, list[Access]]:
+    found: dict[str, list[Access]] = {}
+    for access in accesses:
+        found.setdefault(access.insn_id, []).append(access)
+    return found
+
+
 class _Order:
-    """Which instruction waits for which, through others, too: a bit for each."""
+    """The transitive closure of the dependencies, as bit sets."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.names = [str(insn.id) for insn in kernel.instructions]
@@ -122,7 +126,7 @@ class _Order:
                 self.after[d] |= self.after[k] | 1 << k
 
     def _sorted(self) -> list[int]:
-        """Return all numbers, each after those that it waits for; a circle is cut somewhere."""
+        """Return all numbers in topological order; cycles are broken arbitrarily."""
         seen = [False] * len(self.names)
         result: list[int] = []
         for root in range(len(self.names)):
@@ -144,7 +148,7 @@ class _Order:
     def bit(self, name: str) -> int:
         return 1 << self.number[name]
 
-    def mask(self, names: tuple[str, ...]) -> int:
+    def mask(self, names: Iterable[str]) -> int:
         result = 0
         for name in names:
             result |= 1 << self.number[name]
@@ -154,6 +158,11 @@ class _Order:
         """Return what *name* waits for, itself, and what waits for it."""
         k = self.number[name]
         return self.before[k] | self.after[k] | 1 << k
+
+    def relates(self, names: Iterable[str], others: Iterable[str]) -> bool:
+        """Tell whether of each pair one waits for the other."""
+        mask = self.mask(others)
+        return not any(mask & ~self.related(name) for name in names)
 
     def ids(self, mask: int) -> list[str]:
         return [self.names[k] for k in _bits(mask)]
@@ -174,7 +183,7 @@ def _meeting(
     writes: Sequence[Access],
     accesses: Sequence[Access],
 ) -> Unordered | None:
-    """Return where *writes* of one instruction meet *accesses* of another, if anywhere."""
+    """Return the first unordered pair of *writes* and *accesses* of another instruction."""
     kernel = instances.kernel
     one, two = kernel.id_to_insn[writer], kernel.id_to_insn[other]
     if _is_exempt(one, two) or _exclude_each_other(one, two):
@@ -221,13 +230,13 @@ def _is_exempt(one: InstructionBase, two: InstructionBase) -> bool:
 
 
 def _is_atomic(insn: InstructionBase, name: str) -> bool:
-    """Tell whether *insn* updates *name* in one step, which no order of such changes."""
+    """Tell whether *insn* updates *name* atomically, so that the order does not matter."""
     kinds = [a for a in getattr(insn, "atomicity", ()) if a.var_name == name]
     return bool(kinds) and not any(isinstance(a, AtomicInit) for a in kinds)
 
 
 def _exclude_each_other(one: InstructionBase, two: InstructionBase) -> bool:
-    """Tell whether the two are branches of one condition, in the same iteration of its loops."""
+    """Tell whether the two have complementary predicates in the same iteration."""
     return any(
         _is_negation(mine, theirs) for mine in one.sorted_predicates for theirs in two.predicates
     )

@@ -96,7 +96,7 @@ def _is_exempt(kernel: LoopKernel, insn: Assignment) -> bool:
 
 def _find_overwrite(kernel: LoopKernel, insn: Assignment) -> Overwrite | None:
     index = _index_of(insn.assignee)
-    if index is None:
+    if index is None or insn.within_inames <= {at.name for at in index if type(at) is p.Variable}:
         return None
     loops = _undetermined(_candidates(kernel, insn), index)
     return answer(lambda: _overwrite(kernel, insn, index, loops)) if loops else None
@@ -111,7 +111,7 @@ def _index_of(place: Expr) -> tuple[Expr, ...] | None:
 
 
 def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
-    """Return the sequential loops around *insn* in which nothing else decides what is written."""
+    """Return the sequential loops around *insn* whose iterations may write the same element."""
     array = insn.assignee_var_names()[0]
     conditions = frozenset(variable_names(*insn.predicates))
     deciding = conditions.union(*insn.assignee_subscript_deps())

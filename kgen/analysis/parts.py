@@ -54,7 +54,7 @@ def extents_and_strides(
 
 
 def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr | None:
-    """Return by how much the position of an element grows with a variable, if that is the same."""
+    """Return the constant stride of an element's position in a variable, if there is one."""
     total: Expr = 0
     for subscript, stride in zip(index, strides, strict=True):
         moved = substitute(subscript, {name: p.Sum((p.Variable(name), 1))})

@@ -32,24 +32,19 @@ def describe(point: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def describe_pair(
-    point: Mapping[str, int],
-    suffixes: tuple[str, str] = PAIR,
-    *,
-    unit: str = "a work-item",
-) -> str:
+def describe_pair(point: Mapping[str, int], *, unit: str = "a work-item") -> str:
     """Write a point of two work-items: what they share, then each of them, or of two *units*.
 
     >>> describe_pair({"n": 8, "k.a": 1, "k.b": 1, ".lid0.a": 0, ".lid0.b": 5, ".element0": 0})
     'n = 8, k = 1: work-item lid0 = 0 and work-item lid0 = 5, at element [0]'
     """
     sides: list[dict[str, int]] = []
-    for suffix in suffixes:
+    for suffix in PAIR:
         cut = {n.removesuffix(suffix): v for n, v in point.items() if n.endswith(suffix)}
         sides.append(cut)
     one, other = sides
     both = {n: v for n, v in one.items() if not _is_axis(n) and other.get(n) == v}
-    shared = {n: v for n, v in point.items() if not n.endswith(suffixes)}
+    shared = {n: v for n, v in point.items() if not n.endswith(PAIR)}
     element = [v for n, v in sorted(shared.items()) if SetName.ELEMENT.names(n)]
     head = _values({n: v for n, v in shared.items() if not SetName.ELEMENT.names(n)} | both)
     items = [_item({n: v for n, v in side.items() if n not in both}, unit) for side in (one, other)]

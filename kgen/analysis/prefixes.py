@@ -9,7 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import equation_set
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -128,7 +128,7 @@ def lane_domain(lane: str, first: int, last: int) -> BasicSet:
 
 
 def _in_one(relation: isl.Map) -> isl.Map:
-    """Return a relation in one piece, where its pieces are that together."""
+    """Return the simple hull of a relation if it is not larger, which is one piece."""
     hull = isl.Map.from_basic_map(relation.simple_hull())
     return hull if hull.is_subset(relation) else relation
 
@@ -148,13 +148,11 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
     if len(domain.coalesce().get_basic_sets()) > 1:
         loops = ", ".join(map(repr, inames))
         raise TransformError(
-            message(
-                f"the iterations of {loops} inside of {', '.join(map(repr, names))} have gaps",
-                kernel=kernel.name,
-                because=f"they are {domain.coalesce()}",
-                hint=f"take the sums over {loops} and over the loops that these depend on in "
-                "another order, or none of them apart",
-            )
+            f"the iterations of {loops} inside of {', '.join(map(repr, names))} have gaps",
+            kernel=kernel.name,
+            because=f"they are {domain.coalesce()}",
+            hint=f"take the sums over {loops} and over the loops that these depend on in "
+            "another order, or none of them apart",
         )
     return _with_few_params(as_basic_set(domain).remove_redundancies(), inames)
 

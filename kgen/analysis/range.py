@@ -29,7 +29,7 @@ from kgen.ir.types import INT32, INT64, NumpyType, auto
 __all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "is_int32", "loop_type"]
 
 #: The largest value that a caller may pass for an int32 size. What lies above, 2**20 - 1
-#: values, is room for ``128*group + item`` and ``n + 15``; a call with more is refused.
+#: values, is room for ``128*group + item`` and ``n + 15``; a call with more is rejected.
 PARAM_LIMIT: Final = 2**31 - 2**20
 
 _INT32_MAX: Final = 2**31 - 1
@@ -58,11 +58,7 @@ class Ranges(IntervalFinder):
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel)
-        # it is the same for sizes
-        self._context = kernel.analyses.answer(_CONTEXT, None, lambda: _context(kernel))
-        self._params: dict[str, Interval] = {}
         self._loops: dict[str, NumpyType] = {}
-        self._intervals: dict[str, Interval] = {}
         self._arrays: dict[str, NumpyType] = {}
 
     @classmethod
@@ -87,19 +83,9 @@ class Ranges(IntervalFinder):
             found = self._arrays[array_name] = self._find_index_type(array)
         return found
 
-    def param(self, name: str) -> Interval:
-        """Return the least and the largest value of a parameter; int64's where unknown."""
-        found = self._params.get(name)
-        if found is None:
-            found = range_of_type(INT64.dtype)
-            if has_dim(self._lifted, name):
-                known = constant_bounds(self._lifted, name)
-                found = Interval(
-                    found.low if known.low is None else known.low,
-                    found.high if known.high is None else known.high,
-                )
-            self._params[name] = found
-        return found
+    def is_param(self, name: str) -> bool:
+        """Tell whether something is known of a parameter of this name."""
+        return has_dim(self._lifted, name)
 
     def fits(self, expr: Expr) -> bool:
         """Tell whether all values of an integer expression provably are int32."""
@@ -111,21 +97,29 @@ class Ranges(IntervalFinder):
         As in ``(n + m) // 2 - n``, where ``n`` and ``m`` are large. Steps are the results of
         operations, sums added up from left to right. What data decides is as said.
         """
+        if type(expr) in _WITHOUT_STEPS:
+            return self.interval(expr), False
         survey = _Survey(self)
         return survey.interval(expr), survey.has_large
 
-    def anywhere(self, name: str) -> Interval:
-        """Return bounds of a loop variable, in its domain, or of a parameter."""
-        return self._loop(name) if name in self.kernel.inames else self._parameter(name)
+    def has_large_steps(self, expr: Expr) -> bool:
+        """Tell whether the known bounds of a step to *expr* are beyond 32 bits."""
+        return type(expr) not in _WITHOUT_STEPS and self.survey(expr)[1]
 
-    def _parameter(self, name: str) -> Interval:
-        return self.param(name)
+    def find(self, name: str) -> Interval:
+        """Return the bounds of a loop variable, in its domain, or of a parameter: at most int64."""
+        if name in self.kernel.inames:
+            return self.in_domain(name, self._context)
+        found = range_of_type(INT64.dtype)
+        if not self.is_param(name):
+            return found
+        known = constant_bounds(self._lifted, name)
+        low = found.low if known.low is None else known.low
+        return Interval(low, found.high if known.high is None else known.high)
 
-    def _loop(self, iname: str) -> Interval:
-        if iname not in self._intervals:
-            values = self.kernel.domain_of((iname,)).intersect_params(self._context)
-            self._intervals[iname] = constant_bounds(values, iname)
-        return self._intervals[iname]
+    @cached_property
+    def _context(self) -> Set:
+        return _context(self.kernel)
 
     @cached_property
     def _lifted(self) -> Set:
@@ -134,9 +128,12 @@ class Ranges(IntervalFinder):
     def _find_loop_type(self, iname: str) -> NumpyType:
         if self.kernel.index_dtype.itemsize > 4:
             return self.kernel.index_dtype
-        values = self.kernel.domain_of((iname,)).intersect_params(self._context)
+        found = self.anywhere(iname)
+        if found.low is None or found.high is None:
+            values = self.kernel.domain_of((iname,)).intersect_params(self._context)
+            return INT32 if values.is_empty() else INT64
         # -2**31, which data may be, is a value like any other: nothing is negated in a loop
-        return INT32 if _fits(values, 1, 1) else INT64
+        return INT32 if is_int32(Interval(found.low + 1, found.high + 1)) else INT64
 
     def _find_index_type(self, array: ArrayBase) -> NumpyType:
         if self.kernel.index_dtype.itemsize > 4:
@@ -148,7 +145,7 @@ class Ranges(IntervalFinder):
         return INT32 if fits else INT64
 
     def _shape_fits(self, array: ArrayBase, shape: tuple[Expr, ...]) -> bool:
-        if array.offset is auto or auto in shape:
+        if array.offset is auto or auto in shape or None in shape:
             return False
         total = self.interval(array.offset)
         if not total.is_at_least(0):
@@ -200,7 +197,10 @@ def is_int32(found: Interval) -> bool:
 
 
 _RANGES = Analysis[Ranges](LoopKernel)
-_CONTEXT = Analysis[Set](LoopKernel)
+#: Of these nothing is computed.
+_WITHOUT_STEPS: Final = frozenset(
+    (int, p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+)
 
 
 def _context(kernel: LoopKernel) -> Set:
@@ -230,19 +230,19 @@ def _limits(kernel: LoopKernel, name: str) -> Interval:
 class Sizes(Ranges):
     """The ranges where no parameter is negative; of data none is known."""
 
-    def _parameter(self, name: str) -> Interval:
-        if name in self.kernel.array_vars or not has_dim(self._lifted, name):
+    def find(self, name: str) -> Interval:
+        arrays, ranges = self.kernel.array_vars, Ranges.of(self.kernel)
+        if name in self.kernel.inames:
+            ends = param_names(self.kernel.domain_of((name,)))
+            return ranges.anywhere(name) if arrays.keys().isdisjoint(ends) else ANYTHING
+        if name in arrays or not ranges.is_param(name):
             return ANYTHING
-        found = self.param(name)
+        found = ranges.anywhere(name)
         return ANYTHING if found.is_at_most(-1) else found.both(Interval(0))
-
-    def _loop(self, iname: str) -> Interval:
-        ends = param_names(self.kernel.domain_of((iname,)))
-        return ANYTHING if set(ends) & self.kernel.array_vars.keys() else super()._loop(iname)
 
 
 class _Survey(IntervalFinder):
-    """Bounds of one expression by *ranges*; notes whether a step to it is beyond 32 bits."""
+    """Bounds of an expression by *ranges*; notes whether an intermediate value exceeds 32 bits."""
 
     def __init__(self, ranges: Ranges) -> None:
         self.has_large = False

@@ -18,14 +18,13 @@ from kgen.analysis.dependences import (
     is_update,
     loops_with_order,
     shared_loops,
+    writes_what_is_read,
 )
 from kgen.analysis.domains import Inverse
 from kgen.analysis.instances import Instances, bound, relate, relate_sides
-from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import substitute, variable_names
-from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, dim_names, rename_dims, to_named, with_params
 from kgen.ir.sets.names import PAIR, Side
@@ -96,7 +95,7 @@ class Reordering:
         return Nesting(tuple(placed), tuple(chains))
 
     def _needs(self, outer: str, inner: str) -> bool:
-        """Tell whether *outer* decides the order of something that *inner* would turn around."""
+        """Tell whether *outer* carries dependences that *inner* would violate."""
         return any(
             not relate_sides(turned, outer, "lt_set").is_empty()
             for pairs in self._undecided
@@ -105,7 +104,7 @@ class Reordering:
 
     @cached_property
     def _undecided(self) -> list[Set]:
-        """The pairs that are certain and that loops around the new ones do not put in order."""
+        """The certain dependences that no loop around the new ones carries."""
         found: list[Set] = []
         for first, then, pairs, is_exact in self._conflicts:
             for name in self._ordered(shared_loops(self.kernel, first, then)):
@@ -140,7 +139,7 @@ class Reordering:
         return tuple(found)
 
     def _kind(self, access: Access) -> object:
-        """Return what accesses have in common that conflict with the same others."""
+        """Return a key: accesses with equal keys conflict with the same accesses."""
         loops = self.kernel.id_to_insn[access.insn_id].within_inames
         return access.index, access.is_write, access.place, loops, is_update(self.kernel, access)
 
@@ -199,23 +198,14 @@ class Reordering:
         """Tell whether what is read has been written before, by the same iteration."""
         of = self.kernel.id_to_insn
         before = ancestors(self.kernel, of[read.insn_id])
-        return any(self._writes(of[name], read) for name in before)
-
-    def _writes(self, insn: InstructionBase, read: Access) -> bool:
-        """Tell whether *insn*, without a condition, writes what is read, where it is read."""
-        loops = self.kernel.id_to_insn[read.insn_id].within_inames
-        return (
-            not insn.predicates
-            and insn.within_inames <= loops
-            and insn.within_inames.issuperset(self.values)
-            and any(
-                assignee_name(lhs) == read.array and index_of(lhs) == read.index
-                for lhs in insn.assignees
-            )
+        return any(
+            of[name].within_inames.issuperset(self.values)
+            and writes_what_is_read(self.kernel, of[name], read)
+            for name in before
         )
 
 
 def _turned(pairs: Set, name: str) -> Set | None:
-    """Return the pairs of which a loop has the second side first, if there are any."""
+    """Return the pairs that a loop executes in reverse order, if there are any."""
     turned = relate(pairs, Side.SECOND.of(name), Side.FIRST.of(name), "lt_set")
     return None if turned.is_empty() else turned

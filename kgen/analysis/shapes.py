@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access, Place
 from kgen.analysis.bounds import check_loops_bounded, check_not_negative, check_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
-from kgen.errors import KgenError, StaticValueFindingError, message
+from kgen.errors import KgenError, StaticValueFindingError
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
 from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.kernel import LoopKernel
@@ -39,10 +39,7 @@ def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
     :class:`KgenError` where the extent of one of several axes cannot be found.
     """
     open_ = [arg for arg in kernel.args if isinstance(arg, ArrayArg) and _is_open(arg)]
-    changed = _with_shapes(kernel, open_)
-    if not changed:
-        return kernel
-    return kernel.copy(args=tuple(changed.get(arg.name, arg) for arg in kernel.args))
+    return kernel.with_declarations(_with_shapes(kernel, open_))
 
 
 def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
@@ -53,10 +50,7 @@ def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
     changes.
     """
     open_ = [array for array in kernel.temporary_variables.values() if _is_open(array)]
-    changed = _with_shapes(kernel, open_)
-    if not changed:
-        return kernel
-    return kernel.copy(temporary_variables={**kernel.temporary_variables, **changed})
+    return kernel.with_declarations(_with_shapes(kernel, open_))
 
 
 def infer_constant_shapes(kernel: LoopKernel) -> LoopKernel:
@@ -76,9 +70,7 @@ def infer_constant_shapes(kernel: LoopKernel) -> LoopKernel:
             continue  # what is wrong is said when code is generated, if it still is
         if isinstance(shaped.shape, tuple) and all(isinstance(n, int) for n in shaped.shape):
             found[array.name] = shaped
-    if not found:
-        return kernel
-    return kernel.copy(temporary_variables={**kernel.temporary_variables, **found})
+    return kernel.with_declarations(found)
 
 
 def _is_open(array: ArrayBase) -> bool:
@@ -265,10 +257,8 @@ def _unknown(
 ) -> _UnknownExtentError:
     part = "the shape" if axis is None else f"shape axis {axis}"
     return _UnknownExtentError(
-        message(
-            f"{part} of {_kind(array)} '{array.name}' cannot be found",
-            kernel=kernel.name,
-            because=why,
-            hint=f"declare it: {type(array).__name__}('{array.name}', shape='...')",
-        )
+        f"{part} of {_kind(array)} '{array.name}' cannot be found",
+        kernel=kernel.name,
+        because=why,
+        hint=f"declare it: {type(array).__name__}('{array.name}', shape='...')",
     )

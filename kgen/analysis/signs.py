@@ -36,7 +36,6 @@ class Signs(IntervalFinder):
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel)
-        self._variables: dict[str, Interval] = {}
         self._assumed = assumed_of(kernel, (p.Variable,))
 
     def under(self, *conditions: Expr) -> Signs:
@@ -80,17 +79,10 @@ class Signs(IntervalFinder):
 
     # -- leaves ---------------------------------------------------------------------------
 
-    def anywhere(self, name: str) -> Interval:
-        """Return bounds of a variable: a loop's hold in its domain."""
-        found = self._variables.get(name)
-        if found is None:
-            found = self._variables[name] = self._find(name)
-        return found
-
-    def _find(self, name: str) -> Interval:
+    def find(self, name: str) -> Interval:
         kernel = self.kernel
         if name in kernel.inames:
-            return constant_bounds(kernel.domain_of((name,)).intersect_params(self._assumed), name)
+            return self.in_domain(name, self._assumed)
         if has_param(self._assumed, name):
             return constant_bounds(from_named(self._assumed, (name,)), name)
         return _of_data(kernel.temporary_variables.get(name) or kernel.arg_dict.get(name))

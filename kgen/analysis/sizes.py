@@ -12,6 +12,7 @@ from kgen.ir.sets.dims import (
     fix_param_values,
     from_named,
     has_param,
+    least_value,
     param_names,
     point_values,
     project_out_params,
@@ -55,5 +56,5 @@ def sizes_near(allowed: Set, names: Sequence[str], least: int) -> dict[str, int]
 def _least(allowed: Set, name: str) -> int | None:
     """Return the least value of a parameter, if it has one."""
     only = project_out_params(allowed, [other for other in param_names(allowed) if other != name])
-    found = from_named(only, (name,)).dim_min_val(0)
+    found = least_value(from_named(only, (name,)), name)
     return int(found.to_python()) if found.is_int() else None

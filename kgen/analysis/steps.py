@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy as isl
 
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, involved_dims, rows_of
+from kgen.ir.sets.dims import Set, axis_variable, bound_dim, involved_dims, isl_int, rows_of
 
 __all__ = ["cyclic_values", "offsets_strided_loop"]
 
@@ -18,10 +18,11 @@ def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
     >>> print(cyclic_values("r", "s", 1, 16))
     { [r, s] : (1 - r + s) mod 16 = 0 and 0 <= s <= 15 }
     """
-    return isl.Set(
-        f"{{ [{name}, {start}] : ({name} - {start} - {first}) mod {step} = 0 "
-        f"and 0 <= {start} < {step} }}"
-    )
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[name, start])
+    distance = axis_variable(space, 0).sub(axis_variable(space, 1))
+    distance = distance.add_constant_val(isl_int(-first)).mod_val(isl_int(step))
+    values = distance.zero_basic_set()
+    return bound_dim(values.to_set(), start, 0, step - 1)
 
 
 def offsets_strided_loop(kernel: LoopKernel, iname: str) -> bool:

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access
 from kgen.analysis.domains import replace_dims
 from kgen.analysis.footprints import Footprints
-from kgen.errors import StaticValueFindingError, TransformError, message
+from kgen.errors import StaticValueFindingError, TransformError
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -86,12 +86,10 @@ def swept_footprint(
         if relation is None:
             shown = ", ".join(":" if i is None else to_text(i) for i in index)
             raise TransformError(
-                message(
-                    f"the elements that '[{shown}]' accesses are not known",
-                    kernel=kernel.name,
-                    because="a subscript is not affine in loop variables and sizes",
-                    hint="leave this use out with within=...",
-                )
+                f"the elements that '[{shown}]' accesses are not known",
+                kernel=kernel.name,
+                because="a subscript is not affine in loop variables and sizes",
+                hint="leave this use out with within=...",
             )
         inames = in_names(relation)
         touched = in_to_params(relation, inames).range()
@@ -137,7 +135,7 @@ def box_of(
     context = to_named(around).params().intersect(kernel.assumptions)
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
-        raise TransformError(message(f"{what} access no elements", kernel=kernel.name))
+        raise TransformError(f"{what} access no elements", kernel=kernel.name)
     spare = None
     if existing is not None and has_more:
         elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())
@@ -197,12 +195,10 @@ def _bounds(
     first = static_value(lower, context, largest=False, what=shown)
     most = dim_max(footprint, name).sub(isl.PwAff.from_aff(first))
     raise StaticValueFindingError(
-        message(
-            f"a constant extent of axis '{name}' was not found",
-            kernel=kernel.name,
-            because=f"{what} access as many elements along it as '{most.coalesce()}' and 1",
-            hint=_bounding_hint(kernel, most),
-        )
+        f"a constant extent of axis '{name}' was not found",
+        kernel=kernel.name,
+        because=f"{what} access as many elements along it as '{most.coalesce()}' and 1",
+        hint=_bounding_hint(kernel, most),
     )
 
 
@@ -254,14 +250,12 @@ def _as_loops(
         because = f"element [{element}] lies between the others, and is not accessed"
         because += f", for {where}" if where else ""
     raise TransformError(
-        message(
-            f"the elements that {what} access have gaps between them"
-            if is_hull
-            else f"the elements that {what} access are no box, and too complex to describe",
-            kernel=kernel.name,
-            because=because,
-            hint="pass fetch_bounding_box=True to store the whole box around it",
-        )
+        f"the elements that {what} access have gaps between them"
+        if is_hull
+        else f"the elements that {what} access are no box, and too complex to describe",
+        kernel=kernel.name,
+        because=because,
+        hint="pass fetch_bounding_box=True to store the whole box around it",
     )
 
 
@@ -278,7 +272,7 @@ def _bounding_box(footprint: Set) -> BasicSet:
 
 
 def _from_zero(elements: BasicSet, lower: Mapping[str, Expr]) -> BasicSet:
-    """Count the elements along each axis from the least one."""
+    """Shift each axis so that its least element is 0."""
     for name, least in lower.items():
         if not is_zero(least):
             elements = _moved(elements, name, least)

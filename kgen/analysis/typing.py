@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import pymbolic.primitives as p
 
 from kgen.errors import KgenError, TypeInferenceFailure, counted, message, near_names
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import (
     Expr,
@@ -117,6 +118,9 @@ class ExpressionTyper:
 
         That is its own, unless it is made of Python numbers only: ``2.5`` beside a float64.
         """
+        known = self._known.get(id(expr))
+        if known is not None and type(known[1]) is NumpyType:
+            return known[1]
         result = self.operand(expr)
         return adapt(result, dtype) if isinstance(result, Literal) else result
 
@@ -173,6 +177,10 @@ class ExpressionTyper:
         types = [self.operand(operand) for operand in operands]
         if not types:
             raise self.failure(f"'{type(expr).__name__}' has no operands: {expr!r}")
+        if combine is arithmetic and isinstance(expr, _OF_VECTORS):
+            vector = self._vector_type(expr, types)
+            if vector is not None:
+                return vector
         try:
             result = combine(*types)
         except TypeInferenceFailure as err:
@@ -182,6 +190,28 @@ class ExpressionTyper:
         if combine is arithmetic and settle(result).dtype.kind == "V":
             self._reject_vectors(expr, operands)
         return result
+
+    def _vector_type(self, expr: Expr, types: Sequence[Operand]) -> NumpyType | None:
+        """Return the vector type of an operation, where one operand is a vector at least."""
+        if not self.kernel.target.has_vector_arithmetic:
+            return None
+        vectors = {t: n for t in types if isinstance(t, NumpyType) and (n := numbers_of(t.dtype))}
+        if not vectors:
+            return None
+        if len(vectors) > 1:
+            shown = " and ".join(sorted(str(vector.dtype) for vector in vectors))
+            raise self.failure(f"in '{to_text(expr)}': vectors of several types, {shown}")
+        ((vector, (base, _)),) = vectors.items()
+        if isinstance(expr, p.Quotient) and base.kind != "f":
+            raise self.failure(f"in '{to_text(expr)}': vectors of integers have no quotient")
+        for operand in types:
+            number = settle(operand)
+            if number != vector and number.dtype.kind not in ("iuf" if base.kind == "f" else "iu"):
+                raise self.failure(
+                    f"in '{to_text(expr)}': {number.dtype} does not fit a vector of {base}",
+                    f"cast it: cast({base}, ...)",
+                )
+        return vector
 
     def _reject_vectors(self, expr: Expr, operands: Iterable[Expr]) -> None:
         for operand in operands:
@@ -337,7 +367,15 @@ class ExpressionTyper:
         return tuple(settle(self.operand(part)) for part in expr)
 
     def _reduction(self, expr: Reduction) -> _Result:
-        parts = [self.operand(part) for part in expr.exprs]
+        parts: list[Operand] = []
+        for part in expr.exprs:
+            if isinstance(part, Reduction) and part.is_tuple_typed:
+                inner = self._reduction(part)
+                parts += inner if isinstance(inner, tuple) else (UNDECIDED,)
+            else:
+                parts.append(self.operand(part))
+                if not self.kernel.target.has_vector_arithmetic:
+                    self._reject_vectors(expr, (part,))
         if UNDECIDED in parts:
             return UNDECIDED
         operands = tuple(settle(part) for part in parts)
@@ -379,8 +417,17 @@ def _function_hint(name: str, known: Collection[str]) -> str:
     return f"{near_names(plain, known)} (register_callable makes others known)"
 
 
-def _declared_types(kernel: LoopKernel) -> dict[str, NumpyType | None]:
+def _declared_types(kernel: LoopKernel) -> Mapping[str, NumpyType | None]:
     """Return the types of loop variables, parameters, arguments and temporaries, if known."""
+    return kernel.analyses.answer(_DECLARED, None, lambda: _find_declared_types(kernel))
+
+
+_DECLARED = Analysis[Mapping[str, NumpyType | None]](
+    LoopKernel, "args", "temporary_variables", "inames", "domains", "index_dtype"
+)
+
+
+def _find_declared_types(kernel: LoopKernel) -> Mapping[str, NumpyType | None]:
     variables = {**kernel.arg_dict, **kernel.temporary_variables}
     types: dict[str, NumpyType | None] = {name: one.dtype for name, one in variables.items()}
     for name in kernel.all_params():
@@ -431,6 +478,9 @@ def _inherited(kind: type[Any]) -> Callable[[ExpressionTyper, Any], _Result] | N
             return method
     return None
 
+
+#: Operators that work on vectors number by number.
+_OF_VECTORS: Final = (p.Sum, p.Product, p.Quotient)
 
 _METHODS: dict[type[Any], Callable[[ExpressionTyper, Any], _Result]] = {
     p.Variable: ExpressionTyper._variable,

@@ -89,7 +89,7 @@ def _find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
 def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) -> Set | None:
     """Return the elements of *array*; ``None`` where its shape is not affine in parameters."""
     shape = array.shape
-    if not isinstance(shape, tuple):
+    if not isinstance(shape, tuple) or None in shape:
         return None
     names = [SetName.ELEMENT.at(k) for k in range(len(shape))]
     elements = isl.Set.universe(isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=names))

@@ -13,13 +13,19 @@ import pymbolic.primitives as p
 from kgen.analysis.instances import axis_name
 from kgen.ast.expr import conjunction, conjuncts, disjunction
 from kgen.ast.facts import Facts, params_where
-from kgen.ast.nodes import For, If, Let, Node, Run
+from kgen.ast.nodes import For, If, Let, Node, Run, runs_in, variables_in
 from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.sets.dims import Set, dim_names, param_names, project_out_params, to_named
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import Barrier, children_of, exprs_of, has_barrier, map_children
+from kgen.ir.tree import (
+    Barrier,
+    children_of,
+    exprs_of,
+    has_barrier,
+    map_children,
+)
 from kgen.schedule.to_isl import Nest, Statement, axis_context
 
 __all__ = ["guard_bounds", "guard_bounds_by_data"]
@@ -68,11 +74,11 @@ class _Guards:
     def _loop(self, node: For | Let, facts: Facts, around: frozenset[str]) -> Node:
         needed = self._conditions_inside(node, facts, around)
         inside = facts.with_(*needed, *_known_inside(node))
-        body = self.node(node.body, inside, around | {_name(node)})
+        body = self.node(node.body, inside, around | {node.name})
         return _under(needed, replace(node, body=body))
 
     def _conditions_inside(self, node: Node, facts: Facts, around: frozenset[str]) -> list[Expr]:
-        """Return what has to stand around a node that reads data, of the conditions inside."""
+        """Return those conditions inside a node that must guard its reads of data."""
         if self.data.isdisjoint(variable_names(*exprs_of(node))):
             return []
         where = self._where_any_runs(node, around)
@@ -81,11 +87,11 @@ class _Guards:
     def _where_any_runs(self, node: Node, around: frozenset[str]) -> Set | None:
         """Return where a statement below *node* has an instance, whatever the data are."""
         union: Set | None = None
-        inner = frozenset(_names_below(node))
+        inner = frozenset(variables_in(node))
         hidden = set(self.data)
         if has_barrier(node):  # which all work-items of a group meet
             hidden.update(self.local_axes)
-        for run in _runs(node):
+        for run in runs_in(node):
             statement = self.nest.statements[int(run.insn_id[1:])]
             if isinstance(statement.node, Barrier):  # happens when another statement does
                 continue
@@ -128,30 +134,12 @@ def _under(needed: list[Expr], body: Node) -> Node:
     return If(conjunction(needed), body) if needed else body
 
 
-def _name(node: For | Let) -> str:
-    return node.iname if isinstance(node, For) else node.name
-
-
 def _known_inside(node: For | Let) -> tuple[Expr, ...]:
-    variable = p.Variable(_name(node))
+    variable = p.Variable(node.name)
     if isinstance(node, Let):
         return (p.Comparison(variable, "==", node.value),)
     above = p.Comparison(variable, ">=", node.first)
     return above, p.Comparison(variable, "<", node.stop)
-
-
-def _runs(node: Node) -> Iterator[Run]:
-    if isinstance(node, Run):
-        yield node
-    for child in children_of(node):
-        yield from _runs(child)
-
-
-def _names_below(node: Node) -> Iterator[str]:
-    if isinstance(node, For | Let):
-        yield _name(node)
-    for child in children_of(node):
-        yield from _names_below(child)
 
 
 # -- conditions on data ----------------------------------------------------------------------
@@ -184,7 +172,7 @@ def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node
             return node
     if conditional.isdisjoint(variable_names(*reading)):
         return node
-    inner = frozenset(_names_below(node))
+    inner = frozenset(variables_in(node))
     if isinstance(node, If):  # what it reads may be what makes such a condition valid
         inner |= frozenset(variable_names(*reading))
     found = (way for child in children_of(node) for way in _conditions_of_runs(child, inner, ()))
@@ -218,7 +206,7 @@ def _conditions_of_runs(
 
 
 def _names_written(kernel: DeviceKernel, node: Node) -> frozenset[str]:
-    found = (kernel.id_to_insn[run.insn_id].assignee_var_names() for run in _runs(node))
+    found = (kernel.id_to_insn[run.insn_id].assignee_var_names() for run in runs_in(node))
     return frozenset(name for names in found for name in names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 
 from kgen.ast.bounds import guard_bounds_by_data
 from kgen.ast.divisions import fold_divisions
@@ -16,11 +17,11 @@ from kgen.ir.closure import closure
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.grid import Grid
-from kgen.ir.sets.dims import Set, param_names
+from kgen.ir.sets.dims import Set
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier as ScheduleBarrier
-from kgen.ir.tree import children_of
+from kgen.ir.tree import nodes_in
 from kgen.ir.types import AddressSpace
 from kgen.schedule.to_isl import axes_in, axis_context, make_nest
 from kgen.schedule.tree import Bind, Launch, Schedule, Sequence, insn_ids
@@ -38,7 +39,7 @@ def _device_function(
 ) -> DeviceFunction:
     ids = insn_ids(launch.body)
     grid = kernel.grid_of_launch(ids)
-    tree = nest_code(kernel, grid, launch.body, [], parse_assumptions(None), memo)
+    tree = nest_code(kernel, grid, launch.body, parse_assumptions(None), memo)
     tree = guard_bounds_by_data(kernel, tree)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
@@ -58,46 +59,74 @@ def _device_function(
 
 
 def nest_code(
-    kernel: DeviceKernel,
-    grid: Grid,
-    root: ScheduleNode,
-    axes: list[tuple[str, Expr]],
-    known: Set,
-    memo: dict[Hashable, Node],
+    kernel: DeviceKernel, grid: Grid, root: ScheduleNode, known: Set, memo: dict[Hashable, Node]
 ) -> Node:
-    """Turn a child of the outermost body into code.
+    """Turn the outermost body of a launch into code; *known* is what holds around it."""
+    return _NestCoder(kernel, grid, memo, (), known).node(root)
 
-    *known* is what conditions around it say of the axes.
+
+class _NestCoder:
+    """Turns nests into code, with *axes* bound around them.
+
+    *known* is what conditions around them say of the axes.
     """
-    if isinstance(root, ScheduleBarrier):
-        return root
-    if isinstance(root, Bind):
-        inner = [*axes, *root.axes]
-        bulk = bulk_of(kernel, grid, root.axes)
+
+    def __init__(
+        self,
+        kernel: DeviceKernel,
+        grid: Grid,
+        memo: dict[Hashable, Node],
+        axes: tuple[tuple[str, Expr], ...],
+        known: Set,
+    ) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.memo = memo
+        self.axes = axes
+        self.known = known
+
+    @cached_property
+    def context(self) -> Set:
+        """What is known of the axes and the parameters."""
+        axes = [axes_in(value) for _, value in self.axes]
+        context = axis_context(self.grid, axes).intersect(self.known)
+        return context.intersect(self.kernel.assumptions)
+
+    def node(self, root: ScheduleNode) -> Node:
+        if isinstance(root, ScheduleBarrier):
+            return root
+        if isinstance(root, Sequence):
+            return Block(tuple(map(self.node, root.children)))
+        if isinstance(root, Bind):
+            return self._bind(root)
+        nest = make_nest(self.kernel, self.grid, root, self.axes, self.context)
+        return code_of(self.kernel, nest, self.memo)
+
+    def _bind(self, root: Bind) -> Node:
+        bulk = bulk_of(self.kernel, self.grid, root.axes)
         if bulk is None:
-            return nest_code(kernel, grid, root.body, inner, known, memo)
+            return self._below(root, self.known)
         condition, inside = bulk
         return either(
             condition,
-            nest_code(kernel, grid, root.body, inner, known.intersect(inside), memo),
-            nest_code(kernel, grid, root.body, inner, known.subtract(inside), memo),
+            self._below(root, self.known.intersect(inside)),
+            self._below(root, self.known.subtract(inside)),
         )
-    if isinstance(root, Sequence):
-        parts = (nest_code(kernel, grid, child, axes, known, memo) for child in root.children)
-        return Block(tuple(parts))
-    return code_of(kernel, make_nest(kernel, grid, root, axes, known), memo)
+
+    def _below(self, root: Bind, known: Set) -> Node:
+        axes = (*self.axes, *root.axes)
+        return _NestCoder(self.kernel, self.grid, self.memo, axes, known).node(root.body)
 
 
-def _axes(node: ScheduleNode) -> list[Expr]:
-    """Return the hardware axes that are bound anywhere below *node*."""
-    own = [axes_in(value) for _, value in node.axes] if isinstance(node, Bind) else []
-    return [*own, *(axis for child in children_of(node) for axis in _axes(child))]
+def _axes(root: ScheduleNode) -> list[Expr]:
+    """Return the hardware axes that are bound anywhere below *root*."""
+    binds = [node for node in nodes_in(root) if isinstance(node, Bind)]
+    return [axes_in(value) for bind in binds for _, value in bind.axes]
 
 
-def _conditions(node: Node) -> list[Expr]:
-    """Return the conditions at *node* and below; isl may say in them what assumptions imply."""
-    own = [node.condition] if isinstance(node, If) else []
-    return [*own, *(found for child in children_of(node) for found in _conditions(child))]
+def _conditions(root: Node) -> list[Expr]:
+    """Return the conditions at *root* and below; isl may say in them what assumptions imply."""
+    return [node.condition for node in nodes_in(root) if isinstance(node, If)]
 
 
 def _storage(
@@ -105,14 +134,12 @@ def _storage(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a launch is passed, and what it declares: used names and their sizes."""
     used: set[str] = set(variable_names(*sizes))
-    for insn_id in ids:
-        insn = kernel.id_to_insn[insn_id]
-        used |= insn.dependency_names()
-        for name in insn.within_inames | insn.reduction_inames():
-            domain = kernel.domains[kernel.home_domain[name]]
-            used.update(param_names(domain))
+    insns = [kernel.id_to_insn[insn_id] for insn_id in ids]
+    used.update(*(insn.dependency_names() for insn in insns))
+    inames = frozenset[str]().union(*(i.within_inames | i.reduction_inames() for i in insns))
+    used.update(*map(kernel.domain_parameters, inames))
     arrays = kernel.array_vars
-    known = closure(used, lambda name: arrays[name].layout_names() if name in arrays else ())
+    known = closure(used, lambda name: arrays[name].layout_names if name in arrays else ())
     temporaries = [t for name, t in sorted(kernel.temporary_variables.items()) if name in known]
     arguments = [arg.name for arg in kernel.args if arg.name in known]
     arguments += [t.name for t in temporaries if _is_global(t)]

@@ -18,7 +18,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import ExprReader, conjunction
 from kgen.ast.islast import KIND, NODE, OP, children_of_block
-from kgen.errors import ScheduleError, message
+from kgen.errors import ScheduleError
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
 from kgen.ir.fields import replace
 from kgen.ir.sets.dims import (
@@ -95,11 +95,9 @@ def _build(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
     finally:
         ctx.set_ast_build_detect_min_max(before)
     raise ScheduleError(
-        message(
-            f"isl leaves out iterations of {', '.join(loop.iname for loop in nest.loops)}",
-            kernel=kernel.name,
-            hint="split these loops less often, or in another order",
-        )
+        f"isl leaves out iterations of {', '.join(loop.iname for loop in nest.loops)}",
+        kernel=kernel.name,
+        hint="split these loops less often, or in another order",
     )
 
 
@@ -186,7 +184,7 @@ def _has_strides(domain: Set) -> bool:
 
 
 def _sharing(domain: Set) -> int:
-    """Return how many loops a stride is a matter of, at most."""
+    """Return the largest number of loops that occur in one stride constraint."""
     return max(
         (len(involved_axes(row)) for row in rows_of(domain) if involves_quotient(row)), default=0
     )
@@ -241,8 +239,8 @@ def _box(domain: Set) -> Set:
     hull = domain.remove_divs().simple_hull()
     box = isl.BasicSet.universe(domain.get_space())
     for at in range(n_dims(domain)):
-        bounds = free_inner(hull, at)
-        box = box.intersect(free_outer(bounds, at))
+        bounds = free_inner(hull, at).remove_divs()
+        box = box.intersect(free_outer(bounds, at).remove_divs())
         for row in bounds.get_constraints():
             if _steep_loops(row) < MIN_STEEP_LOOPS:
                 box = box.add_constraint(row)
@@ -250,7 +248,7 @@ def _box(domain: Set) -> Set:
 
 
 def _guarded(statement: Statement, wider: Set) -> Statement:
-    """Give a statement that *wider* domain, and a guard that says what its own is."""
+    """Give a statement the *wider* domain, with a guard for its own domain."""
     exact = to_named(statement.domain.gist(wider).reset_tuple_id()).params()
     condition = isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(exact)
     guards = [statement.guard, ExprReader(_variable).condition(condition)]
@@ -287,7 +285,7 @@ def _with_plain_starts(statement: Statement) -> Statement:
 
 
 def _around(domain: Set, inner: Iterable[int]) -> Set:
-    """Return what a domain says of its other loops, for which *inner* ones have to have values."""
+    """Return the constraints of a domain, without strides, projected along *inner* loops."""
     hull = domain.remove_divs().simple_hull()
     for at in inner:
         hull = free_axis(hull, at)

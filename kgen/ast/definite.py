@@ -14,9 +14,9 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts, disjunction, negation
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run, runs_in, variables_in
 from kgen.ast.verify import differs_in_group
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -111,7 +111,6 @@ class _Checker:
         self.ways: dict[str, set[_Way]] = {}
         self.added: list[tuple[str, _Way]] = []
         self.uses: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
-        self.names: dict[Expr, tuple[str, ...]] = {}
         self.trips: set[Expr] = set()
         self.vouched: dict[tuple[str, str], None] = {}
 
@@ -179,7 +178,7 @@ class _Checker:
             self.added.append((name, way))
 
     def _leave(self, variable: str, first: int, ran: _Way = frozenset()) -> None:
-        """Forget what the variable of a loop that ends says of what it has set, if it *ran*."""
+        """Drop conditions on the variable of a loop that ends from what it has set, if it *ran*."""
         inside, self.added = self.added[first:], self.added[:first]
         for name, way in inside:
             self.ways[name].discard(way)
@@ -188,7 +187,7 @@ class _Checker:
     def _set_below(self, loop: For) -> Iterator[tuple[str, _Way]]:
         """Give what the body of a loop sets, under which conditions from outside."""
         found = dict.fromkeys(self._set_in(loop.body, frozenset()))
-        inner = {loop.iname, *_names_below(loop.body)}
+        inner = {loop.iname, *variables_in(loop.body)}
         yield from ((name, self._without(inner, way)) for name, way in found)
 
     def _set_in(self, node: Node, way: _Way) -> Iterator[tuple[str, _Way]]:
@@ -203,13 +202,7 @@ class _Checker:
             yield from self._set_in(child, inside)
 
     def _without(self, names: Set[str], way: _Way) -> _Way:
-        return frozenset(c for c in way if names.isdisjoint(self._names_in(c)))
-
-    def _names_in(self, expr: Expr) -> tuple[str, ...]:
-        found = self.names.get(expr)
-        if found is None:
-            found = self.names[expr] = variable_names(expr)
-        return found
+        return frozenset(c for c in way if names.isdisjoint(variable_names(c)))
 
     def _ran(self, loop: For) -> _Way:
         """Return the condition under which a loop has an iteration; nothing where it always has."""
@@ -223,7 +216,7 @@ class _Checker:
     # -- reads ------------------------------------------------------------------------------
 
     def _read(self, node: Node, exprs: Iterable[Expr], facts: Facts, path: _Way) -> None:
-        for name in self.tracked.intersection(n for e in exprs for n in self._names_in(e)):
+        for name in self.tracked.intersection(variable_names(*exprs)):
             self._check(node, name, facts, path)
 
     def _check_choices(self, run: Run, name: str, facts: Facts, path: _Way) -> None:
@@ -237,12 +230,15 @@ class _Checker:
             raise self._error(node, name)
 
     def _is_set(self, node: Node, name: str, facts: Facts, path: _Way) -> bool:
-        ways = [
-            way - self.trips if isinstance(node, Run) else way for way in self.ways.get(name, set())
-        ]
+        ways = self.ways.get(name, set())
         if any(way <= path for way in ways):
             return True
-        unproved = next((i for i in _run_ids(node) if (i, name) in self.unproved), None)
+        if isinstance(node, Run):
+            ways = {way - self.trips for way in ways}
+            if any(way <= path for way in ways):
+                return True
+        ids = [run.insn_id for run in runs_in(node)]
+        unproved = next((i for i in ids if (i, name) in self.unproved), None)
         if unproved is not None:
             self.vouched[unproved, name] = None
             return True
@@ -253,22 +249,20 @@ class _Checker:
             return False
         is_set = _hold([[c for c in way - path if facts.decides(c)] for way in ways], facts)
         if is_set:
-            self.vouched[next(_run_ids(node)), name] = None
+            self.vouched[runs_in(node)[0].insn_id, name] = None
         return is_set
 
     def _error(self, node: Node, name: str) -> CodegenError:
-        insn_id = next(iter(_run_ids(node)))
+        insn_id = runs_in(node)[0].insn_id
         return CodegenError(
-            message(
-                f"the code reads '{name}' in '{_text(node)}' where it has not been set",
-                kernel=self.kernel.name,
-                where=f"instruction '{self.kernel.id_to_insn[insn_id]}'",
-                because="a condition on what sets it, or a loop around that, which may have no "
-                "iteration, does not surround the place that reads it",
-                hint=f"let '{', '.join(self.kernel.writers.get(name, ('nothing',)))}' run in every "
-                f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
-                "a fault of kgen: please report it",
-            )
+            f"the code reads '{name}' in '{_text(node)}' where it has not been set",
+            kernel=self.kernel.name,
+            where=f"instruction '{self.kernel.id_to_insn[insn_id]}'",
+            because="a condition on what sets it, or a loop around that, which may have no "
+            "iteration, does not surround the place that reads it",
+            hint=f"let '{', '.join(self.kernel.writers.get(name, ('nothing',)))}' run in every "
+            f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
+            "a fault of kgen: please report it",
         )
 
 
@@ -325,23 +319,9 @@ def _text(node: Node) -> str:
     raise AssertionError(node)
 
 
-def _run_ids(node: Node) -> Iterator[str]:
-    if isinstance(node, Run):
-        yield node.insn_id
-    for child in children_of(node):
-        yield from _run_ids(child)
-
-
-def _names_below(node: Node) -> Iterator[str]:
-    if isinstance(node, For | Let):
-        yield node.iname if isinstance(node, For) else node.name
-    for child in children_of(node):
-        yield from _names_below(child)
-
-
 def _has_all_guards(node: Node, path: _Way) -> bool:
     """Tell whether *path* has all conditions of what is inside that could stand around *node*."""
-    inner = {*_names_below(node)}
+    inner = {*variables_in(node)}
 
     def is_bare(below: Node) -> bool:
         if isinstance(below, Run):

@@ -12,9 +12,8 @@ from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
 from kgen.ir.fields import replace
-from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import Barrier, children_of, exprs_of, map_children
+from kgen.ir.tree import Barrier, children_of, exprs_of, map_children, nodes_in
 
 __all__ = ["fold_divisions"]
 
@@ -35,21 +34,26 @@ def fold_divisions(node: Node, kernel: DeviceKernel) -> Node:
         if lid(0) < 40
           s(i=lid(0))
     """
-    divides: dict[int, bool] = {}
-    if not _find(node, divides):
+    if not any(_divides(part) for part in nodes_in(node)):
         return node
+    divides: dict[int, bool] = {}
+    _find(node, divides)
     return _Folder(Signs(kernel).within({}), divides).node(node)
 
 
 def _find(node: Node, divides: dict[int, bool]) -> bool:
-    """Note of each node, by its id, whether there is a division at it or below; return that."""
+    """Record for each node, by id, whether its subtree has a division; return that for *node*."""
     below = [_find(child, divides) for child in children_of(node)]
-    found = divides[id(node)] = any(below) or any(map(_has_division, exprs_of(node)))
+    found = divides[id(node)] = any(below) or _divides(node)
     return found
 
 
+def _divides(node: Node) -> bool:
+    return any(map(_has_division, exprs_of(node)))
+
+
 class _Folder:
-    """Walks down with the values of the loops' variables and conditions, which *signs* knows."""
+    """Folds divisions top-down, with the bounds of loop variables and conditions in *signs*."""
 
     def __init__(self, signs: Signs, divides: Mapping[int, bool]) -> None:
         self.signs = signs
@@ -63,7 +67,7 @@ class _Folder:
                 return self._for(node)
             case Let():
                 value = self._value(node.value)
-                inside = self._inside(node.name, self.signs.interval(value))
+                inside = _Folder(self.signs.inside(node.name, value), self.divides)
                 return replace(node, value=value, body=inside.node(node.body))
             case If():
                 return self._if(node)
@@ -74,9 +78,6 @@ class _Folder:
                 return node
         return map_children(node, self.node)
 
-    def _inside(self, name: str, values: Interval) -> _Folder:
-        return _Folder(self.signs.within({**(self.signs.scope or {}), name: values}), self.divides)
-
     def _under(self, *conditions: Expr) -> _Folder:
         return _Folder(self.signs.under(*conditions), self.divides)
 
@@ -84,9 +85,8 @@ class _Folder:
         first, stop = self._value(loop.first), self._value(loop.stop)
         if not self.divides[id(loop.body)]:
             return replace(loop, first=first, stop=stop)
-        values = self.signs.interval(first).until(self.signs.interval(stop))
-        body = self._inside(loop.iname, values).node(loop.body)
-        return replace(loop, first=first, stop=stop, body=body)
+        inside = _Folder(self.signs.inside(loop.iname, first, stop), self.divides)
+        return replace(loop, first=first, stop=stop, body=inside.node(loop.body))
 
     def _if(self, node: If) -> Node:
         parts = conjuncts(node.condition)

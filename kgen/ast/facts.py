@@ -73,7 +73,7 @@ class Facts:
         return condition in self._proved or (above is not None and above._is_proved(condition))
 
     def _has_point(self, places: Set) -> bool:
-        """Tell whether a part of what is known has a point, and keep that as a witness."""
+        """Tell whether a part of the known set is nonempty; keep a point of it as a witness."""
         point = places.sample_point()
         if point.is_void():
             return False
@@ -88,7 +88,7 @@ class Facts:
             self._taken_over += 1
 
     def _points(self) -> list[_Point]:
-        """Return the witnesses so far, with those from above that conditions leave."""
+        """Return the witnesses so far, and those from above that satisfy the conditions."""
         if self._above is not None:
             points = self._above._points()
             for point in points[self._taken_over :]:
@@ -138,7 +138,7 @@ class _AxisNamer(IdentityMapper):
 
 
 class _Evaluator(EvaluationMapper[Any]):
-    """Gives the value of what sets can say; C's division stands where it is floor division."""
+    """Evaluates affine expressions at a point; truncating division counts as floor division."""
 
     map_trunc_quotient = EvaluationMapper.map_floor_div
     map_trunc_remainder = EvaluationMapper.map_remainder
@@ -162,7 +162,7 @@ def _value(expr: Expr, point: _Point) -> Any:
 
 
 def _extended(point: _Point, conditions: tuple[Expr, ...]) -> _Point | None:
-    """Return *point* if all conditions hold, with the variables that they bring in."""
+    """Return *point* with the variables that the conditions define, if all conditions hold."""
     for condition in conditions:
         if (
             isinstance(condition, p.Comparison)

@@ -30,13 +30,13 @@ def hoist_guards(node: Node) -> Node:
     node = map_children(node, hoist_guards)
     if not isinstance(node, For | Let):
         return node
-    free, body = _split(node.body, node.iname if isinstance(node, For) else node.name)
+    free, body = _split(node.body, node.name)
     loop = replace(node, body=body)
     return If(free, loop) if free is not True else loop
 
 
 def _split(body: Node, iname: str) -> tuple[Expr, Node]:
-    """Take the conditions without *iname* off a loop's body."""
+    """Split off the conditions of a loop body that do not depend on *iname*."""
     if not isinstance(body, If) or body.orelse is not None or body.reads_data:
         return True, body
     parts = conjuncts(body.condition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgen.ast.build import nest_code
 from kgen.ast.nodes import Block, Node, Run
-from kgen.errors import ScheduleError, message
+from kgen.errors import ScheduleError
 from kgen.ir.data import ValueArg
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import NoOpInstruction
@@ -31,7 +31,7 @@ def build_host(kernel: PreparedKernel, schedule: Schedule) -> Node:
     host = DeviceKernel(PreparedKernel(kernel.copy(instructions=tuple(launches))))
     _check_bounds(kernel, schedule.host_inames)
     known = parse_assumptions(None)
-    return nest_code(host, grid_of(host, ()), sequence(tuple(nodes)), [], known, {})
+    return nest_code(host, grid_of(host, ()), sequence(tuple(nodes)), known, {})
 
 
 def _to_node(step: Step, outer: frozenset[str], launches: list[NoOpInstruction]) -> ScheduleNode:
@@ -49,11 +49,9 @@ def _check_bounds(kernel: PreparedKernel, host_inames: frozenset[str]) -> None:
         for name in used_param_names(kernel.domain_of((iname,))):
             if not isinstance(kernel.arg_dict.get(name), ValueArg):
                 raise ScheduleError(
-                    message(
-                        f"loop '{iname}' has a global barrier inside, and its bounds depend on "
-                        f"'{name}', which is only known on the device",
-                        kernel=kernel.name,
-                        because="a global barrier ends a launch, so that the host runs the loop",
-                        hint=f"pass '{name}' as an argument, or move the barrier out of the loop",
-                    )
+                    f"loop '{iname}' has a global barrier inside, and its bounds depend on "
+                    f"'{name}', which is only known on the device",
+                    kernel=kernel.name,
+                    because="a global barrier ends a launch, so that the host runs the loop",
+                    hint=f"pass '{name}' as an argument, or move the barrier out of the loop",
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 import pymbolic.primitives as p
@@ -12,7 +12,7 @@ from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
 from kgen.ir.expr import is_constant, variable_names
 from kgen.ir.instruction import Assignment
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import children_of, map_children
+from kgen.ir.tree import map_children, nodes_in
 from kgen.ir.types import AddressSpace
 
 __all__ = ["hoist_initializers"]
@@ -61,6 +61,7 @@ class _InitializerHoister:
     def __init__(self, kernel: DeviceKernel, starts: Mapping[str, str], root: Node) -> None:
         self.kernel = kernel
         self.starts = starts
+        self.names = frozenset(starts.values())
         self.used: Counter[str] = Counter()
         self.all = self._uses(root)
 
@@ -77,7 +78,7 @@ class _InitializerHoister:
         return node
 
     def _guarded(self, guard: If) -> Node:
-        """Move what may be moved in front of a condition."""
+        """Hoist what can be hoisted out of a condition."""
         inside = self._uses(guard)
         free: list[Node] = []
         rest: list[Node] = []
@@ -91,15 +92,17 @@ class _InitializerHoister:
         return Block((*free, If(guard.condition, Block(tuple(rest)))) if rest else tuple(free))
 
     def _uses(self, node: Node) -> Counter[str]:
+        """Return how many nodes at *node* and below use each of the names."""
         found: Counter[str] = Counter()
-        if isinstance(node, If):
-            found.update(set(variable_names(node.condition)))
-        elif isinstance(node, For):
-            found.update(set(variable_names(node.first, node.stop)))
-        elif isinstance(node, Run):
-            found.update(self.kernel.id_to_insn[node.insn_id].dependency_names())
-        for child in children_of(node):
-            found.update(self._uses(child))
+        for part in nodes_in(node):
+            used: Iterable[str] = ()
+            if isinstance(part, If):
+                used = variable_names(part.condition)
+            elif isinstance(part, For):
+                used = variable_names(part.first, part.stop)
+            elif isinstance(part, Run):
+                used = self.kernel.id_to_insn[part.insn_id].dependency_names()
+            found.update(self.names.intersection(used))
         return found
 
 

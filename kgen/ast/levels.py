@@ -70,7 +70,7 @@ def code_of(kernel: DeviceKernel, nest: Nest, memo: dict[Hashable, Node]) -> Nod
 
 
 class _Levels:
-    """Makes code in the canonical names of each nest, and asks once for those of one shape."""
+    """Builds code in canonical names, once for all nests of the same shape."""
 
     def __init__(self, kernel: DeviceKernel, memo: dict[Hashable, Node]) -> None:
         self.kernel = kernel
@@ -84,9 +84,10 @@ class _Levels:
         return self._once(nest, self._code)
 
     def _once(self, nest: Nest, make: Callable[[Nest], Node]) -> Node:
-        found = self.memo.get(nest.key)
+        key = nest.key
+        found = self.memo.get(key)
         if found is None:
-            found = self.memo[nest.key] = make(nest)
+            found = self.memo[key] = make(nest)
         return found
 
     def _whole(self, nest: Nest) -> Node:
@@ -177,8 +178,8 @@ def _guarded(nest: Nest) -> Node:
     """Ask isl for the condition of a statement that has no loop left."""
     (statement,) = nest.statements
     context = _in_order(nest.context)
-    where = statement.domain.params().align_params(context.get_space()).gist(context)
-    return translate_guard("S0", isl.AstBuild.from_context(context).expr_from_set(where))
+    where = statement.domain.params().align_params(context.get_space())
+    return translate_guard(isl.AstBuild.from_context(context).expr_from_set(where))
 
 
 def _in_order(context: Set) -> Set:
@@ -202,7 +203,7 @@ def _part(nest: Nest, child: ScheduleNode, first: int) -> Nest:
 
 
 def _bound(nest: Nest, bind: Bind) -> Nest:
-    """Take the outermost axes of a nest for parameters."""
+    """Replace the loops on hardware axes by the axes, which are parameters."""
     axes = dict(bind.axes)
 
     def bound(statement: Statement) -> Statement:

@@ -8,7 +8,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.initializers import hoist_initializers
-from kgen.ast.nodes import Block, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in
 from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, variable_names
@@ -34,7 +34,7 @@ def is_empty(node: Node) -> bool:
 
 
 def _flat(node: Node) -> Node:
-    """Make one condition of two, one directly below the other."""
+    """Merge two directly nested conditions."""
     node = map_children(node, _flat)
     if not isinstance(node, If) or node.orelse is not None:
         return node
@@ -111,7 +111,7 @@ class _Merger:
         return joined[0] if len(joined) == 1 else Block(tuple(joined))
 
     def _alike(self, children: list[Node]) -> Iterator[Node]:
-        """Open blocks, and make neighbours with one condition one, all of them at once."""
+        """Flatten blocks, and merge all adjacent guards with the same condition."""
         group: list[If] = []
         for child in children:
             for part in child.children if isinstance(child, Block) else (child,):
@@ -132,13 +132,13 @@ class _Merger:
         return is_equal and self._keeps(guards[-1])
 
     def _as_one(self, guards: list[If]) -> If:
-        """Make guards with one condition, all but the first without ``else``, one."""
+        """Merge guards with the same condition, of which only the first may have an ``else``."""
         if len(guards) == 1:
             return guards[0]
         return replace(guards[0], body=self._block([guard.body for guard in guards]))
 
     def _together(self, first: If, second: If) -> If | None:
-        """Make one ``if`` of two, where what the first one decides the second decides again."""
+        """Merge two adjacent ``if`` of which the first decides the second, or a part of it."""
         if not self._keeps(first):
             return None
         if first.condition == second.condition:
@@ -150,9 +150,11 @@ class _Merger:
         parts = conjuncts(second.condition)
         if first.orelse is None:
             shared = [part for part in conjuncts(first.condition) if part in parts]
-            inside = [_without(guard, shared) for guard in (first, second)]
+            inside = [_without(guard, shared) for guard in (first, second)] if shared else []
             if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
                 return replace(first, condition=conjunction(shared), body=self._block(inside))
+        if isinstance(first.condition, p.LogicalAnd) and not any(map(_is_choice, parts)):
+            return None
         opposites = _opposites(first)
         if not any(part in opposites for part in parts):
             return None
@@ -166,12 +168,11 @@ class _Merger:
         return not names or self._written(guard).isdisjoint(names)
 
     def _written(self, node: Node) -> set[str]:
-        if isinstance(node, Run):
-            return set(self.kernel.id_to_insn[node.insn_id].assignee_var_names())
-        return set().union(*map(self._written, children_of(node)))
+        runs = runs_in(node)
+        return {n for run in runs for n in self.kernel.id_to_insn[run.insn_id].assignee_var_names()}
 
     def _join_names(self, children: list[Node]) -> list[Node]:
-        """Put neighbours that name the same value below one name."""
+        """Merge adjacent definitions of the same value."""
         result: list[Node] = []
         at = 0
         while at < len(children):
@@ -198,9 +199,14 @@ class _Merger:
 
 
 def _without(guard: If, known: Container[Expr]) -> Node:
-    """Take off those parts of a condition that are *known* to hold."""
+    """Remove the conjuncts that are *known* to hold."""
     rest = [part for part in conjuncts(guard.condition) if part not in known]
     return replace(guard, condition=conjunction(rest), orelse=None) if rest else guard.body
+
+
+def _is_choice(condition: Expr) -> bool:
+    """Tell whether a condition can be what holds where not all of several conditions do."""
+    return not isinstance(condition, p.Comparison) or condition.operator == "!="
 
 
 def _opposites(guard: If) -> tuple[Expr, ...]:

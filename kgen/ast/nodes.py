@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
-from kgen.ir.tree import Barrier, Tree, map_children
+from kgen.ir.tree import Barrier, Tree, map_children, nodes_in
 from kgen.ir.types import NumpyType
 
 
@@ -31,6 +31,11 @@ class For(Tree):
     body: Node
     comment: str | None = None
     is_short: bool = False
+
+    @property
+    def name(self) -> str:
+        """The variable, as that of a :class:`Let`."""
+        return self.iname
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,16 @@ class DeviceFunction:
     arguments: tuple[str, ...]
     temporaries: tuple[str, ...]
     insn_ids: tuple[str, ...]
+
+
+def runs_in(node: Node) -> list[Run]:
+    """Return the instructions at *node* and below, in the order of the text."""
+    return [part for part in nodes_in(node) if isinstance(part, Run)]
+
+
+def variables_in(node: Node) -> list[str]:
+    """Return the variables that loops and names at *node* and below define."""
+    return [part.name for part in nodes_in(node) if isinstance(part, For | Let)]
 
 
 def map_runs(node: Node, change: Callable[[Run], Node]) -> Node:

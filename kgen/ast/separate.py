@@ -17,19 +17,21 @@ __all__ = ["has_fragile_barriers", "separate_barriers"]
 
 _AROUND = Barrier(Memory.LOCAL, "keeps the way around apart")
 _FIRST = Barrier(Memory.LOCAL, "keeps iterations apart")
+_START = Barrier(Memory.LOCAL, "keeps the start of the branch")
 _AFTER = Barrier(Memory.LOCAL, "keeps the last iteration apart")
 
 
 def separate_barriers(node: Node) -> Node:
-    """Write a barrier at the end of each branch with barriers, and first in and behind such loops.
+    """Write a barrier first in and at the end of branches with barriers, first in and behind loops.
 
     ::
 
         if n >= 2                            if n >= 2
-          t[lid(0)] = a[lid(0)]                t[lid(0)] = a[lid(0)]
-          barrier                  =>          barrier
-          if lid(0) < 2                        if lid(0) < 2
-            b[lid(0)] = t[0]                     b[lid(0)] = t[0]
+          t[lid(0)] = a[lid(0)]                barrier
+          barrier                  =>          t[lid(0)] = a[lid(0)]
+          if lid(0) < 2                        barrier
+            b[lid(0)] = t[0]                   if lid(0) < 2
+                                                 b[lid(0)] = t[0]
                                                barrier
 
         for k = 0 .. 2                       for k = 0 .. 2
@@ -49,7 +51,7 @@ def separate_barriers(node: Node) -> Node:
 
 
 def _behind_loops(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Write a barrier between each loop with barriers and what follows it."""
+    """Insert a barrier between each loop with barriers and the statement after it."""
     apart = nodes[:1]
     for before, node in itertools.pairwise(nodes):
         if _ends_with_loop(before) and not isinstance(_parts(node)[0], Barrier):
@@ -59,7 +61,7 @@ def _behind_loops(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def _ends_with_loop(node: Node) -> bool:
-    """Tell whether the last of what runs is a loop with barriers."""
+    """Tell whether the last statement is a loop with barriers."""
     match node:
         case For():
             return has_barrier(node)
@@ -69,12 +71,14 @@ def _ends_with_loop(node: Node) -> bool:
 
 
 def _closed(branch: Node) -> Node:
-    return Block((*_parts(branch), _AROUND)) if has_barrier(branch) else branch
+    if not has_barrier(branch):
+        return branch
+    return Block((*_parts(_begun(branch, _START)), _AROUND))
 
 
-def _begun(body: Node) -> Node:
+def _begun(body: Node, first: Barrier = _FIRST) -> Node:
     parts = _parts(body)
-    return body if isinstance(parts[0], Barrier) else Block((_FIRST, *parts))
+    return body if isinstance(parts[0], Barrier) else Block((first, *parts))
 
 
 def _parts(node: Node) -> tuple[Node, ...]:
@@ -115,7 +119,7 @@ def _has_data_guard(node: Node) -> bool:
 
 
 def _has_iteration_guard(node: Node, loops: tuple[str, ...]) -> bool:
-    """Tell whether all work-items go by the variable of a loop around that has barriers."""
+    """Tell whether a uniform condition depends on the variable of a loop with barriers."""
     match node:
         case For() if has_barrier(node):
             loops = (*loops, node.iname)

@@ -64,7 +64,7 @@ def _parts(node: Node) -> list[Node]:
 
 
 def _common(one: list[Node], other: list[Node]) -> int:
-    """Return how many nodes two lists have in common from the first one on."""
+    """Return the length of the common prefix of two lists of nodes."""
     pairs = zip(one, other, strict=False)
     return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from kgen.analysis.range import loop_type
 from kgen.ast.expr import ExprReader, as_bound, conjunction, minimum, successor
 from kgen.ast.islast import NODE, OP, children_of_block
-from kgen.ast.nodes import Block, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
     Expr,
@@ -27,9 +27,17 @@ from kgen.ir.grid import Grid
 from kgen.ir.sets.dims import dim_name
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier as ScheduleBarrier
-from kgen.ir.tree import children_of, map_children, map_exprs
+from kgen.ir.tree import map_children, map_exprs, nodes_in
 from kgen.ir.types import INT32
-from kgen.schedule.to_isl import Nest, axes_in, axis_from_name, canonical_names, loop_name
+from kgen.schedule.to_isl import (
+    Nest,
+    Statement,
+    axes_in,
+    axis_from_name,
+    canonical_names,
+    loop_name,
+)
+from kgen.schedule.tree import Run as ScheduleRun
 
 
 def translate(nest: Nest, ast: isl.AstNode) -> Node:
@@ -37,9 +45,9 @@ def translate(nest: Nest, ast: isl.AstNode) -> Node:
     return _Translator(nest).node(ast, {}, None)
 
 
-def translate_guard(statement: str, condition: isl.AstExpr) -> Node:
-    """Translate a statement under a condition of isl's."""
-    return _under(read_condition(condition), Run(statement, {}), None)
+def translate_guard(condition: isl.AstExpr) -> Node:
+    """Translate statement ``S0`` under a condition of isl's."""
+    return _under(read_condition(condition), Run("S0", {}), None)
 
 
 def read_condition(condition: isl.AstExpr) -> Expr:
@@ -156,7 +164,7 @@ def _name_single_trips(node: Node, loop: str) -> Node:
             return map_children(node, lambda child: _name_single_trips(child, loop))
         case For() if node.iname == loop:
             return node
-    values = _values_of(node, loop)
+    values = {run.values[loop] for run in runs_in(node) if loop in run.values}
     if len(values) != 1:
         return node
     (value,) = values
@@ -171,13 +179,7 @@ def _name_single_trips(node: Node, loop: str) -> Node:
 
 
 def _loops_of(node: Node) -> set[str]:
-    found = {node.iname} if isinstance(node, For) else set()
-    return found.union(*map(_loops_of, children_of(node)))
-
-
-def _values_of(node: Node, loop: str) -> set[Expr]:
-    own = {node.values[loop]} if isinstance(node, Run) and loop in node.values else set()
-    return own.union(*(_values_of(child, loop) for child in children_of(node)))
+    return {part.iname for part in nodes_in(node) if isinstance(part, For)}
 
 
 def _without_value(node: Node, loop: str) -> Node:
@@ -187,7 +189,7 @@ def _without_value(node: Node, loop: str) -> Node:
 
 
 class _RestWriter(IdentityMapper):
-    """Writes a remainder as what a quotient leaves over."""
+    """Writes a remainder in terms of the quotient."""
 
     def __init__(self, name: str, quotient: p.FloorDiv | TruncQuotient) -> None:
         self.top, self.den = quotient.numerator, quotient.denominator
@@ -236,7 +238,9 @@ class _Instance:
             case For():
                 iname = self.loops[node.iname].iname
                 dtype = loop_type(self.kernel, iname)
-                node = replace(node, iname=iname, dtype=dtype)
+                first, stop = self._expr(node.first), self._expr(node.stop)
+                body = self.node(node.body)
+                return replace(node, iname=iname, dtype=dtype, first=first, stop=stop, body=body)
             case Let():
                 iname = self.loops[node.name].iname
                 node = replace(node, name=iname, dtype=loop_type(self.kernel, iname))
@@ -253,14 +257,11 @@ class _Instance:
         statement = self.nest.statements[int(run.insn_id[1:])]
         if isinstance(statement.node, ScheduleBarrier):
             return statement.node
-        names = canonical_names(statement.dims, self.nest.loops)
-        inames = {name: loop.iname for name, loop in self.loops.items()}
-        inames.update((name, iname) for iname, name in names.items())
-        values = {inames[name]: self._expr(value) for name, value in run.values.items()}
-        own = self.kernel.id_to_insn[statement.node.insn_ids[0]].within_inames
-        values.update((name, value) for name, value in self.axes.items() if name in own)
+        values = self._values(statement, run)
         runs: list[Node] = [Run(insn_id, values) for insn_id in statement.node.insn_ids]
         body = runs[0] if len(runs) == 1 else Block(tuple(runs))
+        if not statement.conditions:
+            return body
         data = [c for c in statement.conditions if not self._is_of_loops(c)]
         if data:
             condition = conjunction([substitute(c, values) for c in data])
@@ -274,6 +275,20 @@ class _Instance:
         if condition is False:
             return Block(())
         return body if condition is True else If(condition, body)
+
+    def _values(self, statement: Statement, run: Run) -> dict[str, Expr]:
+        """Return the values of inames in the instructions of a statement."""
+        values: dict[str, Expr] = {}
+        if run.values:
+            names = canonical_names(statement.dims, self.nest.loops)
+            inames = {name: loop.iname for name, loop in self.loops.items()}
+            inames.update((name, iname) for iname, name in names.items())
+            values.update((inames[name], self._expr(value)) for name, value in run.values.items())
+        if self.axes:
+            assert isinstance(statement.node, ScheduleRun)
+            own = self.kernel.id_to_insn[statement.node.insn_ids[0]].within_inames
+            values.update((name, value) for name, value in self.axes.items() if name in own)
+        return values
 
     def _is_of_loops(self, condition: Expr) -> bool:
         """Tell whether a condition compares sums of loop variables, sizes and numbers."""

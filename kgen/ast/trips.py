@@ -16,7 +16,7 @@ from constantdict import constantdict
 from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node, runs_in
 from kgen.ast.unroll import bind
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import move_to_sides, simplify
@@ -25,7 +25,7 @@ from kgen.ir.fields import replace
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import children_of, has_barrier, map_children
+from kgen.ir.tree import has_barrier, map_children, nodes_in
 
 __all__ = ["expand_strided_loops"]
 
@@ -62,7 +62,7 @@ def expand_strided_loops(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
 
 
 def _has_strides(node: Node) -> bool:
-    return (isinstance(node, For) and node.step != 1) or any(map(_has_strides, children_of(node)))
+    return any(isinstance(part, For) and part.step != 1 for part in nodes_in(node))
 
 
 def _names(kernel: DeviceKernel) -> Callable[[str], str]:
@@ -137,7 +137,7 @@ class _StridedLoopExpander:
             body = self._below(above, *below, values=values).node(loop.body)
             return replace(loop, body=body)
         whole = self._whole_trips(loop, below, count)
-        if not 0 < whole < count or _count_runs(loop.body) > MAX_COPIED_RUNS:
+        if not 0 < whole < count or len(runs_in(loop.body)) > MAX_COPIED_RUNS:
             return self._write_trips(loop, range(count), below, values)
         return Block(
             (
@@ -204,10 +204,6 @@ class _StridedLoopExpander:
             return None
         count = -(-taken.count // loop.step)
         return count if 0 < count <= min(MAX_TRIPS, self.room) else None
-
-
-def _count_runs(node: Node) -> int:
-    return isinstance(node, Run) + sum(map(_count_runs, children_of(node)))
 
 
 def _value_in(loop: For, trip: Expr) -> Expr:

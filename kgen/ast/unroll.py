@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
-from kgen.ast.expr import compare_with_bound, conjunction
+from kgen.ast.expr import compare_with_bound, conjunction, disjunction
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import Block, For, If, Let, Node, Run
-from kgen.errors import ScheduleError, message
+from kgen.errors import ScheduleError
 from kgen.ir.affine import move_to_sides, simplify
 from kgen.ir.expr import (
     Expr,
@@ -143,13 +143,11 @@ class _Expander:
         if values.low is None or values.high is None:
             (tag,) = self.kernel.iname_tags_of_type(loop.iname, InameImplementationTag)
             raise ScheduleError(
-                message(
-                    f"iname '{loop.iname}' is to be unrolled, but its number of values is "
-                    "not bounded by a constant",
-                    kernel=self.kernel.name,
-                    because=f"it takes the values {bounds.domain}",
-                    hint=f"split_iname(kernel, '{loop.iname}', 4, inner_tag='{tag}')",
-                )
+                f"iname '{loop.iname}' is to be unrolled, but its number of values is "
+                "not bounded by a constant",
+                kernel=self.kernel.name,
+                because=f"it takes the values {bounds.domain}",
+                hint=f"split_iname(kernel, '{loop.iname}', 4, inner_tag='{tag}')",
             )
         taken = range(values.low, values.high + 1)
         self._check_count(loop, len(taken))
@@ -158,11 +156,9 @@ class _Expander:
     def _check_count(self, loop: For, count: int) -> None:
         if count > MAX_COPIES:
             raise ScheduleError(
-                message(
-                    f"iname '{loop.iname}' would be unrolled {count} times",
-                    kernel=self.kernel.name,
-                    hint=f"split it first; at most {MAX_COPIES} copies are made",
-                )
+                f"iname '{loop.iname}' would be unrolled {count} times",
+                kernel=self.kernel.name,
+                hint=f"split it first; at most {MAX_COPIES} copies are made",
             )
 
     def _conditions(self, loop: For, value: Expr, is_step: bool) -> list[Expr]:
@@ -207,6 +203,8 @@ class _Binder:
                 )
             case p.LogicalAnd():
                 return conjunction([self._condition(child) for child in condition.children])
+            case p.LogicalOr():
+                return disjunction([self._condition(child) for child in condition.children])
         return substitute(condition, self.replacement)
 
     def node(self, node: Node) -> Node:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kgen.ast.nodes import DeviceFunction, For, If, Let, Node
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, to_text, variable_names, walk
-from kgen.ir.tree import Barrier, children_of
+from kgen.ir.tree import Barrier, children_of, has_barrier
 
 
 def differs_in_group(expr: Expr) -> bool:
@@ -19,14 +19,15 @@ def verify_barriers(function: DeviceFunction) -> DeviceFunction:
     A barrier below a condition or a loop bound that differs between work-items is an error
     of the scheduler; generated code would hang.
     """
-    _visit(function, function.body, None, frozenset())
+    if has_barrier(function.body):
+        _visit(function, function.body, None, frozenset())
     return function
 
 
 def _visit(
     function: DeviceFunction, node: Node, divergent: str | None, unequal: frozenset[str]
 ) -> None:
-    """Walk down; *unequal* are the names whose values differ between work-items."""
+    """Check *node* and its children; values of *unequal* names differ between work-items."""
 
     def differs(*exprs: Expr) -> bool:
         named = unequal.intersection(variable_names(*exprs))
@@ -35,12 +36,10 @@ def _visit(
     match node:
         case Barrier() if divergent is not None:
             raise CodegenError(
-                message(
-                    f"a barrier ({node.reason}) stands below '{divergent}', which is not the "
-                    "same for all work-items of a group",
-                    kernel=function.name,
-                    hint="move the barrier out of the condition, or use a bound that is uniform",
-                )
+                f"a barrier ({node.reason}) stands below '{divergent}', which is not the "
+                "same for all work-items of a group",
+                kernel=function.name,
+                hint="move the barrier out of the condition, or use a bound that is uniform",
             )
         case If() if node.reads_data or differs(node.condition):
             divergent = divergent or f"if {to_text(node.condition)}"
@@ -50,4 +49,5 @@ def _visit(
         case Let() if differs(node.value):
             unequal = unequal | {node.name}
     for child in children_of(node):
-        _visit(function, child, divergent, unequal)
+        if has_barrier(child):
+            _visit(function, child, divergent, unequal)

@@ -5,14 +5,44 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-__all__ = ["renamed", "warn_once"]
+from kgen.errors import KgenError
+
+__all__ = ["NO_FORTRAN", "NotOfferedError", "refuser", "renamed", "warn_once"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _warned: set[str] = set()
+
+NO_FORTRAN: Final = "kgen reads no Fortran: write the kernel in the language of make_kernel"
+
+
+class NotOfferedError(KgenError, AttributeError):
+    """A name of loopy that kgen does not have; the text says what to use.
+
+    >>> from kgen.compat import loopy as lp
+    >>> lp.parse_fortran
+    Traceback (most recent call last):
+        ...
+    kgen.compat.renamed.NotOfferedError: 'parse_fortran' is not offered
+      hint: kgen reads no Fortran: write the kernel in the language of make_kernel
+    """
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(f"'{name}' is not offered", hint=hint)
+
+
+def refuser(hint: str) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for a module of which kgen does not have all names."""
+
+    def refuse(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotOfferedError(name, hint)
+
+    return refuse
 
 
 def warn_once(old: str, new: str) -> None:

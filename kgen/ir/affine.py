@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import gcd
 from typing import Any, TypeAlias
 
@@ -50,7 +50,7 @@ class LinearForm:
 
     def add(self, atom: Expr, coefficient: int) -> None:
         """Add ``coefficient * atom``."""
-        key = frozenset(_count(atom.children)) if isinstance(atom, p.Product) else atom
+        key = _key_of(atom)
         old = self._terms.get(key)
         self._terms[key] = (coefficient, atom) if old is None else (old[0] + coefficient, old[1])
 
@@ -89,7 +89,11 @@ def simplify(
     >>> to_text(simplify(parse("(n + 2)*(i + 1) + j + (i - 1) % 16")))
     '(n + 2)*(i + 1) + j + (i + 15) % 16'
     """
-    if isinstance(expr, p.Variable) and (not values or expr.name not in values):
+    if isinstance(expr, p.Variable):
+        value = values.get(expr.name, expr) if values else expr
+        if value is expr or type(value) is int:
+            return value
+    elif type(expr) is int:
         return expr
     return linear_form(expr, values, bounds_of).to_expr()
 
@@ -147,7 +151,7 @@ def linear_form(
 
 
 class _Collector:
-    """Adds expressions to a form, replacing variables by their values."""
+    """Accumulates expressions in a linear form, replacing variables by their values."""
 
     def __init__(self, values: Mapping[str, Expr], bounds_of: BoundsOf) -> None:
         self.values = values
@@ -166,22 +170,33 @@ class _Collector:
         while stack:
             factor, top = stack.pop()
             kind = type(top)
-            if kind is p.Sum:
+            if kind is int:
+                form.constant += factor * top
+            elif kind is p.Sum:
                 stack.extend([(factor, child) for child in top.children[::-1]])
             elif kind is p.Product:
-                self._add_product(form, factor, top)
+                first, *others = top.children
+                if type(first) is int and len(others) == 1:
+                    stack.append((factor * first, others[0]))
+                else:
+                    self._add_product(form, factor, top)
             elif kind in _AXES:
                 form.add(top, factor)
             elif isinstance(top, p.Variable):
-                value = self.values.get(top.name)
-                if value is None or value == top:
-                    form.add(top, factor)
-                else:
-                    _Collector({}, self.bounds_of).add(form, factor, value)
+                self._add_variable(form, factor, top)
             elif isinstance(top, _INTEGERS):
                 form.constant += factor * int(top)
             else:
                 self._add_other(form, factor, top)
+
+    def _add_variable(self, form: LinearForm, factor: int, expr: p.Variable) -> None:
+        value = self.values.get(expr.name)
+        if value is None or value == expr:
+            form.add(expr, factor)
+        elif isinstance(value, int):
+            form.constant += factor * int(value)
+        else:
+            _Collector({}, self.bounds_of).add(form, factor, value)
 
     def _add_product(self, form: LinearForm, number: int, expr: p.Product) -> None:
         """Add a product: numbers are multiplied out and distributed over a single sum."""
@@ -401,10 +416,10 @@ def _equation(terms: list[tuple[int, Expr]], constant: int, op: str) -> p.Compar
     return p.Comparison(_sum(more, max(constant, 0)), op, _sum(less, max(-constant, 0)))
 
 
-def _sum(terms: Iterable[tuple[int, Expr]], constant: int) -> Expr:
-    """Write a sum as people do: ``n*i + 16*jo + ji + 1``, a positive term first if there is one."""
-    ordered = sorted(terms, key=_rank)
-    first = next((k for k, term in enumerate(ordered) if term[0] > 0), None)
+def _sum(terms: Sequence[tuple[int, Expr]], constant: int) -> Expr:
+    """Order the terms of a sum, ``n*i + 16*jo + ji + 1``, a positive one first if there is one."""
+    ordered = sorted(terms, key=_rank) if len(terms) > 1 else list(terms)
+    first = next((k for k, (coefficient, _) in enumerate(ordered) if coefficient > 0), None)
     if first:
         ordered.insert(0, ordered.pop(first))
     children = [_times(coefficient, atom) for coefficient, atom in ordered]
@@ -429,5 +444,16 @@ def _times(coefficient: int, atom: Expr) -> Expr:
     return p.Product((coefficient, *factors))
 
 
-def _count(factors: tuple[Expr, ...]) -> Iterable[tuple[Expr, int]]:
-    return ((factor, factors.count(factor)) for factor in factors)
+def _key_of(atom: Expr) -> Hashable:
+    """Return what is equal for equal atoms, in whatever order factors are: names, if it can."""
+    if isinstance(atom, p.Product):
+        return _key_of_product(atom.children)
+    key: Hashable = atom.name if type(atom) is p.Variable else atom
+    return key
+
+
+def _key_of_product(factors: tuple[Expr, ...]) -> Hashable:
+    names = sorted(factor.name for factor in factors if type(factor) is p.Variable)
+    if len(names) == len(factors):
+        return tuple(names)
+    return frozenset((factor, factors.count(factor)) for factor in factors)

@@ -14,7 +14,7 @@ __all__ = ["assignee_name", "index_of", "with_subscripts"]
 
 
 def assignee_name(lhs: Expr) -> str:
-    """Return the name of the variable that *lhs* writes, or refuse."""
+    """Return the name of the variable that *lhs* writes, or raise an error."""
     match lhs:
         case p.Variable():
             return lhs.name

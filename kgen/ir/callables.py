@@ -98,7 +98,7 @@ class ScalarCallable(InKernelCallable):
 
         Numbers are a :class:`~kgen.ir.arg_descriptors.ValueArgDescriptor`, parts of arrays
         an :class:`~kgen.ir.arg_descriptors.ArrayArgDescriptor`: shape and strides. This is
-        the place to refuse what the function cannot do.
+        the place to reject what the function cannot do.
         """
         return self.copy(arg_id_to_descr=arg_id_to_descr), clbl_inf_ctx
 
@@ -139,8 +139,12 @@ class ScalarCallable(InKernelCallable):
         """Yield pairs ``(key, code)`` that the code of *target* needs before it, each key once."""
         return ()
 
+    def is_ready_for_codegen(self) -> bool:
+        """Tell whether the types and shapes of the arguments are known."""
+        return self.arg_id_to_dtype is not None and self.arg_id_to_descr is not None
+
     def specialized(self, dtypes: tuple[NumpyType, ...]) -> ScalarCallable:
-        """Return what is called for arguments of the types *dtypes*, or refuse."""
+        """Return what is called for arguments of the types *dtypes*, or raise an error."""
         result: Any = self.with_types(dict(enumerate(dtypes)), constantdict())
         if not (
             isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], ScalarCallable)

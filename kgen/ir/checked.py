@@ -39,7 +39,7 @@ _TEXTS: Mapping[Any, str] = {
 
 
 def checked(function: F) -> F:
-    """Make a public function refuse arguments of types that its signature does not have.
+    """Make a public function reject arguments of types that its signature does not have.
 
     >>> @checked
     ... def repeat(text: str, times: int = 2) -> str:
@@ -64,7 +64,7 @@ def unfit(what: str, wanted: str, value: Any, *, hint: str | None = None) -> Ker
     >>> print(unfit("shape of array 'a'", "a number", "x" * 99))
     the shape of array 'a' is a number, not 'xxxxxxxxxxxx...xxxxxxxxxxxxx'
     """
-    return KernelError(message(f"the {what} is {wanted}, not {reprlib.repr(value)}", hint=hint))
+    return KernelError(f"the {what} is {wanted}, not {reprlib.repr(value)}", hint=hint)
 
 
 def check_arguments(
@@ -80,14 +80,16 @@ def check_arguments(
     """Raise *error* for an argument of a call whose type is not that of its annotation.
 
     The first *skip* parameters are not looked at; neither is a call that does not fit the
-    signature, which Python itself refuses. *called* is what users know the function as.
+    signature, which Python itself rejects. *called* is what users know the function as.
     """
-    names, tests = _tests_of(function)
+    names, tests, defaults = _tests_of(function)
     for name, value in (*zip(names[skip:], args[skip:], strict=False), *kwargs.items()):
+        if value is defaults.get(name, Parameter.empty):
+            continue
         fits = tests.get(name)
         if fits is not None and not fits(value) and _is_call(function, args, kwargs):
             argument = f"{called or function.__name__.lstrip('_')}: the argument '{name}'"
-            raise error(_refusal(argument, value, _signature(function)[1][name], kernel))
+            raise error(_error_text(argument, value, _signature(function)[1][name], kernel))
 
 
 def check_fields(kind: type, values: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -107,13 +109,13 @@ def check_fields(kind: type, values: Mapping[str, Any], names: Iterable[str]) ->
         fits = tests.get(name)
         if fits is not None and not fits(values[name]):
             field = f"{kind.__name__}: the field '{name}'"
-            raise KernelError(_refusal(field, values[name], _signature(kind)[1][name], None))
+            raise KernelError(_error_text(field, values[name], _signature(kind)[1][name], None))
 
 
 def _is_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> bool:
-    """Tell whether the arguments fit the signature: Python refuses those that do not."""
+    """Tell whether the arguments fit the signature: Python rejects those that do not."""
     try:
         _signature(function)[0].bind(*args, **kwargs)
     except TypeError:
@@ -122,15 +124,19 @@ def _is_call(
 
 
 @functools.cache
-def _tests_of(function: Callable[..., Any]) -> tuple[list[str], dict[str, _Test]]:
-    """Return the names of the parameters that go by position, and what tells if values fit."""
+def _tests_of(
+    function: Callable[..., Any],
+) -> tuple[list[str], dict[str, _Test], dict[str, Any]]:
+    """Return what parameters go by position, what tells if values fit, and default values."""
     signature, hints = _signature(function)
     by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    names = [name for name, one in signature.parameters.items() if one.kind in by_position]
-    return names, {name: _test_of(hint) for name, hint in hints.items() if hint is not Any}
+    parameters = signature.parameters.items()
+    names = [name for name, one in parameters if one.kind in by_position]
+    tests = {name: _test_of(hint) for name, hint in hints.items() if hint is not Any}
+    return names, tests, {name: one.default for name, one in parameters}
 
 
-def _refusal(argument: str, value: Any, hint: Any, kernel: str | None) -> str:
+def _error_text(argument: str, value: Any, hint: Any, kernel: str | None) -> str:
     wanted = _described(hint)
     is_unit = hasattr(value, "default_entrypoint") and "LoopKernel" in wanted
     return message(

@@ -30,6 +30,7 @@ from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
     FixedStrideArrayDimTag,
+    is_open_extent,
     is_order,
     layout_items,
     parse_array_dim_tags,
@@ -66,8 +67,7 @@ class Declaration:
         return dataclasses.replace(self, **changes)
 
     def _set(self, **values: Any) -> None:
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        vars(self).update(values)
 
 
 def _check_name(name: Any, what: str) -> None:
@@ -90,7 +90,8 @@ _SETTLED: Final[Mapping[str, type]] = {
 class ArrayBase(Declaration, Taggable):
     """An array: element type, shape (in elements), layout and address space.
 
-    ``dtype=None`` and ``shape=auto`` are found by inference. ``offset`` is in elements;
+    ``dtype=None`` and ``shape=auto`` are found by inference. ``shape=(None, 3)`` of an argument
+    has an extent that nobody knows, which is the outermost in memory. ``offset`` is in elements;
     ``auto`` makes it a value that the runtime passes. ``dim_tags`` may be a map from *dim_names*.
     """
 
@@ -204,34 +205,36 @@ class ArrayBase(Declaration, Taggable):
 
     @property
     def fixed_strides(self) -> tuple[Expr, ...]:
-        """The strides of all axes, in elements; refuses while one is unknown."""
+        """The strides of all axes, in elements; rejects while one is unknown."""
         if not isinstance(self.dim_tags, tuple) or any(
             isinstance(tag, ComputedStrideArrayDimTag) for tag in self.dim_tags
         ):
             raise KernelError(f"the strides of array '{self.name}' are not known yet")
         return tuple(tag.stride for tag in self.dim_tags)
 
-    def layout_exprs(self) -> list[Expr]:
-        """Return those of the extents, the strides and the offset that are no numbers."""
-        assert isinstance(self, ArrayBase)
+    @cached_property
+    def layout_exprs(self) -> tuple[Expr, ...]:
+        """Those of the extents, the strides and the offset that are no numbers."""
         exprs = [*self.shape] if isinstance(self.shape, tuple) else []
         if isinstance(self.dim_tags, tuple):
             exprs += [getattr(tag, "stride", None) for tag in self.dim_tags]
         exprs.append(self.offset)
-        return [expr for expr in exprs if isinstance(expr, p.ExpressionNode)]
+        return tuple(expr for expr in exprs if isinstance(expr, p.ExpressionNode))
 
+    @cached_property
     def layout_names(self) -> tuple[str, ...]:
-        """Return the variables in extents, strides and the offset."""
-        return variable_names(*self.layout_exprs())
+        """The variables in extents, strides and the offset."""
+        return variable_names(*self.layout_exprs)
 
     def map_exprs(self: Self_, mapper: Any) -> Self_:
         """Apply *mapper* to shape, strides and offset."""
         assert isinstance(self, ArrayBase)
         changes: dict[str, Any] = {}
         if isinstance(self.shape, tuple):
-            changes["shape"] = tuple(s if s is auto else mapper(s) for s in self.shape)
+            changes["shape"] = tuple(s if is_open_extent(s) else mapper(s) for s in self.shape)
         if isinstance(self.dim_tags, tuple):
             changes["dim_tags"] = tuple(_map_tag(tag, mapper) for tag in self.dim_tags)
+            changes["has_layout"] = self.has_layout
         if self.offset is not auto and self.offset is not None:
             changes["offset"] = mapper(self.offset)
         return self.copy(**changes)
@@ -241,7 +244,7 @@ class ArrayBase(Declaration, Taggable):
         if shape is None or shape is auto:
             shown = "unknown" if shape is None else "auto"
         else:
-            shown = ", ".join("auto" if s is auto else to_text(s) for s in shape)
+            shown = ", ".join(str(s) if is_open_extent(s) else to_text(s) for s in shape)
             shown = f"({shown})"
         text = f"shape: {shown}"
         if isinstance(self.dim_tags, tuple) and self.dim_tags:
@@ -258,7 +261,7 @@ def _map_tag(tag: ArrayDimImplementationTag, mapper: Any) -> ArrayDimImplementat
 
 
 def _read_offset(offset: Any, what: str) -> Any:
-    if offset is None or offset is auto:
+    if offset is None or offset is auto or type(offset) is int:
         return offset
     if isinstance(offset, str) and offset.isidentifier():
         return p.Variable(offset)
@@ -477,6 +480,11 @@ class TemporaryVariable(ArrayBase):
                 raise KernelError(f"'{self.name}' has the shape {wanted}, its initializer {given}")
             dtype = read_type(self.dtype, what[3:]) or read_type(values.dtype, what[3:])
             self._set(shape=shape, dtype=dtype)
+        if isinstance(self.shape, tuple | list) and any(n is None for n in self.shape):
+            raise KernelError(
+                f"temporary '{self.name}' has an axis of unknown extent\n"
+                "  hint: pass kgen.auto for an extent that follows from what is written"
+            )
         if self.address_space is None:
             self._set(address_space=auto)
         elif self.address_space is not auto:
@@ -574,7 +582,7 @@ class SubstitutionRule(Declaration):
         return frozenset(variable_names(self.expression)) - frozenset(self.arguments)
 
     def expand(self, operands: tuple[Expr, ...]) -> Expr:
-        """Return the expression for *operands*; refuses a wrong number of them."""
+        """Return the expression for *operands*; rejects a wrong number of them."""
         if len(operands) != len(self.arguments):
             raise KernelError(
                 f"substitution rule '{self.name}' takes "
@@ -592,7 +600,7 @@ class Iname(Declaration, Taggable):
 
 
 def dtype_of(declaration: ArrayBase | ValueArg) -> KgenType:
-    """Return the known element type of *declaration*, or refuse."""
+    """Return the known element type of *declaration*, or raise an error."""
     if declaration.dtype is None:
         raise KernelError(
             f"the type of '{declaration.name}' is not known\n"
@@ -604,6 +612,8 @@ def dtype_of(declaration: ArrayBase | ValueArg) -> KgenType:
 
 def read_address_space(given: Any) -> AddressSpace:
     """Read ``private``, ``local`` or ``global``."""
+    if isinstance(given, AddressSpace):
+        return given
     if isinstance(given, str):
         found = AddressSpace.__members__.get(given.strip().upper())
         if found is not None:

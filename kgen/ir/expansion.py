@@ -46,7 +46,7 @@ class RuleExpander(IdentityMapper):
     ) -> Expr:
         """Return what stands for *expr*, the use of the rule *name*.
 
-        What cannot be expanded stays, for the expansion of the kernel to refuse: a rule inside of
+        What cannot be expanded stays, for the expansion of the kernel to reject: a rule inside of
         itself, and one with too many operands or too few.
         """
         rule = self.rules[name.name]

@@ -49,6 +49,7 @@ __all__ = [
     "TypedLiteral",
     "WalkMapper",
     "contains_reduction",
+    "flatten_product",
     "flatten_sum",
     "is_constant",
     "is_zero",
@@ -94,12 +95,7 @@ class _NodesOfKgen:
         parts = tuple(self.rec(part, *args, **kwargs) for part in expr.exprs)
         if same_objects(parts, expr.exprs):
             return expr
-        return Reduction(
-            expr.operation,
-            expr.inames,
-            parts if isinstance(expr.expr, tuple) else parts[0],
-            expr.allow_simultaneous,
-        )
+        return expr.over(expr.inames, parts)
 
     def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Expr:
         subscript = self.rec(expr.subscript, *args, **kwargs)
@@ -214,12 +210,7 @@ class SubstitutionMapper(IdentityMapper):
         parts = tuple(self.rec(part, *args, **kwargs) for part in expr.exprs)
         if tuple(renamed) == expr.inames and same_objects(parts, expr.exprs):
             return expr
-        return Reduction(
-            expr.operation,
-            tuple(renamed),
-            parts if isinstance(expr.expr, tuple) else parts[0],
-            expr.allow_simultaneous,
-        )
+        return expr.over(tuple(renamed), parts)
 
     def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Expr:
         old = (*expr.swept_inames, expr.subscript)
@@ -362,15 +353,32 @@ def variable_names(*exprs: Expr) -> tuple[str, ...]:
 
     Reduction inames count, function names do not.
     """
+    if len(exprs) == 1:
+        return _variable_names(exprs[0])
+    return tuple(dict.fromkeys(name for expr in exprs for name in _variable_names(expr)))
+
+
+@lru_cache(maxsize=8192)
+def _variable_names(expr: Expr) -> tuple[str, ...]:
     names: dict[str, None] = {}
-    for node in walk(*exprs):
-        kind = type(node)
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        kind: Any = type(node)
         if kind is p.Variable or kind is TaggedVariable:
             names[node.name] = None
-        elif kind is Reduction:
-            names.update(dict.fromkeys(node.inames))
-        elif kind is SubArrayRef:
-            names.update(dict.fromkeys(v.name for v in node.swept_inames))
+        elif kind is p.Sum or kind is p.Product:
+            stack.extend(node.children[::-1])
+        elif kind is tuple:
+            stack.extend(node[::-1])
+        elif kind is constantdict:  # the keyword arguments of a call
+            stack.extend(tuple(node.values())[::-1])
+        elif kind is not int and (children := _children_of(kind)) is not None:
+            if kind is Reduction:
+                names.update(dict.fromkeys(node.inames))
+            elif kind is SubArrayRef:
+                names.update(dict.fromkeys(v.name for v in node.swept_inames))
+            stack.append(children(node))
     return tuple(names)
 
 
@@ -417,11 +425,20 @@ def flatten_sum(expr: Expr) -> tuple[Expr, ...]:
     >>> flatten_sum(p.Sum((p.Sum((i, 1)), 2)))
     (Variable('i'), 1, 2)
     """
-    stack, terms = [expr], []
+    return _flatten(p.Sum, expr)
+
+
+def flatten_product(expr: Expr) -> tuple[Expr, ...]:
+    """Return the factors of a product, nested products opened."""
+    return _flatten(p.Product, expr)
+
+
+def _flatten(kind: type[Any], expr: Expr) -> tuple[Expr, ...]:
+    stack, parts = [expr], []
     while stack:
         top = stack.pop()
-        if isinstance(top, p.Sum):
+        if isinstance(top, kind):
             stack.extend(reversed(top.children))
         else:
-            terms.append(top)
-    return tuple(terms)
+            parts.append(top)
+    return tuple(parts)

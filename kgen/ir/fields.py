@@ -91,8 +91,9 @@ def replace(value: ValueT, /, **changes: Any) -> ValueT:
     if names is None:
         return dataclasses.replace(value, **changes)  # type: ignore[type-var]
     copied: ValueT = object.__new__(kind)
-    state = vars(copied)
-    state.update(vars(value), **changes)
+    state = copied.__dict__
+    state |= value.__dict__
+    state |= changes
     if len(state) > len(names):
         for name in state.keys() - names:  # what has been found out about the other value
             del state[name]

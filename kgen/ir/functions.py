@@ -38,7 +38,7 @@ class Function:
     """A function that every target can call, by the name that expressions use.
 
     ``operands(dtypes)`` gives the types that arguments of the types *dtypes* are converted to
-    before the call, or refuses; ``result(operands)`` the types of the results from those.
+    before the call, or rejects; ``result(operands)`` the types of the results from those.
     ``arg_count`` is ``None`` for one argument or more. ``adapts`` says that the result of
     literals is one: ``sqrt(2.0)`` beside a float64 is computed in float64. ``fixed`` are the
     types of operands that do not depend on what is given.
@@ -200,6 +200,7 @@ SEVERAL: Final[Mapping[str, Function]] = {
     for function in (
         Function("frexp", 1, _real, lambda operands: (operands[0], INT32)),
         Function("modf", 1, _real, lambda operands: (operands[0], operands[0])),
+        Function("make_tuple", None, _as_given, _as_given),
         Function("remquo", 2, _real, lambda operands: (operands[0], INT32)),
     )
 }

@@ -10,11 +10,7 @@ from pytools.graphviz import show_dot
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
-from kgen.ir.unit import TranslationUnit
-
-
-def _kernel_of(kernel: LoopKernel | TranslationUnit) -> LoopKernel:
-    return kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
+from kgen.ir.unit import TranslationUnit, kernel_of
 
 
 def _quoted(text: str) -> str:
@@ -40,7 +36,7 @@ def get_dot_dependency_graph(
     >>> "get -> put" in lp.get_dot_dependency_graph(knl, use_insn_id=True)
     True
     """
-    kernel = _kernel_of(kernel)
+    kernel = kernel_of(kernel)
     lines = ["digraph {"]
     clusters: dict[tuple[str, ...], list[str]] = {}
     for insn in kernel.instructions:

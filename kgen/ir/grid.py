@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.errors import StaticValueFindingError, message
+from kgen.errors import StaticValueFindingError
 from kgen.ir.analyses import AnalysisCache
 from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.sets.dims import (
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Axis:
-    """An iname on a hardware axis: its number of values, and the one at index 0."""
+    """An iname on a hardware axis: its number of values, and the one at index 0.
+
+    ``extent`` and ``length`` are the number, as a function of the parameters and an expression.
+    """
 
     tag: AxisTag
     extent: PwAff
+    length: Expr
     first: Expr
-
-    @cached_property
-    def length(self) -> Expr:
-        """The number of values as an expression."""
-        return aff_to_expr(_aff(self.extent))
 
     @property
     def size(self) -> int:
         """The number of values, for an axis of work-items, where it is a constant."""
-        return _constant(self.extent)
+        assert isinstance(self.length, int)
+        return self.length
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,13 @@ def axes_of(kernel: LoopKernel) -> dict[str, Axis]:
     Raises :class:`StaticValueFindingError` for a work-group size that is not a constant.
     """
     axes: dict[str, Axis] = {}
+    ranges: dict[tuple[Set, bool], tuple[PwAff, Expr, Expr]] = {}
     for iname in sorted(kernel.inames, key=kernel.iname_order.__getitem__):
         for tag in kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)):
-            extent, first = _extent(kernel, iname, isinstance(tag, LocalInameTag))
-            axes[iname] = Axis(tag, extent, first)
+            key = kernel.domain_of((iname,)), isinstance(tag, LocalInameTag)
+            if key not in ranges:
+                ranges[key] = _range(kernel, iname, *key)
+            axes[iname] = Axis(tag, *ranges[key])
     return axes
 
 
@@ -89,23 +92,18 @@ def grid_of(kernel: LoopKernel, axes: Iterable[Axis]) -> Grid:
     counts = _per_axis(kernel, axes, GroupInameTag, "work-groups")
     sizes = _per_axis(kernel, axes, LocalInameTag, "work-items")
     return Grid(
-        tuple(counts),
-        tuple(sizes),
-        tuple(aff_to_expr(_aff(count)) for count in counts),
-        tuple(_constant(size) for size in sizes),
+        tuple(count for count, _ in counts),
+        tuple(size for size, _ in sizes),
+        tuple(length for _, length in counts),
+        tuple(int(length) for _, length in sizes),
     )
 
 
-def _aff(value: PwAff) -> isl.Aff:
-    return value.get_pieces()[0][1]
-
-
-def _constant(value: PwAff) -> int:
-    return int(_aff(value).get_constant_val().to_python())
-
-
-def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwAff, Expr]:
-    domain = _without_data(kernel, kernel.domain_of((iname,)), iname)
+def _range(
+    kernel: LoopKernel, iname: str, domain: Set, must_be_constant: bool
+) -> tuple[PwAff, Expr, Expr]:
+    """Return the number of values, as a function and as an expression, and the least of them."""
+    domain = _without_data(kernel, domain, iname)
     what = f"the extent of the hardware axis of iname '{iname}' in kernel '{kernel.name}'"
     outer = [n for n in param_names(domain) if n in kernel.inames]
     domain = params_to_dims(domain, outer)  # an axis is as long as its longest instance
@@ -114,24 +112,23 @@ def _extent(kernel: LoopKernel, iname: str, must_be_constant: bool) -> tuple[PwA
         top = LoopRange(domain, iname, kernel.assumptions).largest_extent(low)
         if top is None:
             raise StaticValueFindingError(
-                message(
-                    f"the number of work-items for iname '{iname}' is not a constant",
-                    kernel=kernel.name,
-                    where=_instruction_in(kernel, iname),
-                    because=f"its extent is {_length(domain, iname, low)}",
-                    hint=_hint_for_items(kernel, domain, iname),
-                )
+                f"the number of work-items for iname '{iname}' is not a constant",
+                kernel=kernel.name,
+                where=_instruction_in(kernel, iname),
+                because=f"its extent is {_length(domain, iname, low)}",
+                hint=_hint_for_items(kernel, domain, iname),
             )
-        size = isl.Aff.val_on_domain(
-            isl.LocalSpace.from_space(low.get_domain_space()), isl_int(max(top, 1))
-        )
-        return isl.PwAff.from_aff(size), aff_to_expr(low)
+        top = max(top, 1)
+        space = isl.LocalSpace.from_space(low.get_domain_space())
+        size = isl.Aff.val_on_domain(space, isl_int(top))
+        return isl.PwAff.from_aff(size), top, aff_to_expr(low)
     extent = _length(domain, iname, low)
     best = static_value(extent, kernel.assumptions, largest=True, what=what)
-    for name in variable_names(aff_to_expr(best)):
+    length = aff_to_expr(best)
+    for name in variable_names(length):
         if name in kernel.temporary_variables:
             raise _computed_on_device(kernel, iname, name)
-    return isl.PwAff.from_aff(best), aff_to_expr(low)
+    return isl.PwAff.from_aff(best), length, aff_to_expr(low)
 
 
 def _without_data(kernel: LoopKernel, domain: Set, iname: str) -> Set:
@@ -157,16 +154,14 @@ def _instruction_in(kernel: LoopKernel, iname: str) -> str | None:
 
 def _computed_on_device(kernel: LoopKernel, iname: str, name: str) -> StaticValueFindingError:
     return StaticValueFindingError(
-        message(
-            f"the number of work-groups for iname '{iname}' depends on '{name}', which the kernel "
-            "computes",
-            kernel=kernel.name,
-            where=_instruction_in(kernel, iname),
-            because=f"'{name}' is written by {', '.join(kernel.writers.get(name, ('nothing',)))}, "
-            "and the host launches the groups before",
-            hint=f"bound '{iname}' by an argument as well ('{iname} < n' in its domain), pass "
-            f"'{name}' as an argument, or tag other loops with hardware axes",
-        )
+        f"the number of work-groups for iname '{iname}' depends on '{name}', which the kernel "
+        "computes",
+        kernel=kernel.name,
+        where=_instruction_in(kernel, iname),
+        because=f"'{name}' is written by {', '.join(kernel.writers.get(name, ('nothing',)))}, "
+        "and the host launches the groups before",
+        hint=f"bound '{iname}' by an argument as well ('{iname} < n' in its domain), pass "
+        f"'{name}' as an argument, or tag other loops with hardware axes",
     )
 
 
@@ -180,26 +175,29 @@ _ONE = isl.Val.one(isl.DEFAULT_CONTEXT)
 
 def _per_axis(
     kernel: LoopKernel, axes: Iterable[Axis], kind: type[AxisTag], what: str
-) -> list[PwAff]:
-    per_axis: dict[int, list[PwAff]] = {}
+) -> list[tuple[PwAff, Expr]]:
+    per_axis: dict[int, list[Axis]] = {}
     for axis in axes:
         if isinstance(axis.tag, kind):
-            per_axis.setdefault(axis.tag.axis, []).append(axis.extent)
+            per_axis.setdefault(axis.tag.axis, []).append(axis)
     space = kernel.assumptions.get_space()
     one = isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(space), _ONE))
     result = []
     for number in range(max(per_axis, default=-1) + 1):
-        values = per_axis.get(number, [one])
-        total = values[0]
-        for value in values[1:]:
-            total = total.max(value)
+        inames = per_axis.get(number, [])
+        if len(inames) <= 1:
+            result.append((inames[0].extent, inames[0].length) if inames else (one, 1))
+            continue
+        total = inames[0].extent
+        for axis in inames[1:]:
+            total = total.max(axis.extent)
         best = static_value(
             total,
             kernel.assumptions,
             largest=True,
             what=f"the number of {what} along axis {number} of kernel '{kernel.name}'",
         )
-        result.append(isl.PwAff.from_aff(best))
+        result.append((isl.PwAff.from_aff(best), aff_to_expr(best)))
     return result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from kgen.ir.analyses import AnalysisCache
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit, VarAtomicity
 from kgen.ir.checked import unfit
+from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -24,11 +25,10 @@ from kgen.ir.expr import (
     same_objects,
     to_text,
     variable_names,
-    walk,
 )
 from kgen.ir.fields import stored_fields
 from kgen.ir.language.expressions import parse, read_expression
-from kgen.ir.mentions import mentions_of
+from kgen.ir.mentions import Mentions, mentions_of
 from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
 from kgen.ir.types import Optional, read_type, to_kgen_type
 
@@ -37,6 +37,7 @@ __all__ = [
     "BarrierInstruction",
     "CInstruction",
     "CallInstruction",
+    "DataObliviousInstruction",
     "HappensAfter",
     "InstructionBase",
     "MultiAssignmentBase",
@@ -112,7 +113,7 @@ def _unfit(field: str, wanted: str, value: Any) -> KernelError:
 
 
 def _items(value: Any, field: str, wanted: str) -> frozenset[Any]:
-    """Return the items of a collection, or refuse what is none."""
+    """Return the items of a collection, or reject what is none."""
     try:
         return frozenset(value)
     except TypeError:
@@ -149,17 +150,13 @@ class InstructionBase(Taggable):
     tags: frozenset[Tag] = frozenset()
     span: SourceSpan | None = dataclasses.field(default=None, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        state = self.__dict__
-        for name, read in _READERS.items():
-            state[name] = read(state[name], name)
-
     def _set(self, **values: Any) -> None:
         self.__dict__.update(values)
 
     def copy(self: Self_, **changes: Any) -> Self_:
         """Return this with some fields changed; the same object where none is."""
         state = self.__dict__
+        changes = _with_ids(self, changes)
         changes = {k: v for k, v in changes.items() if k not in state or state[k] is not v}
         if changes.keys() <= _BOOKKEEPING.keys() & state.keys():
             return self._with_bookkeeping(changes) if changes else self
@@ -199,7 +196,13 @@ class InstructionBase(Taggable):
 
     @property
     def happens_after(self) -> dict[str, HappensAfter]:
-        """What ``depends_on`` says, as a :class:`HappensAfter` for each id."""
+        """What ``depends_on`` says, as a :class:`HappensAfter` for each id.
+
+        Instructions can be made and copied with either.
+
+        >>> Assignment("out[i]", "t", happens_after=["load"]).depends_on
+        frozenset({'load'})
+        """
         return {name: HappensAfter() for name in sorted(self.depends_on)}
 
     @cached_property
@@ -228,27 +231,39 @@ class InstructionBase(Taggable):
         return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
 
     @cached_property
+    def reads(self) -> Mentions:
+        """What is read: operands, predicates, subscripts of assignees; rules as they are called."""
+        return self.reads_through({})
+
+    def reads_through(self, rules: Mapping[str, SubstitutionRule]) -> Mentions:
+        """Return what is read, a use of one of *rules* being what the rule mentions."""
+        found = Mentions(rules=rules)
+        self._add_operands(found)
+        found.add(*self.sorted_predicates)
+        for lhs in self.assignees:
+            if isinstance(lhs, SubArrayRef):
+                swept = tuple(v.name for v in lhs.swept_inames)
+                found.swept.update(dict.fromkeys(swept))
+                found.merge(mentions_of(*index_of(lhs), rules=rules), bound=swept)
+            else:
+                found.add(*index_of(lhs))
+        return found
+
+    def _add_operands(self, found: Mentions) -> None:
+        """Add what :meth:`read_exprs` mention."""
+        found.add(*self.read_exprs())
+
+    @cached_property
     def mentioned(self) -> frozenset[str]:
         """The names of variables and functions; some may be substitution rules."""
-        found = mentions_of(*self.expressions())
-        return frozenset((*found.variables, *found.functions))
+        return frozenset((*self.reads.variables, *self.reads.functions, *self._written))
 
     @cached_property
     def _names(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """Return the variables read, the inames of reductions and those of sub-arrays."""
-        places = self.assignees
-        read: set[str] = set()
-        reduced: set[str] = set()
-        swept = {v.name for lhs in places if isinstance(lhs, SubArrayRef) for v in lhs.swept_inames}
-        indices = [index for lhs in places for index in index_of(lhs)]
-        for node in walk(*self.read_exprs(), *self.sorted_predicates, *indices):
-            if isinstance(node, p.Variable):
-                read.add(node.name)
-            elif isinstance(node, Reduction):
-                reduced.update(node.inames)
-            elif isinstance(node, SubArrayRef):
-                swept.update(var.name for var in node.swept_inames)
-        return frozenset(read | reduced | swept), frozenset(reduced), frozenset(swept)
+        found = self.reads
+        read = frozenset((*found.variables, *found.reduced, *found.swept))
+        return read, frozenset(found.reduced), frozenset(found.swept)
 
     def read_dependency_names(self) -> frozenset[str]:
         """Return all variables read: operands, subscripts, predicates; reduction inames too."""
@@ -265,6 +280,11 @@ class InstructionBase(Taggable):
     def reduction_inames(self) -> frozenset[str]:
         """Return the inames of all reductions inside."""
         return self._names[1]
+
+    @cached_property
+    def has_reductions(self) -> bool:
+        """Whether something is reduced, over inames or over none."""
+        return self.reads.has(Reduction)
 
     def sub_array_ref_inames(self) -> frozenset[str]:
         """Return the inames swept by sub-array references."""
@@ -434,6 +454,20 @@ class CallInstruction(MultiAssignmentBase):
             atomicity=_accesses(atomicity),
         )
 
+    def arg_id_to_arg(self) -> dict[int | str, Expr]:
+        """Return what a call passes, by position or name, and where its results go: -1, -2...
+
+        >>> call = CallInstruction("s[i], c[i]", "sincos(x[i], n=2)").arg_id_to_arg()
+        >>> {key: to_text(arg) for key, arg in call.items()}
+        {0: 'x[i]', 'n': '2', -1: 's[i]', -2: 'c[i]'}
+        """
+        if isinstance(self.expression, Reduction):
+            raise KernelError(f"'{to_text(self.expression)}' is no call, and passes nothing")
+        named = getattr(self.expression, "kw_parameters", {})
+        found: dict[int | str, Expr] = {**dict(enumerate(self.expression.parameters)), **named}
+        found.update((-1 - k, place) for k, place in enumerate(self.assignees))
+        return found
+
     def with_transformed_expressions(
         self, f: Callable[[Expr], Expr], **changes: Any
     ) -> CallInstruction:
@@ -511,6 +545,11 @@ class CInstruction(InstructionBase):
         reads = tuple(p.Variable(name) for name in sorted(self.read_variables))
         return reads + tuple(expr for _, expr in self.iname_exprs)
 
+    def _add_operands(self, found: Mentions) -> None:
+        # C code may use the elements of what it reads: no subscripts are known
+        found.variables.update(dict.fromkeys(sorted(self.read_variables)))
+        found.add(*(value for _, value in self.iname_exprs))
+
     def with_transformed_expressions(
         self, f: Callable[[Expr], Expr], **changes: Any
     ) -> CInstruction:
@@ -536,22 +575,31 @@ class CInstruction(InstructionBase):
         return "\n".join([super().__str__(), *lines])
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoOpInstruction(InstructionBase):
+class DataObliviousInstruction(InstructionBase):
+    """An instruction that touches no data: a no-op or a barrier.
+
+    >>> isinstance(NoOpInstruction("last"), DataObliviousInstruction)
+    True
+    """
+
+    def __init__(self, id: Any = None, **options: Any) -> None:
+        _init_base(self, {"id": id, **options})
+
+
+@dataclass(frozen=True, init=False)
+class NoOpInstruction(DataObliviousInstruction):
     """``... nop``: does nothing; other instructions can depend on it.
 
     >>> str(NoOpInstruction("last", depends_on="first"))
     '... nop  {id=last}'
     """
 
-    id: Any = dataclasses.field(default=None, kw_only=False)
-
     def _body_text(self) -> str:
         return "... nop"
 
 
-@dataclass(frozen=True, kw_only=True)
-class BarrierInstruction(InstructionBase):
+@dataclass(frozen=True, init=False)
+class BarrierInstruction(DataObliviousInstruction):
     """``... lbarrier`` or ``... gbarrier``: a barrier for a work-group, or for all work-items.
 
     ``mem_kind`` is the memory made consistent by a local barrier: local or global.
@@ -560,17 +608,18 @@ class BarrierInstruction(InstructionBase):
     '... lbarrier  {id=wait, mem_kind=global}'
     """
 
-    id: Any = dataclasses.field(default=None, kw_only=False)
     synchronization_kind: str = "global"
     mem_kind: str = "local"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        kind: Any = self.synchronization_kind
+    def __init__(self, id: Any = None, **options: Any) -> None:
+        kind = options.pop("synchronization_kind", "global")
+        mem_kind = options.pop("mem_kind", "local")
+        super().__init__(id, **options)
         if not isinstance(kind, str) or kind not in ("local", "global"):
             raise unfit("synchronization_kind of a barrier", "'local' or 'global'", kind)
-        if not isinstance(self.mem_kind, str):
-            raise unfit("mem_kind of a barrier", "'local' or 'global'", self.mem_kind)
+        if not isinstance(mem_kind, str):
+            raise unfit("mem_kind of a barrier", "'local' or 'global'", mem_kind)
+        self._set(synchronization_kind=kind, mem_kind=mem_kind)
 
     def get_str_options(self) -> list[str]:
         """Return the options as they are written between braces."""
@@ -680,17 +729,31 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+def _with_ids(insn: InstructionBase, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with what ``happens_after`` says as ``depends_on``."""
+    if "happens_after" not in options:
+        return options
+    if options.get("depends_on") is not None:
+        raise KernelError(
+            f"{type(insn).__name__} is given depends_on and happens_after, which say the same\n"
+            "  hint: pass one of them"
+        )
+    rest = {name: value for name, value in options.items() if name != "happens_after"}
+    return {**rest, "depends_on": options["happens_after"]}
+
+
 def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
     state = insn.__dict__
     state.update(_DEFAULTS)
-    for name, value in options.items():
+    for name, value in _with_ids(insn, options).items():
         if name not in _DEFAULTS:
             raise KernelError(
                 f"{type(insn).__name__} has no option '{name}'\n"
                 f"  hint: {near_names(name, _DEFAULTS)}"
             )
-        read = _READERS.get(name)
-        state[name] = value if read is None else read(value, name)
+        if value is not _DEFAULTS[name]:
+            read = _READERS.get(name)
+            state[name] = value if read is None else read(value, name)
 
 
 def _fields_of(insn: InstructionBase) -> dict[str, Any]:
@@ -700,7 +763,7 @@ def _fields_of(insn: InstructionBase) -> dict[str, Any]:
 def _with_names_of(
     atomicity: tuple[VarAtomicity, ...], old: tuple[Expr, ...], new: tuple[Expr, ...]
 ) -> tuple[VarAtomicity, ...]:
-    """Let atomic accesses to variables that are written be to those written instead."""
+    """Rename the atomic accesses to variables that were written to those written now."""
     if not atomicity or same_objects(old, new):
         return atomicity
     names = dict(zip(map(assignee_name, old), map(assignee_name, new), strict=True))

@@ -6,14 +6,14 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, SupportsIndex, TypeAlias, TypeVar, overload
 
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.errors import KernelError, message, near_names
+from kgen.errors import KernelError, near_names
 from kgen.ir.analyses import AnalysisCache, Derived, derived
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import check_fields
@@ -80,6 +80,11 @@ class _DomainFacts:
         self.dims = dim_names(domain)
         self.params = param_names(domain)
         self._memo: dict[tuple[str, ...], Set] = {}
+
+    @cached_property
+    def holds_always(self) -> bool:
+        """Whether its inames take some values whatever all parameters and other inames are."""
+        return not self.params and not self.domain.is_empty()
 
     def restricted(self, inames: tuple[str, ...]) -> Set:
         """Return the values that *inames* take, for all parameters and other inames."""
@@ -204,46 +209,61 @@ class LoopKernel(Taggable):
         check_fields(LoopKernel, state, _CHECKED - empty)
 
     def _settle(self, names: Collection[str]) -> None:
-        """Make constants of what the fields *names* and others hold; refuse what fits none."""
+        """Make constants of what the fields *names* hold; reject what fits none."""
+        state = vars(self)
         try:
-            self._make_constant()
+            for name in _CONSTANT.keys() & names:
+                state[name] = _CONSTANT[name](state[name])
         except (AttributeError, TypeError, ValueError):
-            check_fields(LoopKernel, vars(self), _CHECKED.intersection(names))
+            check_fields(LoopKernel, state, _CHECKED.intersection(names))
             raise
 
-    def _make_constant(self) -> None:
-        state = vars(self)
-        for name in _MAPS:
-            if type(state[name]) is not Table:
-                state[name] = Table(sorted(state[name].items()))
-        for name in _PARTS:
-            if type(state[name]) is not Parts:
-                state[name] = Parts(state[name])
-        state["applied_iname_rewrites"] = tuple(map(constantdict, self.applied_iname_rewrites))
-        state["silenced_warnings"] = tuple(self.silenced_warnings)
-
     def copy(self, **changes: Any) -> LoopKernel:
-        """Return this with some fields changed."""
+        """Return this with some fields changed.
+
+        Loop variables are those of the domains: new ones are declared, and those whose domains
+        are gone are dropped, if *changes* has no ``inames``.
+
+        >>> import islpy as isl
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]").default_entrypoint
+        >>> more = knl.copy(domains=[*knl.domains, isl.BasicSet("{ [k]: 0<=k<4 }")])
+        >>> sorted(more.inames), sorted(more.copy(domains=knl.domains).inames)
+        (['i', 'k'], ['i'])
+        """
         old = vars(self)
         changed = object.__new__(type(self))
         new = vars(changed)
-        new.update({name: old[name] for name in stored_fields(type(self))}, linearization=None)
+        new.update({name: old[name] for name in _STORED}, linearization=None)
         if unknown := changes.keys() - new.keys():
             raise TypeError(f"a kernel has no field '{min(unknown)}'")
         new.update(changes)
         changed._settle(changes)
         check_fields(LoopKernel, new, _PLAIN.intersection(changes))
         touched = {name for name in changes if not _is_same(new[name], old[name])}
-        for name, known in _DERIVED.items():
-            if known.fields.isdisjoint(touched) and (known.is_shared or name in old):
+        if "domains" in touched:
+            facts = dict(zip(map(id, self.domains), self._domain_facts, strict=True))
+            new_facts = tuple(
+                facts.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
+            )
+            if "inames" not in changes and changed._declare_inames(new_facts):
+                touched.add("inames")
+        for name, is_shared in _kept(frozenset(touched)):
+            if is_shared or name in old:
                 new[name] = getattr(self, name)
         new["analyses"] = self.analyses.after(touched)
         if "domains" in touched:
-            facts = dict(zip(map(id, self.domains), self._domain_facts, strict=True))
-            new["_domain_facts"] = tuple(
-                facts.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
-            )
+            new["_domain_facts"] = new_facts
         return changed
+
+    def _declare_inames(self, domains: Iterable[_DomainFacts]) -> bool:
+        """Let the inames be the dimensions of *domains*; tell whether that changes them."""
+        dims = dict.fromkeys(name for domain in domains for name in domain.dims)
+        if dims.keys() == self.inames.keys():
+            return False
+        inames = {name: self.inames.get(name) or Iname(name) for name in sorted(dims)}
+        vars(self)["inames"] = Table(inames)
+        return True
 
     @property
     def written(self) -> LoopKernel | Pending[LoopKernel]:
@@ -262,6 +282,16 @@ class LoopKernel(Taggable):
         """
         held = vars(self)["origin"]
         return None if held is None else Pending(held, change, may_fail=may_fail)
+
+    def with_declarations(self, changed: Mapping[str, Any]) -> LoopKernel:
+        """Put changed arguments and temporaries in the place of those of their names."""
+        changes: dict[str, Any] = {}
+        if not self.arg_dict.keys().isdisjoint(changed):
+            changes["args"] = tuple(changed.get(arg.name, arg) for arg in self.args)
+        variables = self.temporary_variables
+        if not variables.keys().isdisjoint(changed):
+            changes["temporary_variables"] = {n: changed.get(n, v) for n, v in variables.items()}
+        return self.copy(**changes) if changes else self
 
     def with_origin(self, origin: LoopKernel | Pending[LoopKernel] | None) -> LoopKernel:
         """Return this kernel with another origin; all that is known of it stays."""
@@ -394,16 +424,12 @@ class LoopKernel(Taggable):
         return str(self.get_instruction_id_generator()(based_on))
 
     def get_var_descriptor(self, name: str) -> ArrayBase | ValueArg:
-        """Return the argument or temporary called *name*, or refuse."""
+        """Return the argument or temporary called *name*, or raise an error."""
         found = self.temporary_variables.get(name) or self.arg_dict.get(name)
         if found is None:
             known = {*self.temporary_variables, *self.arg_dict}
             raise KernelError(
-                message(
-                    f"there is no variable '{name}'",
-                    kernel=self.name,
-                    hint=near_names(name, known),
-                )
+                f"there is no variable '{name}'", kernel=self.name, hint=near_names(name, known)
             )
         return found
 
@@ -463,13 +489,11 @@ class LoopKernel(Taggable):
         """
         if scope not in ("local", "global"):
             raise KernelError(
-                message(f"'{scope}' is no scope", kernel=self.name, hint="'local' or 'global'")
+                f"'{scope}' is no scope", kernel=self.name, hint="'local' or 'global'"
             )
         if insn_id not in self.id_to_insn:
             hint = near_names(insn_id, self.id_to_insn)
-            raise KernelError(
-                message(f"there is no instruction '{insn_id}'", kernel=self.name, hint=hint)
-            )
+            raise KernelError(f"there is no instruction '{insn_id}'", kernel=self.name, hint=hint)
         pairs = self.id_to_insn[insn_id].no_sync_with
         return frozenset(other for other, own in pairs if own in (scope, "any"))
 
@@ -513,11 +537,13 @@ class LoopKernel(Taggable):
 
     def iname_tags_of_type(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> frozenset[T]:
         """Return the tags of *iname* that are of a type."""
-        return frozenset(tag for tag in self.inames[iname].tags if isinstance(tag, kind))
+        tags = self.inames[iname].tags
+        return frozenset(tag for tag in tags if isinstance(tag, kind)) if tags else frozenset()
 
     def has_tag(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> bool:
         """Tell whether *iname* has a tag of a type."""
-        return any(isinstance(tag, kind) for tag in self.inames[iname].tags)
+        tags = self.inames[iname].tags
+        return bool(tags) and any(isinstance(tag, kind) for tag in tags)
 
     # -- domains --------------------------------------------------------------------------
 
@@ -529,11 +555,9 @@ class LoopKernel(Taggable):
             for name in facts.dims:
                 if name in home:
                     raise KernelError(
-                        message(
-                            f"iname '{name}' is in two domains",
-                            kernel=self.name,
-                            hint="rename one of them, or write one domain",
-                        )
+                        f"iname '{name}' is in two domains",
+                        kernel=self.name,
+                        hint="rename one of them, or write one domain",
                     )
                 home[name] = index
         return home
@@ -552,6 +576,8 @@ class LoopKernel(Taggable):
 
     def with_outer_inames(self, inames: frozenset[str]) -> frozenset[str]:
         """Add the inames on which the bounds of *inames* depend."""
+        if not self._nests_domains:
+            return inames
         result, stack = set(inames), list(inames)
         while stack:
             for name in self._domain_params[self.home_domain[stack.pop()]]:
@@ -559,6 +585,10 @@ class LoopKernel(Taggable):
                     result.add(name)
                     stack.append(name)
         return frozenset(result)
+
+    @derived("domains", "inames")
+    def _nests_domains(self) -> bool:
+        return not self.inames.keys().isdisjoint(self.bounding_names)
 
     @derived("domains", "inames", "instructions")
     def _parents_per_domain(self) -> tuple[int | None, ...]:
@@ -608,10 +638,10 @@ class LoopKernel(Taggable):
         return found
 
     def get_home_domain_index(self, iname: str) -> int:
-        """Return the index of the domain that declares a loop variable, or refuse."""
+        """Return the index of the domain that declares a loop variable, or raise an error."""
         if iname not in self.home_domain:
             hint = near_names(iname, self.inames)
-            raise KernelError(message(f"there is no iname '{iname}'", kernel=self.name, hint=hint))
+            raise KernelError(f"there is no iname '{iname}'", kernel=self.name, hint=hint)
         return self.home_domain[iname]
 
     def get_leaf_domain_indices(self, inames: Iterable[str]) -> list[int]:
@@ -644,6 +674,19 @@ class LoopKernel(Taggable):
             result = self._domain_memo[inames] = self._domain_of(inames)
         return result
 
+    def deciding(self, inames: tuple[str, ...], names: frozenset[str]) -> tuple[str, ...]:
+        """Return those of *inames* on which it depends what values *names* take together."""
+        homes = {self.home_domain[iname] for iname in inames}
+        kept = {
+            home
+            for home in homes
+            if not self._domain_facts[home].holds_always
+            or not names.isdisjoint(self._domain_facts[home].dims)
+        }
+        if len(kept) == len(homes):
+            return inames
+        return tuple(iname for iname in inames if self.home_domain[iname] in kept)
+
     @derived("domains", "inames", is_shared=True)
     def _domain_memo(self) -> dict[tuple[str, ...], Set]:
         """Results of :meth:`domain_of`; copies with the same domains share it."""
@@ -656,6 +699,9 @@ class LoopKernel(Taggable):
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:
         needed = self.with_outer_inames(frozenset(inames))
+        facts = self._domain_facts[self.home_domain[inames[0]]] if inames else None
+        if facts is not None and facts.dims == inames and len(needed) == len(inames):
+            return facts.domain.to_set().reset_tuple_id()
         by_home: dict[int, list[str]] = {}
         for name in sorted(needed, key=self.iname_order.__getitem__):
             by_home.setdefault(self.home_domain[name], []).append(name)
@@ -746,11 +792,9 @@ class LoopKernel(Taggable):
                 continue
             if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str)):
                 raise KernelError(
-                    message(
-                        f"a symbol mangler returns {found!r} for '{name}'",
-                        kernel=self.name,
-                        hint="return a pair (dtype, text in the code), or None",
-                    )
+                    f"a symbol mangler returns {found!r} for '{name}'",
+                    kernel=self.name,
+                    hint="return a pair (dtype, text in the code), or None",
                 )
             return to_kgen_type(found[0], allow_none=False), found[1]
         return None
@@ -762,11 +806,9 @@ class LoopKernel(Taggable):
         for iname in self.inames:
             if not ignore_auto and self.has_tag(iname, AutoFitLocalInameTag):
                 raise KernelError(
-                    message(
-                        f"the loop '{iname}' is tagged 'l.auto': its hardware axis is not known",
-                        kernel=self.name,
-                        hint="tag it l.0, l.1 or l.2; or ignore_auto=True for the other loops",
-                    )
+                    f"the loop '{iname}' is tagged 'l.auto': its hardware axis is not known",
+                    kernel=self.name,
+                    hint="tag it l.0, l.1 or l.2; or ignore_auto=True for the other loops",
                 )
         table = callables_table or {}
         exprs = [expr for insn in self.instructions for expr in insn.expressions()]
@@ -775,11 +817,9 @@ class LoopKernel(Taggable):
             callee = getattr(table[name], "subkernel", None)
             if isinstance(callee, LoopKernel) and callee.axes:
                 raise KernelError(
-                    message(
-                        f"the called kernel '{name}' has loops on hardware axes",
-                        kernel=self.name,
-                        hint=f"inline_callable_kernel(program, '{name}') first",
-                    )
+                    f"the called kernel '{name}' has loops on hardware axes",
+                    kernel=self.name,
+                    hint=f"inline_callable_kernel(program, '{name}') first",
                 )
 
     @derived("domains", "inames", "assumptions")
@@ -818,7 +858,28 @@ class LoopKernel(Taggable):
         return self.stringify()
 
 
+_STORED = stored_fields(LoopKernel)
 _DERIVED = {name: known for name, known in vars(LoopKernel).items() if isinstance(known, Derived)}
+#: What makes constants of fields.
+_CONSTANT: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_PARTS, lambda held: held if type(held) is Parts else Parts(held)),
+    **dict.fromkeys(
+        _MAPS, lambda held: held if type(held) is Table else Table(sorted(held.items()))
+    ),
+    "applied_iname_rewrites": lambda held: tuple(map(constantdict, held)),
+    "silenced_warnings": tuple,
+    "options": lambda held: held.held(),
+}
+
+
+@lru_cache(maxsize=256)
+def _kept(changed: frozenset[str]) -> tuple[tuple[str, bool], ...]:
+    """Return the properties that copies keep after changes of fields, and if they are shared."""
+    return tuple(
+        (name, known.is_shared)
+        for name, known in _DERIVED.items()
+        if known.fields.isdisjoint(changed)
+    )
 
 
 def _sizes(
@@ -828,7 +889,7 @@ def _sizes(
 
 
 #: The fields whose types are checked: all but what transformations keep of the kernel as written.
-_CHECKED = frozenset(stored_fields(LoopKernel)) - {"origin"}
+_CHECKED = frozenset(_STORED) - {"origin"}
 #: Fields of these types that hold nothing need no look.
 _EMPTY = (tuple, Parts, Table, frozenset)
 #: Those of copies: not all instructions, arguments and declarations again.

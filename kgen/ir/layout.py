@@ -20,6 +20,7 @@ __all__ = [
     "FixedStrideArrayDimTag",
     "SeparateArrayArrayDimTag",
     "VectorArrayDimTag",
+    "is_open_extent",
     "parse_array_dim_tags",
     "parse_shape",
     "resolve_strides",
@@ -40,6 +41,13 @@ class FixedStrideArrayDimTag(ArrayDimImplementationTag):
 
     stride: Expr | AutoType
     layout_nesting_level: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            raise KernelError(
+                "the stride of an axis is None\n"
+                "  hint: give a number of elements or an expression, or lp.auto for one to be found"
+            )
 
     def __str__(self) -> str:
         level = "" if self.layout_nesting_level is None else f"N{self.layout_nesting_level}:"
@@ -86,6 +94,8 @@ class VectorArrayDimTag(ArrayDimImplementationTag):
 def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
     """Read a shape: one extent or several, as numbers, text or expressions.
 
+    An extent that is ``None`` is not known to anyone, one that is ``auto`` is found.
+
     >>> parse_shape("n, 2*n")
     (Variable('n'), Product((2, Variable('n'))))
     """
@@ -97,7 +107,12 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
             raise KernelError("the shape 'auto' is text\n  hint: pass kgen.auto, which is no text")
     if not isinstance(shape, tuple | list):
         shape = (shape,)
-    return tuple(axis if axis is auto else _read_extent(axis) for axis in shape)
+    return tuple(axis if is_open_extent(axis) else _read_extent(axis) for axis in shape)
+
+
+def is_open_extent(extent: Any) -> bool:
+    """Tell whether an extent is to be found, or unknown."""
+    return extent is auto or extent is None
 
 
 def _read_extent(axis: Any) -> Expr:
@@ -240,7 +255,7 @@ def resolve_strides(
         axis = levels[level]
         result[axis] = FixedStrideArrayDimTag(stride, level)
         extent = shape[axis]
-        if extent is auto:
+        if is_open_extent(extent):
             break
         stride = extent if stride == 1 else _product(stride, extent)
         tag = tags[axis]

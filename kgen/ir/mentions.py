@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pymbolic.primitives as p
 
@@ -21,7 +21,10 @@ from kgen.ir.expr import (
 )
 from kgen.ir.reductions import REDUCTIONS
 
-__all__ = ["Mentions", "get_dependencies", "mentions_of", "resolve_reductions"]
+__all__ = ["POSITIONS", "Mentions", "get_dependencies", "mentions_of", "resolve_reductions"]
+
+#: Functions of the place of an element, which they do not read.
+POSITIONS: Final = frozenset(("indexof", "indexof_vec"))
 
 
 @dataclass(slots=True)
@@ -41,7 +44,8 @@ class Mentions:
     ranks: dict[tuple[str, int], None] = field(default_factory=dict)
     reduced: dict[str, None] = field(default_factory=dict)
     swept: dict[str, None] = field(default_factory=dict)
-    has_slices: bool = False
+    #: all nodes but sums, products, calls, variables and numbers; the last ones come first
+    nodes: list[p.ExpressionNode] = field(default_factory=list)
     rules: Mapping[str, SubstitutionRule] = field(default_factory=dict)
     #: what each rule mentions, as far as it has been asked
     _of_rules: dict[str, Mentions] = field(default_factory=dict)
@@ -72,7 +76,12 @@ class Mentions:
                 self._add_node(expr, stack)
         return self
 
+    def has(self, kind: type[p.ExpressionNode]) -> bool:
+        """Tell whether a node of a type is among the :attr:`nodes`."""
+        return any(isinstance(node, kind) for node in self.nodes)
+
     def _add_node(self, expr: p.ExpressionNode, stack: list[Any]) -> None:
+        self.nodes.append(expr)
         if isinstance(expr, Reduction):
             self.reduced.update(dict.fromkeys(expr.inames))
             self.merge(self._inside(*expr.exprs), bound=expr.inames)
@@ -81,11 +90,11 @@ class Mentions:
             self.swept.update(dict.fromkeys(swept))
             self.merge(self._inside(expr.subscript), bound=swept)
         else:
-            self.has_slices = self.has_slices or isinstance(expr, p.Slice)
             fields = dataclasses.fields(expr)  # type: ignore[arg-type]
             stack.extend(getattr(expr, field.name) for field in fields)
 
     def _add_subscript(self, expr: p.Subscript | LinearSubscript, stack: list[Any]) -> None:
+        self.nodes.append(expr)
         is_linear = isinstance(expr, LinearSubscript)
         array = expr.aggregate
         index = (expr.index,) if is_linear else expr.index_tuple  # type: ignore[union-attr]
@@ -102,9 +111,16 @@ class Mentions:
                 self._add_rule(expr.function.name)
             else:
                 self.functions[expr.function.name] = None
+            if expr.function.name in POSITIONS:  # which read no element
+                self._add_positions(expr, stack)
+                return
         stack.extend(expr.parameters)
         if isinstance(expr, p.CallWithKwargs):
             stack.extend(expr.kw_parameters.values())
+
+    def _add_positions(self, expr: p.Call | p.CallWithKwargs, stack: list[Any]) -> None:
+        for element in expr.parameters:
+            stack.extend(element.index_tuple if isinstance(element, p.Subscript) else (element,))
 
     def merge(self, other: Mentions, bound: Iterable[str] = ()) -> None:
         """Add what *other* mentions, the variables *bound* excepted."""
@@ -117,7 +133,7 @@ class Mentions:
         self.functions.update(other.functions)
         self.reduced.update(other.reduced)
         self.swept.update(other.swept)
-        self.has_slices = self.has_slices or other.has_slices
+        self.nodes += other.nodes
 
     def _inside(self, *exprs: Expr) -> Mentions:
         """Return what *exprs* mention, with the same rules."""

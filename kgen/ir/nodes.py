@@ -145,6 +145,11 @@ class Reduction(_Node):
         """The operands of one step, as a tuple always."""
         return self.expr if isinstance(self.expr, tuple) else (self.expr,)
 
+    def over(self, inames: tuple[str, ...], exprs: tuple[Expr, ...]) -> Reduction:
+        """Return the reduction of other operands, over other inames."""
+        expr = exprs if isinstance(self.expr, tuple) else exprs[0]
+        return Reduction(self.operation, inames, expr, self.allow_simultaneous)
+
 
 @p.expr_dataclass()
 class SubArrayRef(_Node):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +13,25 @@ import numpy as np
 from kgen.errors import KgenError, near_names
 from kgen.ir.checked import unfit
 
+__all__ = ["Options", "make_options"]
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+
+class _Named(type):
+    """The class of :class:`Options`: takes earlier names, rejects names that do not exist."""
+
+    def __call__(cls, **settings: Any) -> Any:
+        return super().__call__(**_by_current_names(settings))
+
+
+@dataclass(kw_only=True, unsafe_hash=True)
+class Options(metaclass=_Named):
     """Settings of a kernel, changed with ``set_options(kernel, name=value)``.
 
+    Those that a kernel has are constant. ``kernel.options.copy()`` gives options that can be
+    assigned to (``options.no_numpy = True``) until a kernel is made with them.
+
     * ``return_dict``: a call returns its outputs as a dict by name
-    * ``no_numpy``: refuse numpy arrays on devices (no hidden transfers); device arrays only
+    * ``no_numpy``: reject numpy arrays on devices (no hidden transfers); device arrays only
     * ``cl_exec_manage_array_events``: wait for and record events of device arrays
     * ``write_code``, ``write_wrapper``: print the generated code / the Python that calls it
     * ``edit_code``: path of a file that replaces the generated code, for experiments
@@ -25,16 +39,17 @@ class Options:
     * ``skip_arg_checks``: trust the caller; no checks of dtypes and shapes in calls
     * ``trace_assignments``, ``trace_assignment_values``: print from within the kernel
     * ``annotate_inames``: a comment at the start of each loop
-    * ``enforce_variable_access_ordered``: refuse unordered accesses; ``"no_check"`` skips
-    * ``enforce_array_accesses_within_bounds``: refuse out-of-bounds; ``"no_check"`` skips
+    * ``enforce_variable_access_ordered``: reject unordered accesses; ``"no_check"`` skips
+    * ``enforce_array_accesses_within_bounds``: reject out-of-bounds; ``"no_check"`` skips
     * ``guard_accesses``: look at subscripts that cannot be proved while the kernel runs; a call
       with a stray one raises ``KgenIndexError``
     * ``fill_value``: the value of the elements that a kernel leaves unwritten in outputs that a
       call allocates; a number, such as ``nan``
-    * ``check_dep_resolution``: refuse ``dep=name`` that matches no instruction, else ignore it
-    * ``insert_gbarriers``: put in missing global barriers instead of refusing
+    * ``check_dep_resolution``: reject ``dep=name`` that matches no instruction, else ignore it
+    * ``insert_gbarriers``: put in missing global barriers instead of rejecting
     * ``disable_global_barriers``, ``allow_fp_reordering``: for programs that pass them. A
       ``... gbarrier`` always ends a launch, and sums are reordered by transformations alone
+    * ``ignore_boostable_into``: for programs that pass it; loops are chosen without such hints
     * ``restrict``: promise the compiler that array arguments do not overlap
     * ``allow_terminal_colors``: colour printed code, where Pygments is installed (the extra
       ``color``)
@@ -63,36 +78,69 @@ class Options:
     allow_terminal_colors: bool = True
     disable_global_barriers: bool = False
     allow_fp_reordering: bool = True
+    ignore_boostable_into: bool = False
     restrict: bool = True
 
-    def __post_init__(self) -> None:
-        for option in dataclasses.fields(self):
-            value = getattr(self, option.name)
-            if option.type == "bool":
-                is_switch = isinstance(value, int | np.bool_) and value in (False, True)
-                if not is_switch:
-                    raise unfit(f"option '{option.name}'", "True or False", value)
-                object.__setattr__(self, option.name, bool(value))
-            elif option.name.startswith("enforce_") and not isinstance(value, int | str):
-                raise unfit(f"option '{option.name}'", "True, False or 'no_check'", value)
-        flags: Any = self.build_options
-        flags = tuple(flags.split()) if isinstance(flags, str) else flags
-        if not isinstance(flags, list | tuple) or not all(isinstance(f, str) for f in flags):
-            raise unfit("option 'build_options'", "text, or a list of texts", flags)
-        object.__setattr__(self, "build_options", tuple(flags))
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an option, unless a kernel holds these options."""
+        if "_is_held" in vars(self):
+            raise KgenError(
+                f"the options of a kernel are constant, and '{name}' is assigned to\n"
+                f"  hint: kernel = set_options(kernel, {name}={value!r}), or change "
+                "kernel.options.copy()"
+            )
+        name = _known_name(name)
+        object.__setattr__(self, name, _read(name, value))
+
+    def held(self) -> Options:
+        """Return these options for a kernel to hold: they are constant from then on."""
+        if "_is_held" in vars(self):
+            return self
+        held = copy.copy(self)
+        vars(held)["_is_held"] = True
+        return held
 
     def copy(self, **changes: Any) -> Options:
-        """Return this with some settings changed; refuses a name that does not exist."""
-        known = {field.name for field in dataclasses.fields(self)}
-        settings: dict[str, Any] = {}
-        for name, value in changes.items():
-            name = _OLD_NAMES.get(name, name)
-            if name not in known:
-                raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, known)}")
-            other = settings.setdefault(name, value)
-            if other is not value and other != value:
-                raise KgenError(f"the option '{name}' is given two values, by two of its names")
-        return dataclasses.replace(self, **settings)
+        """Return this with some settings changed; rejects a name that does not exist."""
+        return dataclasses.replace(self, **_by_current_names(changes))
+
+
+_FIELDS: Mapping[str, Any] = {field.name: field for field in dataclasses.fields(Options)}
+
+
+def _read(name: str, value: Any) -> Any:
+    """Return the value of an option as it is kept, or reject it."""
+    if _FIELDS[name].type == "bool":
+        if not (isinstance(value, int | np.bool_) and value in (False, True)):
+            raise unfit(f"option '{name}'", "True or False", value)
+        return bool(value)
+    if name.startswith("enforce_") and not isinstance(value, int | str):
+        raise unfit(f"option '{name}'", "True, False or 'no_check'", value)
+    if name == "build_options":
+        flags = value.split() if isinstance(value, str) else value
+        if not isinstance(flags, list | tuple) or not all(isinstance(f, str) for f in flags):
+            raise unfit("option 'build_options'", "text, or a list of texts", flags)
+        return tuple(flags)
+    return value
+
+
+def _known_name(name: str) -> str:
+    """Return the name that an option has now; reject one that does not exist."""
+    name = _OLD_NAMES.get(name, name)
+    if name not in _FIELDS:
+        raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, _FIELDS)}")
+    return name
+
+
+def _by_current_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by the names that they have now."""
+    settings: dict[str, Any] = {}
+    for old, value in given.items():
+        name = _known_name(old)
+        other = settings.setdefault(name, value)
+        if other is not value and other != value:
+            raise KgenError(f"the option '{name}' is given two values, by two of its names")
+    return settings
 
 
 #: Documented earlier spellings.
@@ -105,6 +153,8 @@ _OLD_NAMES = {
 }
 
 
+_DEFAULTS = Options().held()
+
 _SWITCHES = {"0": False, "False": False, "false": False, "1": True, "True": True, "true": True}
 
 
@@ -113,7 +163,7 @@ def make_options(given: Any, base: Options | None = None) -> Options:
 
     What is not given has the value that it has in *base*.
     """
-    base = base or Options()
+    base = base or _DEFAULTS
     if given is None:
         return base
     if isinstance(given, Options):

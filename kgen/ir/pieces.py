@@ -28,7 +28,7 @@ def separate_axes(array: ArrayBase) -> tuple[int, ...]:
 
 
 def separate_extents(array: ArrayBase) -> tuple[int, ...]:
-    """Return how many pieces there are along each axis tagged ``sep``, or refuse."""
+    """Return how many pieces there are along each axis tagged ``sep``, or raise an error."""
     extents = [array.shape[axis] for axis in separate_axes(array)]
     for extent in extents:
         if not isinstance(extent, int):

@@ -53,8 +53,8 @@ def _instructions(kernel: LoopKernel) -> list[str]:
     open_loops: list[str] = []
     open_conditions: list[str] = []
 
-    def close_to(loops: int, conditions: int) -> None:
-        while len(open_conditions) > conditions:
+    def close_to(loops: int) -> None:
+        while open_conditions:
             open_conditions.pop()
             lines.append("  " * (len(open_loops) + len(open_conditions)) + "end")
         while len(open_loops) > loops:
@@ -69,7 +69,7 @@ def _instructions(kernel: LoopKernel) -> list[str]:
             keep += 1
         conditions = [to_text(c) for c in insn.sorted_predicates]
         if keep < len(open_loops) or len(wanted) > keep or conditions != open_conditions:
-            close_to(keep, 0)
+            close_to(keep)
         for name in wanted:
             if name not in open_loops:
                 lines.append("  " * len(open_loops) + f"for {name}")
@@ -79,7 +79,7 @@ def _instructions(kernel: LoopKernel) -> list[str]:
             open_conditions.append(condition)
         indent = "  " * (len(open_loops) + len(open_conditions))
         lines.extend(indent + line for line in str(insn).splitlines())
-    close_to(0, 0)
+    close_to(0)
     return lines
 
 

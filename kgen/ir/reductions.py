@@ -14,6 +14,7 @@ from kgen.errors import KgenError, TypeInferenceFailure, near_names
 from kgen.ir.checked import checked
 from kgen.ir.target import TargetBase
 from kgen.ir.types import BOOL8, INT32, KgenType
+from kgen.ir.vector_values import numbers_of
 
 __all__ = [
     "REDUCTIONS",
@@ -211,6 +212,11 @@ def _largest(dtype: KgenType) -> Expr:
     return kind.type(np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).max)
 
 
+def _last_index(dtype: KgenType) -> Expr:
+    largest = _largest(dtype)
+    return largest if _numpy(dtype).kind == "f" else int(largest)
+
+
 def _smallest(dtype: KgenType) -> Expr:
     kind = _numpy(dtype)
     if kind.kind == "b":
@@ -233,13 +239,17 @@ def _ordered(dtypes: _Types) -> tuple[KgenType, ...]:
 
 def _value_and_index(dtypes: _Types) -> tuple[KgenType, ...]:
     _check_kinds(dtypes[:1], "biuf", "a real number")
-    _check_kinds(dtypes[1:], "iu", "the index, an integer,")
+    _check_kinds(dtypes[1:], "iuf", "the index, a real number,")
     return tuple(dtypes)
 
 
 def _widened(dtypes: _Types) -> tuple[KgenType, ...]:
-    """Keep the operand's type, but add up truth values as int32."""
-    _check_kinds(dtypes, "biufc", "a number")
+    """Keep the operand's type, but add up truth values as int32.
+
+    Vectors are left to the target, whose operators may add them.
+    """
+    if numbers_of(_numpy(dtypes[0])) is None:
+        _check_kinds(dtypes, "biufc", "a number")
     return (INT32,) if _numpy(dtypes[0]).kind == "b" else (dtypes[0],)
 
 
@@ -251,7 +261,8 @@ def _bool(dtypes: _Types) -> tuple[KgenType, ...]:
 def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> KnownOperation:
     """Make ``argmin``/``argmax``: a value with the index where it stands.
 
-    Of equal values the smaller index wins, as numpy has it.
+    What stands for the index may be any real number. Of equal values the smaller index wins, as
+    numpy has it.
     """
 
     def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -269,7 +280,7 @@ def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> Know
     return KnownOperation(
         name,
         2,
-        lambda dtypes: (start(dtypes[0]), int(np.iinfo(_numpy(dtypes[1])).max)),
+        lambda dtypes: (start(dtypes[0]), _last_index(dtypes[1])),
         combine,
         _value_and_index,
     )
@@ -305,11 +316,16 @@ REDUCTIONS: dict[str, KnownOperation] = {
 
 
 def _zero(dtype: KgenType) -> Expr:
-    return _numpy(dtype).type(0)
+    return _number(dtype, 0)
 
 
 def _one(dtype: KgenType) -> Expr:
-    return _numpy(dtype).type(1)
+    return _number(dtype, 1)
+
+
+def _number(dtype: KgenType, value: int) -> Expr:
+    """Return a number of a type; a plain one for vectors, all of whose numbers it is."""
+    return value if _numpy(dtype).kind == "V" else _numpy(dtype).type(value)
 
 
 def _segmented(operation: ReductionOperation) -> KnownOperation:

@@ -59,7 +59,7 @@ class Taggable:
         return frozenset(tag for tag in self.tags if isinstance(tag, kind))
 
     def tagged(self: Self_, tags: ToTagSetConvertible) -> Self_:
-        """Return this with one tag or several more; refuses two of a kind that is unique."""
+        """Return this with one tag or several more; rejects two of a kind that is unique."""
         return self.copy(tags=check_tag_uniqueness(normalize_tags(tags) | self.tags))
 
     def without_tags(self: Self_, tags: ToTagSetConvertible) -> Self_:
@@ -282,6 +282,8 @@ def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
         return frozenset()
     if isinstance(given, Tag):
         return frozenset((given,))
+    if isinstance(given, frozenset) and all(isinstance(tag, Tag) for tag in given):
+        return given
     words: Any = given.split(",") if isinstance(given, str) else given
     if not isinstance(words, Iterable) or not all(isinstance(w, str | Tag) for w in words):
         raise KernelError(

@@ -31,6 +31,8 @@ class TargetBase:
     runtime_module: ClassVar[str | None] = None
     #: Work-groups and work-items exist; where they do not, their axes are loops.
     has_hardware_axes: ClassVar[bool] = False
+    #: The operators ``+ - * /`` work on vectors, and on vectors and numbers.
+    has_vector_arithmetic: ClassVar[bool] = False
     #: How many work-items run in step; ``None`` where the language does not say.
     warp_size: ClassVar[int | None] = None
     #: Those read each other's values without local memory.
@@ -46,7 +48,7 @@ class TargetBase:
         return {}
 
     def load_runtime(self) -> Any:
-        """Import and return the module that runs this target's code, or refuse."""
+        """Import and return the module that runs this target's code, or raise an error."""
         if self.runtime_module is None:
             raise InvocationError(
                 f"{type(self).__name__} generates code but does not run it\n"

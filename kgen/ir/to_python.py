@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import KgenError, message
+from kgen.errors import KgenError
 from kgen.ir.checked import checked
 from kgen.ir.codec import encode
 from kgen.ir.digest import canonical
@@ -105,16 +105,14 @@ class _Writer:
             return self._name(value)
         if not vars(value):  # a target: what it is, is its class
             return f"{self._name(type(value))}()"
-        raise KgenError(message(f"a {type(value).__name__} cannot be written as Python: {value}"))
+        raise KgenError(f"a {type(value).__name__} cannot be written as Python: {value}")
 
     def _of_reduction(self, value: ReductionOperation) -> str:
         if find_reduction_op(value.name) == value:
             return f"{self._import('kgen.ir.reductions', 'parse_reduction_op')}({value.name!r})"
         raise KgenError(
-            message(
-                f"no name stands for the reduction '{value.name}'",
-                hint="make its name known: register_reduction_parser(...)",
-            )
+            f"no name stands for the reduction '{value.name}'",
+            hint="make its name known: register_reduction_parser(...)",
         )
 
     def _of_items(self, value: Iterable[Any], indent: int) -> str:
@@ -167,10 +165,8 @@ class _Writer:
         name = value.__qualname__
         if not name.isidentifier():
             raise KgenError(
-                message(
-                    f"'{name}' cannot be imported by name",
-                    hint="define it at the top level of a module",
-                )
+                f"'{name}' cannot be imported by name",
+                hint="define it at the top level of a module",
             )
         return self._import(value.__module__, name)
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, same_objects
 from kgen.ir.fields import replace
 from kgen.ir.types import Memory
 
-__all__ = ["Barrier", "Tree", "children_of", "exprs_of", "has_barrier", "map_children", "map_exprs"]
+__all__ = [
+    "Barrier",
+    "Tree",
+    "children_of",
+    "exprs_of",
+    "has_barrier",
+    "map_children",
+    "map_exprs",
+    "nodes_in",
+]
 
 
 class Tree:
@@ -21,6 +31,12 @@ class Tree:
 
     branches: ClassVar[tuple[str, ...]] = ()
     exprs: ClassVar[tuple[str, ...]] = ()
+    _get_branches: ClassVar[operator.attrgetter[Any] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.branches:
+            cls._get_branches = operator.attrgetter(*cls.branches)
 
 
 TreeT = TypeVar("TreeT", bound=Tree)
@@ -36,10 +52,25 @@ class Barrier(Tree):
 
 def children_of(node: Tree) -> tuple[Any, ...]:
     """Return the nodes directly below."""
-    found: tuple[Any, ...] = ()
-    for name in node.branches:
-        below = getattr(node, name)
-        found += below if isinstance(below, tuple) else () if below is None else (below,)
+    get = node._get_branches
+    if get is None:
+        return ()
+    below = get(node)
+    if type(below) is not tuple:
+        return (below,)
+    if len(node.branches) == 1:
+        return below
+    return tuple(child for child in below if child is not None)
+
+
+def nodes_in(root: Tree) -> list[Any]:
+    """Return the nodes at *root* and below, in the order of the text."""
+    found, waiting = list[Any](), [root]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if node.branches:
+            waiting.extend(children_of(node)[::-1])
     return found
 
 
@@ -58,7 +89,9 @@ def map_children(node: TreeT, change: Callable[[Any], Any]) -> TreeT:
     for name in node.branches:
         below = getattr(node, name)
         if isinstance(below, tuple):
-            changes[name] = tuple(map(change, below))
+            changed: Any = tuple(map(change, below))
+            if not same_objects(changed, below):
+                changes[name] = changed
         elif below is not None and (changed := change(below)) is not below:
             changes[name] = changed
     return replace(node, **changes) if changes else node
@@ -69,11 +102,17 @@ def map_exprs(node: TreeT, change: Callable[[Expr], Expr]) -> TreeT:
     changes: dict[str, Any] = {}
     for name in node.exprs:
         own = getattr(node, name)
-        is_one = not isinstance(own, dict)
-        changes[name] = change(own) if is_one else {key: change(own[key]) for key in own}
+        if not isinstance(own, dict):
+            changed = change(own)
+            if changed is not own:
+                changes[name] = changed
+        elif own:
+            changes[name] = {key: change(own[key]) for key in own}
     return replace(node, **changes) if changes else node
 
 
 def has_barrier(node: Tree) -> bool:
     """Tell whether a barrier is *node*, or below it."""
-    return isinstance(node, Barrier) or any(map(has_barrier, children_of(node)))
+    if not node.branches:
+        return isinstance(node, Barrier)
+    return any(map(has_barrier, children_of(node)))

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from constantdict import constantdict
 
-from kgen.errors import InvocationError, KernelError, message, near_names
+from kgen.errors import InvocationError, KernelError, near_names
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.checked import check_fields
 from kgen.ir.digest import digest
@@ -139,7 +139,7 @@ class TranslationUnit:
 
     @property
     def default_entrypoint(self) -> LoopKernel:
-        """The only entry point; refuses when there are several."""
+        """The only entry point; rejects when there are several."""
         if not self.entrypoints:
             raise KernelError(
                 "the program has no entry point, only functions that kernels call\n"
@@ -175,7 +175,12 @@ class TranslationUnit:
                 if kernel is not item.subkernel:
                     table[name] = CallableKernel(kernel)
                     changed = True
-        return dataclasses.replace(self, callables_table=table) if changed else self
+        if not changed:
+            return self
+        unit = object.__new__(type(self))  # of the same names: there is nothing to check
+        state = {name: getattr(self, name) for name in stored_fields(type(self))}
+        vars(unit).update(state, callables_table=constantdict(table))
+        return unit
 
     # -- text, running -------------------------------------------------------------------
 
@@ -197,11 +202,9 @@ class TranslationUnit:
         name = entrypoint or self.default_entrypoint.name
         if not isinstance(name, str) or name not in self.entrypoints:
             raise InvocationError(
-                message(
-                    f"{name!r} is no entry point of the program",
-                    hint=near_names(str(name), self.entrypoints)
-                    + " (unit.with_entrypoints chooses others)",
-                )
+                f"{name!r} is no entry point of the program",
+                hint=near_names(str(name), self.entrypoints)
+                + " (unit.with_entrypoints chooses others)",
             )
         return self.target.load_runtime().executor_for(self._executors, self, name, *args, **kwargs)
 
@@ -210,13 +213,21 @@ class TranslationUnit:
         entrypoint = kwargs.pop("entrypoint", None)
         if not isinstance(entrypoint, str | None):
             raise InvocationError(
-                message(
-                    f"entrypoint= is the name of a kernel, not {reprlib.repr(entrypoint)}",
-                    hint="where a kernel has an argument 'entrypoint': "
-                    "rename_argument(knl, 'entrypoint', ...)",
-                )
+                f"entrypoint= is the name of a kernel, not {reprlib.repr(entrypoint)}",
+                hint="where a kernel has an argument 'entrypoint': "
+                "rename_argument(knl, 'entrypoint', ...)",
             )
         return self.executor(*args[:1], entrypoint=entrypoint)(*args, **kwargs)
+
+
+def kernel_of(program: TranslationUnit | LoopKernel) -> LoopKernel:
+    """Return a kernel itself, or the default entry point of a program."""
+    return program.default_entrypoint if isinstance(program, TranslationUnit) else program
+
+
+def kernels_of(program: TranslationUnit | LoopKernel) -> tuple[LoopKernel, ...]:
+    """Return a kernel itself, or all those of a program."""
+    return tuple(program.kernels()) if isinstance(program, TranslationUnit) else (program,)
 
 
 def for_each_kernel(

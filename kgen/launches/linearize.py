@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
-from kgen.errors import CodegenError, KernelError, ScheduleError, message
+from kgen.errors import CodegenError, KernelError, ScheduleError
 from kgen.ir.checked import checked
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import BarrierInstruction
@@ -95,7 +95,7 @@ def get_one_linearized_kernel(
 
 
 def has_hardware_axes(kernel: LoopKernel) -> bool:
-    """Tell whether the kernel's target has work-groups and work-items; refuse other targets."""
+    """Tell whether the kernel's target has work-groups and work-items; reject other targets."""
     if not isinstance(kernel.target, Target):
         raise CodegenError(f"{type(kernel.target).__name__} does not generate code")
     return kernel.target.has_hardware_axes
@@ -177,11 +177,9 @@ def get_subkernel_to_insn_id_map(kernel: LoopKernel) -> dict[str, frozenset[str]
 def _linearization(kernel: LoopKernel) -> tuple[ScheduleItem, ...]:
     if kernel.linearization is None:
         raise KernelError(
-            message(
-                "the kernel has no order yet",
-                kernel=kernel.name,
-                hint="get_one_linearized_kernel(kernel, program.callables_table)",
-            )
+            "the kernel has no order yet",
+            kernel=kernel.name,
+            hint="get_one_linearized_kernel(kernel, program.callables_table)",
         )
     return kernel.linearization
 
@@ -207,12 +205,10 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     for one, other in pairwise(ordered):
         if one not in before[other]:
             raise ScheduleError(
-                message(
-                    f"global barriers '{one}' and '{other}' have no order",
-                    kernel=kernel.name,
-                    because="neither depends on the other",
-                    hint=f"add_dependency(kernel, 'id:{other}', 'id:{one}')",
-                )
+                f"global barriers '{one}' and '{other}' have no order",
+                kernel=kernel.name,
+                because="neither depends on the other",
+                hint=f"add_dependency(kernel, 'id:{other}', 'id:{one}')",
             )
     return tuple(ordered)
 
@@ -233,7 +229,7 @@ def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | N
     'wait'
     """
     if insn_id not in kernel.id_to_insn:
-        raise KernelError(message(f"there is no instruction '{insn_id}'", kernel=kernel.name))
+        raise KernelError(f"there is no instruction '{insn_id}'", kernel=kernel.name)
     before = ancestors(kernel, kernel.id_to_insn[insn_id])
     return next((b for b in reversed(get_global_barrier_order(kernel)) if b in before), None)
 

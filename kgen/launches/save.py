@@ -10,7 +10,7 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.instances import axis_name, element_name
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, substitute, variable_names
@@ -203,16 +203,14 @@ class _Saver:
                 moved = sorted(self.host_inames.intersection(first))
                 if moved:
                     raise TransformError(
-                        message(
-                            f"'{name}' cannot be reloaded in loop '{iname}', which starts at "
-                            f"another value in every iteration of '{moved[0]}'",
-                            kernel=self.kernel.name,
-                            where=f"instruction '{insn_id}'",
-                            because="a work-item is another iteration of it each time",
-                            hint=f"start '{iname}' at a fixed value and put the bound into a "
-                            f"condition, or set_temporary_address_space(kernel, '{name}', "
-                            "'global')",
-                        )
+                        f"'{name}' cannot be reloaded in loop '{iname}', which starts at "
+                        f"another value in every iteration of '{moved[0]}'",
+                        kernel=self.kernel.name,
+                        where=f"instruction '{insn_id}'",
+                        because="a work-item is another iteration of it each time",
+                        hint=f"start '{iname}' at a fixed value and put the bound into a "
+                        f"condition, or set_temporary_address_space(kernel, '{name}', "
+                        "'global')",
                     )
 
     def _new_slot(self, temporary: TemporaryVariable) -> _Slot:
@@ -317,14 +315,37 @@ class _Saver:
         tags: Mapping[str, Tag | None],
     ) -> _Loops:
         """Put together what is known by axis and element, which have *values*."""
-        conditions = conditions_in(region, box, self.device.assumptions)
+        conditions = [
+            substitute(condition, values)
+            for condition in conditions_in(region, box, self.device.assumptions)
+        ]
+        if any(name.startswith(".") for name in variable_names(*conditions)):
+            raise self._different_axes(slot)
         return _Loops(
             tuple(values[axis_name(tag)] for tag in slot.tags),
             tuple(values[element_name(axis)] for axis in range(len(slot.temporary.shape))),
             within,
-            tuple(substitute(condition, values) for condition in conditions),
+            tuple(conditions),
             box_over(extents) if extents else None,
             tags,
+        )
+
+    def _different_axes(self, slot: _Slot) -> TransformError:
+        name = slot.temporary.name
+        users = [self._users(name, ids) for ids in self.insns]
+        tags = [launch_axes(self.kernel, ids) for ids in self.insns]
+        texts = [
+            f"launch '{launch.name}' ({', '.join(some)}) has {', '.join(map(str, axes)) or 'none'}"
+            for launch, some, axes in zip(self.launches, users, tags, strict=True)
+            if some
+        ]
+        return TransformError(
+            f"'{name}' cannot be saved and reloaded: the launches that use it have different "
+            "hardware axes",
+            kernel=self.kernel.name,
+            because="; ".join(texts),
+            hint=f"set_temporary_address_space(kernel, '{name}', 'global'), or put what writes it "
+            "inside of the loops on all axes: add_inames_to_insn(kernel, ...)",
         )
 
     def _own_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
@@ -336,15 +357,13 @@ class _Saver:
         odd = next((k for k, inames in enumerate(own) if inames != own[0]), None)
         if odd is not None or not by_tag.keys() >= set(slot.tags):
             raise TransformError(
-                message(
-                    f"instructions '{users[0]}' and '{users[odd or 0]}' use '{name}' in "
-                    "different loops",
-                    kernel=kernel.name,
-                    because="on this target hardware axes are loops, and a value is saved in "
-                    "the loop that makes it",
-                    hint="rename_iname the loops on one axis to the same name, or "
-                    f"set_temporary_address_space(kernel, '{name}', 'global')",
-                )
+                f"instructions '{users[0]}' and '{users[odd or 0]}' use '{name}' in "
+                "different loops",
+                kernel=kernel.name,
+                because="on this target hardware axes are loops, and a value is saved in "
+                "the loop that makes it",
+                hint="rename_iname the loops on one axis to the same name, or "
+                f"set_temporary_address_space(kernel, '{name}', 'global')",
             )
         launch = self.launches[number].name
         values: dict[str, Expr] = {

@@ -112,7 +112,7 @@ def make_copy_kernel(
 
     The loop over axis 0 is called ``i0``, its length ``n0``, and so on. Loops over separate
     arrays (``sep``) are unrolled; fix their lengths with :func:`fix_parameters`. The lanes of
-    vectors (``vec``) have to be fixed before :func:`tag_array_axes`, so that is refused here.
+    vectors (``vec``) have to be fixed before :func:`tag_array_axes`, so that is rejected here.
 
     >>> knl = make_copy_kernel("N0,N1")
     >>> print(*knl.default_entrypoint.arg_dict["output"].dim_tags)

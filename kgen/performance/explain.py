@@ -38,7 +38,7 @@ from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.limits import bytes_of, local_arrays
-from kgen.transforms.programs.inline import inline_all_calls
+from kgen.transforms.programs.inline import inlined_kernel
 
 __all__ = ["explain"]
 
@@ -76,11 +76,7 @@ def explain(
 
     Raises what code generation raises.
     """
-    if isinstance(program, TranslationUnit):
-        kernel = inline_all_calls(program, entrypoint or program.default_entrypoint.name)
-    else:
-        kernel = program
-    lowered = lower(kernel, dtypes)
+    lowered = lower(inlined_kernel(program, entrypoint), dtypes)
     device = lowered.kernel
     assert isinstance(device.target, CFamilyLanguage)
     functions = {function.name: function for function in lowered.functions}
@@ -91,7 +87,7 @@ def explain(
         for launch, around in _launches(lowered.schedule.steps)
     )
     return Explanation(
-        kernel_name=kernel.name,
+        kernel_name=device.name,
         target=device.target.language,
         launches=launches,
         advice=advise(device, launches),

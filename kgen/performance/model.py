@@ -12,7 +12,7 @@ import numpy as np
 from pymbolic import evaluate
 
 from kgen.analysis.access import collect_accesses
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
@@ -190,11 +190,9 @@ def roofline(
     if arguments is not None:
         if isinstance(device, Device):
             raise KernelError(
-                message(
-                    "a kernel that is timed needs its device, not a description of it",
-                    kernel=kernel.name,
-                    hint="pass the queue of OpenCL as device, or None on the host and for CUDA",
-                )
+                "a kernel that is timed needs its device, not a description of it",
+                kernel=kernel.name,
+                hint="pass the queue of OpenCL as device, or None on the host and for CUDA",
             )
         given = dict(arguments)
         measured = seconds_of(lambda: program(*leading, **given))
@@ -235,11 +233,9 @@ def _times(
         peak = device.flops.get(dtype)
         if peak is None:
             raise KernelError(
-                message(
-                    f"how many operations on {dtype} the device does is not known",
-                    kernel=kernel.name,
-                    hint=f"Device(..., flops={{'{dtype}': 1e12}})",
-                )
+                f"how many operations on {dtype} the device does is not known",
+                kernel=kernel.name,
+                hint=f"Device(..., flops={{'{dtype}': 1e12}})",
             )
         seconds += number / peak
     times["arithmetic"] = seconds

@@ -8,7 +8,7 @@ from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
-from kgen.errors import CompilationError, message
+from kgen.errors import CompilationError
 from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module
 from kgen.runtime.cache import content_key, process_caches
@@ -160,9 +160,7 @@ def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, 
             result = run_compiler(words, code.parent)
         if result.returncode:
             raise CompilationError(
-                message(
-                    "the compiler refuses the generated code", kernel=kernel, because=result.stderr
-                )
+                "the compiler refuses the generated code", kernel=kernel, because=result.stderr
             )
         kept = result.stderr.encode()
         disk.store(key, kept)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
-from kgen.errors import AutomaticTestFailure, InvocationError, message
+from kgen.errors import AutomaticTestFailure, InvocationError
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
@@ -123,11 +123,11 @@ def _reject_options(
 
 
 def _reject_vendors(ctx: Any, names: str | Iterable[str]) -> None:
-    """Reject to run the reference on a device of one of some vendors or platforms."""
-    refused = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
+    """Reject running the reference on a device of one of some vendors or platforms."""
+    rejected = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
     for device in getattr(ctx, "devices", None) or filter(None, [getattr(ctx, "device", None)]):
         for maker in (device.vendor, device.platform.name):
-            if any(name and name.lower() in maker.lower() for name in refused):
+            if any(name and name.lower() in maker.lower() for name in rejected):
                 raise InvocationError(
                     f"the reference may not run on '{device.name}' of '{maker}'\n"
                     "  hint: pass a context of another device, or another blacklist_ref_vendors"
@@ -145,15 +145,13 @@ def _random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any
 
 
 def _values(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value arguments of a kernel, or refuse what is missing among *parameters*."""
+    """Return the value arguments of a kernel, or reject what is missing among *parameters*."""
     known = [a.name for a in module.arguments if not (a.is_array or a.is_temporary)]
     for name in sorted(set(known).difference(parameters)):
         raise InvocationError(
-            message(
-                f"no value for argument '{name}'",
-                kernel=module.name,
-                hint=f"auto_test_vs_ref(..., parameters={{'{name}': 16}})",
-            )
+            f"no value for argument '{name}'",
+            kernel=module.name,
+            hint=f"auto_test_vs_ref(..., parameters={{'{name}': 16}})",
         )
     return {name: parameters[name] for name in known}
 
@@ -174,12 +172,10 @@ def _fitted(
         old, new = (_StorageOrder.of(one, parameters) for one in (before[info.name], info))
         if not new.holds(old):
             raise InvocationError(
-                message(
-                    f"argument '{info.name}' has shape {value.shape} in the reference, and {shape} "
-                    "here, which does not hold its elements in their order",
-                    kernel=tested.name,
-                    hint="run both kernels and compare the elements that are meant",
-                )
+                f"argument '{info.name}' has shape {value.shape} in the reference, and {shape} "
+                "here, which does not hold its elements in their order",
+                kernel=tested.name,
+                hint="run both kernels and compare the elements that are meant",
             )
         fitted[info.name] = new.filled(old.elements(value))
     return fitted
@@ -313,14 +309,12 @@ def _compare(
 ) -> None:
     if result is None:
         raise AutomaticTestFailure(
-            message(f"output '{name}' of the reference is no output here", kernel=kernel)
+            f"output '{name}' of the reference is no output here", kernel=kernel
         )
     if result.shape != reference.shape:
         raise AutomaticTestFailure(
-            message(
-                f"output '{name}' has shape {result.shape}, the reference {reference.shape}",
-                kernel=kernel,
-            )
+            f"output '{name}' has shape {result.shape}, the reference {reference.shape}",
+            kernel=kernel,
         )
     good, why = check(result, reference)
     if good:
@@ -329,11 +323,9 @@ def _compare(
     worst = np.unravel_index(int(np.argmax(difference)), result.shape) if result.ndim else ()
     at = ", ".join(str(int(k)) for k in worst)
     raise AutomaticTestFailure(
-        message(
-            f"output '{name}' differs from the reference: {why}",
-            kernel=kernel,
-            point=f"{name}[{at}]: {result[worst]} instead of {reference[worst]}",
-        )
+        f"output '{name}' differs from the reference: {why}",
+        kernel=kernel,
+        point=f"{name}[{at}]: {result[worst]} instead of {reference[worst]}",
     )
 
 

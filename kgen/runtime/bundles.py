@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kgen.analysis.shapes import infer_argument_shapes
-from kgen.errors import InvocationError, message
+from kgen.errors import InvocationError
 from kgen.ir.data import ArrayArg, ArrayBase, ValueArg
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import VectorArrayDimTag
@@ -128,7 +128,7 @@ class Bundles:
         return packed
 
     def _reject(self, what: str, hint: str) -> NoReturn:
-        raise InvocationError(message(what, kernel=self.kernel, hint=hint))
+        raise InvocationError(what, kernel=self.kernel, hint=hint)
 
 
 def _is_open(arg: ArrayArg | ValueArg) -> bool:

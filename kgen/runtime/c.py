@@ -17,7 +17,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, remember
-from kgen.runtime.faults import no_faults, reject_faults
+from kgen.runtime.faults import no_faults
 from kgen.runtime.overlap import Extent, has_no_gaps, reject_overlap, written_pairs
 from kgen.runtime.pyast import (
     PREFIX,
@@ -92,7 +92,7 @@ def load_library(
     kernel: str,
     chosen: CCompiler | None = None,
 ) -> ctypes.CDLL:
-    """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
+    """Return the compiled *source*, from *disk* if it is there; reject code that has errors."""
     chosen = chosen or CCompiler()
     compiler = find_c_compiler(chosen.cc)
     command = (*compiler, *FLAGS, *chosen.compile_flags, *extra_flags)
@@ -150,7 +150,7 @@ class CWrapperBuilder(WrapperBuilder):
 
     def run(self) -> list[ast.stmt]:
         body = self.make_outputs()
-        body += [assign(arg.name, self.allocate(arg)) for arg in self.contract.temporaries]
+        body += self.allocate_temporaries()
         body += self.find_addresses()
         body += [*self.take_steps(self.module.steps), *self.check_faults()]
         return [*body, self.make_result(NONE)]
@@ -158,10 +158,7 @@ class CWrapperBuilder(WrapperBuilder):
     def check_faults(self) -> list[ast.stmt]:
         """Raise an error for the subscripts that guards found to be stray."""
         faults = self.module.faults
-        if faults is None:
-            return []
-        function = partial(reject_faults, self.module.name, faults)
-        return [do(call(self.known("reject_faults", function), name(faults.name)))]
+        return [] if faults is None else [self.reject_faults(faults, name(faults.name))]
 
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         called = self.own(f"function{number}", lambda builder: builder.function(launch))
@@ -180,6 +177,12 @@ class CWrapperBuilder(WrapperBuilder):
         if dtype is None:
             return ctypes.c_void_p
         return _COMPLEX.get(dtype) or np.ctypeslib.as_ctypes_type(dtype)
+
+    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
+        return self.allocate(arg)
+
+    def allocate_bytes(self, size: ast.expr) -> ast.expr:
+        return call(self.known("empty", np.empty), size, self.dtype(np.dtype(np.uint8)))
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         faults = self.module.faults
@@ -200,7 +203,7 @@ class CWrapperBuilder(WrapperBuilder):
         if not arrays:
             return []
         address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
-        slow = self.own("address", lambda builder: partial(find_address, builder.checker.refuse))
+        slow = self.own("address", lambda builder: partial(find_address, builder.checker.reject))
         fast_path: list[ast.stmt] = []
         slow_path: list[ast.stmt] = []
         for arg in arrays:
@@ -223,12 +226,9 @@ class CWrapperBuilder(WrapperBuilder):
     def check_masks(self) -> list[ast.stmt]:
         """Reject masked arrays; that an array is of numpy's own class is the quick test."""
         plain = self.known("ndarray", np.ndarray)
-        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        tests = [compare(call(builtin("type"), a), "is not", plain) for a in passed.values()]
-        refuse = self.own(
-            "reject_masked", lambda builder: partial(reject_masked, builder.checker.refuse)
-        )
-        return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
+        arrays = [name(arg.name) for arg in self.contract.arrays]
+        tests = [compare(call(builtin("type"), array), "is not", plain) for array in arrays]
+        return [if_(any_of(tests), [self.check_arrays("masks", reject_masked)])] if tests else []
 
     def check_overlap(self) -> list[ast.stmt]:
         """Reject arrays that overlap with one that is written, if the code relies on that.
@@ -244,9 +244,8 @@ class CWrapperBuilder(WrapperBuilder):
                 break
             one, other = ((name(_address(arg)), _end(arg)) for arg in pair)
             tests.append(all_of([compare(one[0], "<", other[1]), compare(other[0], "<", one[1])]))
-        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        refused = do(call(self.own("reject_overlap", _overlap_refusal), **passed))
-        return [if_(any_of(tests), [refused])] if tests else []
+        closer = self.check_arrays("overlap", reject_overlap, self.contract, _extent_of)
+        return [if_(any_of(tests), [closer])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
         """Reject arrays whose elements are where the compiler expects none to be."""
@@ -260,11 +259,8 @@ class CWrapperBuilder(WrapperBuilder):
             for address in addresses[1:]:
                 joined = ast.BinOp(joined, ast.BitOr(), address)
             tests.append(ast.BinOp(joined, ast.BitAnd(), const(mask)))
-        refuse = self.own(
-            "reject_unaligned", lambda builder: partial(_reject_unaligned, builder.checker.refuse)
-        )
-        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        return [if_(any_of(tests), [do(call(refuse, **passed))])] if tests else []
+        closer = self.check_arrays("alignment", _reject_unaligned)
+        return [if_(any_of(tests), [closer])] if tests else []
 
     def pass_parameter(self, text: str) -> ast.expr:
         dtype = self.contract.parameter_dtype(text)
@@ -276,10 +272,6 @@ class CWrapperBuilder(WrapperBuilder):
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
         return name(_address(arg))
-
-
-def _overlap_refusal(builder: CWrapperBuilder) -> Callable[..., None]:
-    return partial(reject_overlap, builder.checker.refuse, builder.contract, _extent_of)
 
 
 def _address(arg: ArgumentInfo) -> str:
@@ -296,24 +288,24 @@ def _extent_of(array: np.ndarray[Any, Any]) -> Extent:
     return None, address, array.shape, array.strides, array.itemsize
 
 
-def find_address(refuse: Callable[..., Any], array: Any, argument: str, is_written: bool) -> int:
-    """Return where the first element of *array* is, or refuse what is no usable array."""
+def find_address(reject: Callable[..., Any], array: Any, argument: str, is_written: bool) -> int:
+    """Return where the first element of *array* is, or reject what is no usable array."""
     if not isinstance(array, np.ndarray):
-        refuse(
+        reject(
             f"argument '{argument}' is a {type(array).__module__}.{type(array).__name__}",
             because="the kernel runs on the host",
             hint=f"pass a numpy array, such as {argument}.get()",
         )
     if is_written and not array.flags.writeable:
-        reject_read_only(refuse, argument)
+        reject_read_only(reject, argument)
     address: int = array.__array_interface__["data"][0]
     return address
 
 
-def _reject_unaligned(refuse: Callable[..., Any], /, **arrays: np.ndarray[Any, Any]) -> None:
+def _reject_unaligned(reject: Callable[..., Any], /, **arrays: np.ndarray[Any, Any]) -> None:
     for argument, array in arrays.items():
         if not array.flags.aligned:
-            refuse(
+            reject(
                 f"the elements of argument '{argument}' are not aligned",
                 because="it is a view of other memory, at an odd address",
                 hint=f"pass {argument}.copy()",

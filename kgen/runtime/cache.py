@@ -69,12 +69,12 @@ class DiskCache:
     longest time are removed first. A process keeps what it has loaded.
     """
 
-    def __init__(self, folder: str | Path | None = None, *, enabled: bool = True) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
         self._folder = None if folder is None else Path(folder)
         self._swept: Path | None = None
         self._usage = _Usage()
         self._rejected: set[str] = set()
-        self.enabled = enabled
+        self.enabled = True
 
     @property
     def folder(self) -> Path:
@@ -206,7 +206,7 @@ def _entries(folder: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def size_limit() -> int:
-    """Return how many bytes the entries of a folder may have; refuse what is no number."""
+    """Return how many bytes the entries of a folder may have; reject what is no number."""
     text = os.environ.get("KGEN_CACHE_SIZE", str(_DEFAULT_SIZE_MIB))
     try:
         size = float(text)

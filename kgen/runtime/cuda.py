@@ -11,10 +11,9 @@ import numpy as np
 import pycuda.driver as drv
 from pycuda.gpuarray import GPUArray
 
-from kgen.errors import InvocationError, message
+from kgen.errors import InvocationError
 from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
-from kgen.runtime.arguments import Contract
 from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.pyast import (
@@ -31,13 +30,12 @@ from kgen.runtime.pyast import (
     if_,
     name,
     negate,
-    return_,
     tuple_,
 )
 from kgen.runtime.refusals import address_of
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
 from kgen.runtime.toolchain import compile_cubin
-from kgen.runtime.transfer import Transfers, call_through_host
+from kgen.runtime.transfer import DeviceWrapperBuilder, Transfers
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
@@ -54,11 +52,9 @@ def executor_for(
     context = drv.Context.get_current()
     if context is None:
         raise InvocationError(
-            message(
-                "a CUDA kernel runs in the current context, and there is none",
-                kernel=entrypoint,
-                hint="import pycuda.autoinit",
-            )
+            "a CUDA kernel runs in the current context, and there is none",
+            kernel=entrypoint,
+            hint="import pycuda.autoinit",
         )
     return remember(memo, (entrypoint, context), lambda: CudaExecutor(unit, entrypoint, context))
 
@@ -110,124 +106,6 @@ class CudaExecutor(ExecutorBase):
                 "the current context is another one than the executor's",
                 hint="make the context current in which executor() was called",
             )
-
-
-class CudaWrapperBuilder(WrapperBuilder):
-    """Builds wrappers that launch kernels on device arrays."""
-
-    positional = CudaExecutor.positional
-    optional = CudaExecutor.optional
-
-    def __init__(self, program: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.program = program
-
-    def run(self) -> list[ast.stmt]:
-        if self.module.faults is not None:
-            raise InvocationError(
-                message(
-                    "nothing reads here what guards of subscripts find",
-                    kernel=self.module.name,
-                    because="guard_accesses is for the host and for OpenCL",
-                    hint="set_options(knl, guard_accesses=False), or test the kernel on those",
-                )
-            )
-        body = [
-            *self.go_through_host(),
-            *self.make_outputs(),
-            *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
-        ]
-        body += self.take_steps(self.module.steps)
-        made = call(self.known("Event", drv.Event))
-        recorded = call(attribute(made, "record"), name("stream"))
-        return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
-
-    def go_through_host(self) -> list[ast.stmt]:
-        """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
-        device_array = self.known("GPUArray", GPUArray)
-        tests: list[ast.expr] = [name("out_host")]
-        for arg in self.contract.arrays:
-            is_other = negate(call(builtin("isinstance"), name(arg.name), device_array))
-            if not self.contract.is_required_array(arg):
-                is_other = all_of([self.is_given(arg.name), is_other])
-            tests.append(is_other)
-        arguments = {text: name(text) for text in self.optional}
-        arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
-        called = call(self.own("through_host", _slow_path), **arguments)
-        return [if_(any_of(tests), [return_(called)])]
-
-    def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
-        """Return the condition that an array has a wrong shape, layout or alignment."""
-        found = super().misfit(arg)
-        if found is None or arg.alignment == 1:
-            return found
-        address = call(self.known("address_of", address_of), name(arg.name))
-        return any_of([found, ast.BinOp(address, ast.Mod(), const(arg.alignment))])
-
-    def allocate(self, arg: ArgumentInfo) -> ast.expr:
-        function = self.known("new_array", new_array)
-        layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
-        return call(function, name("allocator"), *layout, self.fill_value(arg))
-
-    def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the expression that makes the memory of a temporary."""
-        function = self.known("new_memory", new_memory)
-        layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
-        return call(function, name("allocator"), *layout)
-
-    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
-        """Launch a function; an empty grid, which CUDA refuses, is not launched."""
-        groups: tuple[Expr, ...] = (*launch.groups, 1, 1, 1)[:3]
-        launched = call(
-            self.own(f"launch{number}", lambda builder: builder.function(launch)),
-            tuple_(map(from_expr, groups)),
-            self.known(f"block{number}", (*launch.locals, 1, 1, 1)[:3]),
-            name("stream"),
-            *(e for text in launch.parameters for e in self.parts_of(text)),
-        )
-        is_launched = self.is_launched(launch)
-        return [do(launched) if is_launched is None else if_(is_launched, [do(launched)])]
-
-    def function(self, launch: Launch) -> Callable[..., Any]:
-        """Return what makes a launch, given the grid, the block, the stream and parameters."""
-        function = self.program.get_function(launch.function)
-        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
-        function.prepare(parameter_formats(types))
-        enqueue: Callable[..., Any] = function.prepared_async_call
-        return enqueue
-
-    def parts_of(self, text: str) -> list[ast.expr]:
-        """Return what is passed for one parameter: two numbers for a complex one."""
-        dtype = self.contract.parameter_dtype(text)
-        parameter = self.pass_parameter(text)
-        if dtype is not None and dtype.kind == "c":
-            return [attribute(parameter, "real"), attribute(parameter, "imag")]
-        return [parameter]
-
-    def pass_array(self, arg: ArgumentInfo) -> ast.expr:
-        array = name(arg.name)
-        memory = array if arg.is_temporary else attribute(array, "gpudata")
-        return ast.BoolOp(ast.Or(), [memory, const(0)])  # an empty array has no memory
-
-
-def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:
-    """Return the formats of parameters, of which ``None`` is an array, each well aligned.
-
-    A complex number is two real ones, aligned to both.
-    """
-    formats: list[str] = []
-    position = 0
-    for dtype in types:
-        size = _POINTER_SIZE if dtype is None else dtype.itemsize
-        gap = -position % size
-        if gap:
-            formats.append(f"{gap}x")
-        if dtype is None:
-            formats.append("P")
-        else:
-            formats.append({"F": "ff", "D": "dd"}.get(dtype.char, dtype.char))
-        position += gap + size
-    return formats
 
 
 # -- device memory ----------------------------------------------------------------------------
@@ -284,33 +162,117 @@ def download(array: Any, target: np.ndarray[Any, Any] | None) -> np.ndarray[Any,
     return target
 
 
-def _slow_path(builder: CudaWrapperBuilder) -> Callable[..., Any]:
-    options = builder.options
-    return partial(_call_through_host, builder.other, builder.contract, options.no_numpy)
+# -- calls -----------------------------------------------------------------------------------
 
 
-def _call_through_host(
-    invoke: Callable[..., Any],
-    contract: Contract,
-    no_numpy: bool,
-    /,
-    *,
-    allocator: Any,
-    stream: Any,
-    out_host: bool | None,
-    **arguments: Any,
-) -> Any:
-    transfers = Transfers(
-        array_class=GPUArray,
-        upload=partial(upload, allocator),
-        download=download,
-        wait=drv.Event.synchronize,
-    )
-    return call_through_host(
-        transfers,
-        contract,
-        lambda given: invoke(allocator=allocator, stream=stream, out_host=False, **given),
-        arguments,
-        out_host=out_host,
-        no_numpy=no_numpy,
-    )
+class CudaWrapperBuilder(DeviceWrapperBuilder):
+    """Builds wrappers that launch kernels on device arrays."""
+
+    positional = CudaExecutor.positional
+    optional = CudaExecutor.optional
+    new_array = staticmethod(new_array)
+    new_memory = staticmethod(new_memory)
+
+    def __init__(self, program: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.program = program
+
+    @staticmethod
+    def transfers(allocator: Any, *positional: Any) -> Transfers:
+        return Transfers(
+            array_class=GPUArray,
+            upload=partial(upload, allocator),
+            download=download,
+            wait=drv.Event.synchronize,
+        )
+
+    def run(self) -> list[ast.stmt]:
+        if self.module.faults is not None:
+            raise InvocationError(
+                "nothing reads here what guards of subscripts find",
+                kernel=self.module.name,
+                because="guard_accesses is for the host and for OpenCL",
+                hint="set_options(knl, guard_accesses=False), or test the kernel on those",
+            )
+        body = [
+            *self.go_through_host(),
+            *self.make_outputs(),
+            *self.allocate_temporaries(),
+        ]
+        body += self.take_steps(self.module.steps)
+        made = call(self.known("Event", drv.Event))
+        recorded = call(attribute(made, "record"), name("stream"))
+        return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
+
+    def go_through_host(self) -> list[ast.stmt]:
+        """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
+        device_array = self.known("GPUArray", GPUArray)
+        tests: list[ast.expr] = [name("out_host")]
+        for arg in self.contract.arrays:
+            is_other = negate(call(builtin("isinstance"), name(arg.name), device_array))
+            if not self.contract.is_required_array(arg):
+                is_other = all_of([self.is_given(arg.name), is_other])
+            tests.append(is_other)
+        return [if_(any_of(tests), self.leave_for_host())]
+
+    def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
+        """Return the condition that an array has a wrong shape, layout or alignment."""
+        found = super().misfit(arg)
+        if found is None or arg.alignment == 1:
+            return found
+        address = call(self.known("address_of", address_of), name(arg.name))
+        return any_of([found, ast.BinOp(address, ast.Mod(), const(arg.alignment))])
+
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        """Launch a function; an empty grid, which CUDA rejects, is not launched."""
+        groups: tuple[Expr, ...] = (*launch.groups, 1, 1, 1)[:3]
+        launched = call(
+            self.own(f"launch{number}", lambda builder: builder.function(launch)),
+            tuple_(map(from_expr, groups)),
+            self.known(f"block{number}", (*launch.locals, 1, 1, 1)[:3]),
+            name("stream"),
+            *(e for text in launch.parameters for e in self.parts_of(text)),
+        )
+        is_launched = self.is_launched(launch)
+        return [do(launched) if is_launched is None else if_(is_launched, [do(launched)])]
+
+    def function(self, launch: Launch) -> Callable[..., Any]:
+        """Return what makes a launch, given the grid, the block, the stream and parameters."""
+        function = self.program.get_function(launch.function)
+        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        function.prepare(parameter_formats(types))
+        enqueue: Callable[..., Any] = function.prepared_async_call
+        return enqueue
+
+    def parts_of(self, text: str) -> list[ast.expr]:
+        """Return what is passed for one parameter: two numbers for a complex one."""
+        dtype = self.contract.parameter_dtype(text)
+        parameter = self.pass_parameter(text)
+        if dtype is not None and dtype.kind == "c":
+            return [attribute(parameter, "real"), attribute(parameter, "imag")]
+        return [parameter]
+
+    def pass_array(self, arg: ArgumentInfo) -> ast.expr:
+        array = name(arg.name)
+        memory = array if arg.is_temporary else attribute(array, "gpudata")
+        return ast.BoolOp(ast.Or(), [memory, const(0)])  # an empty array has no memory
+
+
+def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:
+    """Return the formats of parameters, of which ``None`` is an array, each well aligned.
+
+    A complex number is two real ones, aligned to both.
+    """
+    formats: list[str] = []
+    position = 0
+    for dtype in types:
+        size = _POINTER_SIZE if dtype is None else dtype.itemsize
+        gap = -position % size
+        if gap:
+            formats.append(f"{gap}x")
+        if dtype is None:
+            formats.append("P")
+        else:
+            formats.append({"F": "ff", "D": "dd"}.get(dtype.char, dtype.char))
+        position += gap + size
+    return formats

@@ -21,7 +21,6 @@ from kgen.errors import (
     InvocationError,
     TypeInferenceFailure,
     counted,
-    message,
     near_names,
 )
 from kgen.ir.data import ArrayArg, ValueArg
@@ -112,7 +111,7 @@ class ExecutorBase:
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, *, caches: ProcessCaches = process_caches
     ) -> None:
-        self.unit = unit
+        self.t_unit = unit
         self.entrypoint = entrypoint
         self.kernel = unit[entrypoint]
         self.caches = caches
@@ -166,6 +165,11 @@ class ExecutorBase:
         """
         return self._choose(*args, **kwargs)
 
+    @property
+    def program(self) -> TranslationUnit:
+        """The program: ``t_unit`` by its earlier name."""
+        return self.t_unit
+
     def leading_arguments(self) -> tuple[Any, ...]:
         """Return fresh values for the positional arguments of a call, such as a queue."""
         return ()
@@ -192,7 +196,7 @@ class ExecutorBase:
             name: read_type(t, f"argument '{name}'").numpy_dtype
             for name, t in (arg_to_dtype or {}).items()
         }
-        return generate_module(self.unit, self.entrypoint, given).device_source
+        return generate_module(self.t_unit, self.entrypoint, given).device_source
 
     def get_highlighted_code(
         self, entrypoint: str | None = None, arg_to_dtype: Mapping[str, Any] | None = None
@@ -208,6 +212,8 @@ class ExecutorBase:
 
     def _choose(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the call with the code for its types, which becomes what runs first next time."""
+        if self.positional and not args and kwargs.keys() >= {*self.positional}:
+            args = tuple(kwargs.pop(name) for name in self.positional)
         self._check_call(args, kwargs)
         inputs, outputs = self._types_of(kwargs)
         with self._lock:
@@ -291,7 +297,7 @@ class ExecutorBase:
         key = frozenset(dtypes.items()), free
         found = self._generated.get(key)
         if found is None:
-            unit = self.unit.with_kernel(with_free_layout(self.kernel, free))
+            unit = self.t_unit.with_kernel(with_free_layout(self.kernel, free))
             of_arrays = {self._bundles.array_of.get(name, name): t for name, t in dtypes.items()}
             code = code_of(self.caches)
             generated = code.find(self.caches.disk, unit, self.entrypoint, of_arrays)
@@ -410,7 +416,7 @@ class ExecutorBase:
                 self._reject(f"argument '{name}' is missing", hint=f"pass {name}=...")
 
     def _reject(self, what: str, *, hint: str) -> NoReturn:
-        raise InvocationError(message(what, kernel=self.entrypoint, hint=hint))
+        raise InvocationError(what, kernel=self.entrypoint, hint=hint)
 
 
 def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Executor:
@@ -431,13 +437,11 @@ def reject_group_size(launch: Launch, limit: int) -> None:
     """Reject work-groups that the device has no room for."""
     if math.prod(launch.locals) > limit:
         raise CodegenError(
-            message(
-                f"work-groups of {math.prod(launch.locals)} work-items {launch.locals} are too "
-                "large for the device",
-                kernel=launch.function,
-                because=f"it runs at most {limit} work-items of this kernel in a group",
-                hint="split the loops that have the tags l.0, l.1, l.2 into smaller pieces",
-            )
+            f"work-groups of {math.prod(launch.locals)} work-items {launch.locals} are too "
+            "large for the device",
+            kernel=launch.function,
+            because=f"it runs at most {limit} work-items of this kernel in a group",
+            hint="split the loops that have the tags l.0, l.1, l.2 into smaller pieces",
         )
 
 
@@ -458,12 +462,10 @@ def _edit(where: Any, source: str, entrypoint: str) -> str:
     """Return the content of the file *where*, which is made from *source* when it is new."""
     if where is True:
         raise InvocationError(
-            message(
-                "edit_code=True names no file",
-                kernel=entrypoint,
-                hint="edit_code='path': the code is put there by the first call and, edited, "
-                "taken from there by later programs",
-            )
+            "edit_code=True names no file",
+            kernel=entrypoint,
+            hint="edit_code='path': the code is put there by the first call and, edited, "
+            "taken from there by later programs",
         )
     path = Path(where)
     if not path.exists():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import KgenIndexError, message
+from kgen.errors import KgenIndexError
 from kgen.targets.module import NO_FAULT, Faults
 
 __all__ = ["no_faults", "reject_faults"]
@@ -23,14 +23,11 @@ def reject_faults(kernel: str, faults: Faults, noted: np.ndarray[Any, Any]) -> N
         value = int(noted[guard.number])
         if value != NO_FAULT:
             raise KgenIndexError(
-                message(
-                    f"'{guard.access}' is outside of array '{guard.array}'",
-                    kernel=kernel,
-                    where=f"instruction '{guard.instruction}'",
-                    point=f"subscript {value} of axis {guard.axis}, which has {guard.extent} "
-                    "elements",
-                    because="a value that the kernel read is no subscript of the array",
-                    hint=f"look at what '{guard.access}' takes its subscripts from; the results "
-                    "of this call are not complete",
-                )
+                f"'{guard.access}' is outside of array '{guard.array}'",
+                kernel=kernel,
+                where=f"instruction '{guard.instruction}'",
+                point=f"subscript {value} of axis {guard.axis}, which has {guard.extent} elements",
+                because="a value that the kernel read is no subscript of the array",
+                hint=f"look at what '{guard.access}' takes its subscripts from; the results "
+                "of this call are not complete",
             )

@@ -47,7 +47,7 @@ def has_no_gaps(arg: ArgumentInfo) -> bool:
 
 
 def reject_overlap(
-    refuse: Callable[..., Any],
+    reject: Callable[..., Any],
     contract: Contract,
     extent_of: Callable[[Any], Extent],
     /,
@@ -67,7 +67,7 @@ def reject_overlap(
         if not (one.is_output or two.is_output) or not _share(extents[k], extents[m]):
             continue
         written, other = (one, two) if one.is_output else (two, one)
-        refuse(
+        reject(
             f"arguments '{written.name}' and '{other.name}' overlap in memory, and the kernel "
             f"writes '{written.name}'",
             because="the code was generated with 'restrict', which promises the compiler that "

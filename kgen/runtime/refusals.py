@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
-from kgen.errors import InvocationError, counted, message, near_names
+from kgen.errors import InvocationError, counted, near_names
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.options import Options
 from kgen.runtime.arguments import Contract, SizeStep, strides_fit
@@ -28,23 +28,21 @@ class CallChecker:
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
 
-    def refuse(self, what: str, *, because: str | None = None, hint: str | None = None) -> NoReturn:
+    def reject(self, what: str, *, because: str | None = None, hint: str | None = None) -> NoReturn:
         """Raise the error of a call."""
-        raise InvocationError(
-            message(what, kernel=self.contract.kernel, because=because, hint=hint)
-        )
+        raise InvocationError(what, kernel=self.contract.kernel, because=because, hint=hint)
 
     def explain(self, given: Mapping[str, Any]) -> NoReturn:
         """Raise the error that says what is wrong with the arguments *given*."""
         sizes = self.check(given)
         shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        self.refuse("the arguments do not fit the kernel", because=f"the sizes are {shown}")
+        self.reject("the arguments do not fit the kernel", because=f"the sizes are {shown}")
 
     def check_types(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
         """Reject types that the kernel was not generated for, though it was asked to be."""
         for name, dtype in dtypes.items():
             if self.contract.by_name[name].dtype != dtype:
-                self.refuse(
+                self.reject(
                     f"argument '{name}' is {dtype}, not {self.contract.by_name[name].dtype}",
                     because="the code was generated for that type",
                     hint=f"pass {name}.astype(numpy.{self.contract.by_name[name].dtype.name})",
@@ -83,7 +81,7 @@ class CallChecker:
         for condition in self.contract.conditions:
             if not evaluate(condition, dict(sizes)):
                 shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
-                self.refuse(
+                self.reject(
                     f"{shown} breaks the assumption '{to_text(condition)}'",
                     because="the code was generated for sizes that keep to it",
                     hint="make the kernel with weaker assumptions; where it computes with values "
@@ -94,16 +92,16 @@ class CallChecker:
         known = [arg.name for arg in self.contract.passed]
         for name in given:
             if name not in known:
-                self.refuse(f"there is no argument '{name}'", hint=near_names(name, known))
+                self.reject(f"there is no argument '{name}'", hint=near_names(name, known))
 
     def _explain_missing_array(self, arg: ArgumentInfo) -> NoReturn:
         if not arg.is_input:
-            self.refuse(
+            self.reject(
                 f"array argument '{arg.name}' is missing",
                 because="its extent is not known, so that it cannot be allocated",
                 hint=f"pass it, or declare its shape: GlobalArg('{arg.name}', shape=...)",
             )
-        self.refuse(
+        self.reject(
             f"array argument '{arg.name}' is missing",
             hint=f"pass it, or declare it with is_input=False if all of '{arg.name}' that is "
             "read was written before"
@@ -113,18 +111,18 @@ class CallChecker:
 
     def _explain_type(self, arg: ArgumentInfo, array: Any) -> None:
         if not (hasattr(array, "dtype") and hasattr(array, "strides")):
-            self.refuse(
+            self.reject(
                 f"argument '{arg.name}' is an array, not a value of type '{type(array).__name__}'",
                 hint="pass a numpy array, or an array of the device",
             )
         if array.dtype != arg.dtype:
-            self.refuse(
+            self.reject(
                 f"argument '{arg.name}' has elements of type {array.dtype}, not {arg.dtype}",
                 hint=f"pass {arg.name}.astype(numpy.{arg.dtype.name}), or declare another type",
             )
 
     def _explain_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all sizes, or refuse one."""
+        """Return all sizes, or reject one."""
         known: dict[str, Any] = {}
         for arg in self.contract.values:
             if arg.name in given:
@@ -141,7 +139,11 @@ class CallChecker:
         return known
 
     def _explain_number(self, arg: ArgumentInfo, value: Any) -> Any:
-        """Return *value* as a number of the type of *arg*, or refuse it."""
+        """Return *value* as a number of the type of *arg*, or reject it."""
+        if arg.dtype.kind == "V":
+            if np.shape(value) != () or getattr(value, "dtype", None) != arg.dtype:
+                self._reject_value(arg, "a vector", value)
+            return value
         kinds = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}[arg.dtype.kind]
         wanted = {"f": "a real number", "c": "a number"}.get(arg.dtype.kind, "an integer")
         try:
@@ -161,7 +163,7 @@ class CallChecker:
             hint = f"pass int({value!r})" if is_whole else _wider(arg, "float64")
         elif isinstance(value, complex | np.complexfloating):
             hint = f"pass a part of it, such as {arg.name}.real, or {_wider(arg, 'complex128')}"
-        self.refuse(
+        self.reject(
             f"argument '{arg.name}' is {wanted}, not {reprlib.repr(value)}",
             because=f"its type is {arg.dtype}",
             hint=hint,
@@ -188,7 +190,7 @@ class CallChecker:
         steps = [step for step in self.contract.size_steps if step.name == arg.name]
         arrays = dict.fromkeys(source.array for step in steps for source in step.sources)
         shown = ", ".join(f"'{name}'" for name in arrays)
-        self.refuse(
+        self.reject(
             f"argument '{arg.name}' is missing",
             because=f"it follows from the sizes of {shown}, which do not tell it in this call"
             if arrays
@@ -201,7 +203,7 @@ class CallChecker:
         if limits is None or limits[0] <= value <= limits[1]:
             return
         wide = arg.name in self.contract.parameters and arg.dtype.itemsize == 4
-        self.refuse(
+        self.reject(
             f"argument '{arg.name}' is {value}; it must be in [{limits[0]}, {limits[1]}]",
             because=f"its type is {arg.dtype}",
             hint="make the kernel with index_dtype=np.int64"
@@ -211,7 +213,7 @@ class CallChecker:
 
     def _explain_axes(self, arg: ArgumentInfo, array: Any) -> NoReturn:
         shape = arg.shape or arg.strides or ()
-        self.refuse(
+        self.reject(
             f"argument '{arg.name}' has {counted(len(array.shape), 'axis', 'axes')}, "
             f"not {len(shape)}",
             because=f"its shape in the kernel is {_tuple_text(arg.shape or ())}" if shape else None,
@@ -224,7 +226,7 @@ class CallChecker:
                 self._explain_axes(arg, array)
             wanted = tuple(evaluate(extent, sizes) for extent in arg.shape)
             if shape != wanted:
-                self.refuse(
+                self.reject(
                     f"argument '{arg.name}' has shape {shape}, not {wanted}",
                     because=f"its shape in the kernel is {_tuple_text(arg.shape)}"
                     + _sizes_text(arg.shape, sizes),
@@ -237,14 +239,14 @@ class CallChecker:
         shape = tuple(evaluate(extent, sizes) for extent in arg.shape or ())
         if any(extent < 0 for extent in shape):
             names = variable_names(*(arg.shape or ()))
-            self.refuse(
+            self.reject(
                 f"array '{arg.name}' has a negative extent{_sizes_text(arg.shape or (), sizes)}",
                 because=f"its shape is {_tuple_text(arg.shape or ())}, here {shape}",
                 hint=f"pass a larger value for {' or '.join(map(repr, names))}",
             )
 
     def fill_value(self, arg: ArgumentInfo, options: Options) -> np.ndarray[Any, Any]:
-        """Return the option ``fill_value`` in the type of *arg*, or refuse it."""
+        """Return the option ``fill_value`` in the type of *arg*, or reject it."""
         value = np.asarray(options.fill_value)
         kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}.get(arg.dtype.kind, "biufc")
         converted = value
@@ -253,7 +255,7 @@ class CallChecker:
                 converted = value.astype(arg.dtype)
         is_rounded = value.dtype.kind in "fc" and value.dtype.kind in kinds
         if converted.dtype != arg.dtype or not (is_rounded or value == converted):
-            self.refuse(
+            self.reject(
                 f"argument '{arg.name}' of type {arg.dtype} cannot be filled with "
                 f"{options.fill_value!r}",
                 because="the kernel does not write all of its elements",
@@ -264,7 +266,7 @@ class CallChecker:
     def _explain_strides(self, arg: ArgumentInfo, array: Any, sizes: Mapping[str, Any]) -> None:
         if self._has_other_strides(arg, array, sizes):
             strides = arg.strides or ()
-            self.refuse(
+            self.reject(
                 f"argument '{arg.name}' has strides of {array.strides} bytes, and its elements "
                 f"have {arg.dtype.itemsize}",
                 because=f"the kernel's code is for strides of {_tuple_text(strides)} "
@@ -282,7 +284,7 @@ class CallChecker:
     def other_layouts(self, given: Mapping[str, Any]) -> FreeLayout:
         """Return which arrays have other strides and offsets than the kernel's code is for.
 
-        Everything else that is wrong with a call is refused.
+        Everything else that is wrong with a call is rejected.
         """
         given = {name: value for name, value in given.items() if value is not None}
         arrays = {arg.name: arg for arg in self.contract.arrays if arg.name in given}
@@ -304,13 +306,13 @@ class CallChecker:
     def _explain_offset(self, arg: ArgumentInfo, array: Any) -> None:
         offset = 0 if isinstance(array, np.ndarray) else getattr(array, "offset", 0)
         if offset and arg.offset is None:
-            self.refuse(
+            self.reject(
                 f"argument '{arg.name}' begins {offset} bytes into its buffer",
                 because="the kernel's code is for arrays that begin where their buffers do",
                 hint="pass a copy, or default_offset=kgen.auto to make_kernel",
             )
         if offset % arg.dtype.itemsize:
-            self.refuse(
+            self.reject(
                 f"argument '{arg.name}' begins {offset} bytes into its buffer",
                 because=f"that is no multiple of its elements' {arg.dtype.itemsize} bytes",
                 hint="pass a copy",
@@ -321,19 +323,19 @@ def _wider(arg: ArgumentInfo, dtype: str) -> str:
     return f"declare it with a wider type: ValueArg('{arg.name}', numpy.{dtype})"
 
 
-def reject_read_only(refuse: Callable[..., Any], argument: str) -> None:
+def reject_read_only(reject: Callable[..., Any], argument: str) -> None:
     """Reject an array that the kernel writes, and may not."""
-    refuse(
+    reject(
         f"argument '{argument}' is read-only, and the kernel writes it",
         hint=f"pass {argument}.copy()",
     )
 
 
-def reject_masked(refuse: Callable[..., Any], /, **arrays: Any) -> None:
+def reject_masked(reject: Callable[..., Any], /, **arrays: Any) -> None:
     """Reject masked arrays: kernels compute with all elements, and would lose the mask."""
     for argument, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
-            refuse(
+            reject(
                 f"argument '{argument}' is a masked array, and kernels know no masks",
                 hint=f"pass {argument}.filled(...), or {argument}.data and the mask as an array",
             )

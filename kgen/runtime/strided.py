@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import InvocationError, message
+from kgen.errors import InvocationError
 
 __all__ = ["copy_layout", "empty_strided", "extent_in_bytes", "memory_of"]
 
@@ -39,11 +39,9 @@ def memory_of(argument: str, array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
     n_bytes = high - low + array.itemsize
     if n_bytes % array.itemsize:
         raise InvocationError(
-            message(
-                f"argument '{argument}' has strides of {array.strides} bytes, and there are no "
-                f"whole elements of {array.itemsize} bytes between its elements",
-                hint=f"pass a copy of the array: numpy.ascontiguousarray({argument})",
-            )
+            f"argument '{argument}' has strides of {array.strides} bytes, and there are no "
+            f"whole elements of {array.itemsize} bytes between its elements",
+            hint=f"pass a copy of the array: numpy.ascontiguousarray({argument})",
         )
     flat = np.lib.stride_tricks.as_strided(
         array, (n_bytes // array.itemsize,), (array.itemsize,), writeable=False

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from kgen.errors import CompilationError, message
+from kgen.errors import CompilationError
 from kgen.runtime.cache import DiskCache, content_key
 
 __all__ = [
@@ -57,18 +57,13 @@ def _find(
 
 
 def _search(what: str, commands: Sequence[str], search: str, hint: str) -> tuple[str, ...]:
-    """Return the first of some commands that is in the folders *search*, or refuse."""
+    """Return the first of some commands that is in the folders *search*, or raise an error."""
     for command in commands:
         words = shlex.split(command)
         path = shutil.which(words[0], path=search) if words else None
         if path is not None:
             return (path, *words[1:])
-    raise CompilationError(
-        message(
-            f"there is no {what}: no {', '.join(commands)} on the PATH",
-            hint=hint,
-        )
-    )
+    raise CompilationError(f"there is no {what}: no {', '.join(commands)} on the PATH", hint=hint)
 
 
 @lru_cache(maxsize=8)
@@ -114,7 +109,7 @@ def compile_source(
     libraries: Sequence[str] = (),
     kernel: str,
 ) -> None:
-    """Write *source* to the file *code* and compile it to *product*; refuse code with errors."""
+    """Write *source* to the file *code* and compile it to *product*; reject code with errors."""
     code.write_text(source)
     words = [*command, "-o", str(product), str(code), *libraries]
     result = run_compiler(words, code.parent)
@@ -122,17 +117,15 @@ def compile_source(
         kept = keep_source(source, code.name)
         output = (result.stderr or result.stdout).strip()
         raise CompilationError(
-            message(
-                f"the compiler refuses the generated code ({kept})",
-                kernel=kernel,
-                because=output.replace(str(code), str(kept)),
-                hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",
-            )
+            f"the compiler refuses the generated code ({kept})",
+            kernel=kernel,
+            because=output.replace(str(code), str(kept)),
+            hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",
         )
 
 
 def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: str) -> bytes:
-    """Return the compiled *source*, from *disk* if it is there; refuse code that has errors."""
+    """Return the compiled *source*, from *disk* if it is there; reject code that has errors."""
     command = find_nvcc()
     words = (*command, *NVCC_FLAGS, *flags, "-cubin")
     key = content_key("cuda", source, compiler_version(command), *words)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kgen.runtime.arguments import Contract
+from kgen.runtime.pyast import call, const, name, tuple_
 from kgen.runtime.refusals import CallChecker, reject_masked, reject_read_only
+from kgen.runtime.wrapper import WrapperBuilder
+from kgen.targets.module import ArgumentInfo
 
-__all__ = ["Transfers", "call_through_host"]
+__all__ = ["DeviceWrapperBuilder", "Transfers", "call_through_host"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,18 +40,18 @@ class Transfers:
 def call_through_host(
     transfers: Transfers,
     contract: Contract,
-    call: Callable[[Mapping[str, Any]], Any],
+    invoke: Callable[[Mapping[str, Any]], Any],
     arguments: dict[str, Any],
     *,
     out_host: bool | None,
     no_numpy: bool,
 ) -> Any:
-    """Copy numpy arrays to the device, *call*, and copy what was written back.
+    """Copy numpy arrays to the device, *invoke*, and copy what was written back.
 
     An output that is passed is copied to the device as well: the kernel may leave a part of
     it as it is.
     """
-    refuse = CallChecker(contract).refuse
+    reject = CallChecker(contract).reject
     given = {arg.name: arguments[arg.name] for arg in contract.arrays}
     on_host = [text for text, array in given.items() if isinstance(array, np.ndarray)]
     on_device = [t for t, array in given.items() if isinstance(array, transfers.array_class)]
@@ -54,13 +59,13 @@ def call_through_host(
         is_known = text in on_host or text in on_device or isinstance(array, transfers.others)
         if array is not None and not is_known:
             wanted = f"{transfers.array_class.__module__}.{transfers.array_class.__name__}"
-            refuse(
+            reject(
                 f"argument '{text}' is a {type(array).__module__}.{type(array).__name__}",
                 hint=f"pass a {wanted} or a numpy array",
             )
-    reject_masked(refuse, **given)
+    reject_masked(reject, **given)
     if on_host and no_numpy:
-        refuse(
+        reject(
             f"argument '{on_host[0]}' is a numpy array, and the option no_numpy refuses those",
             hint=f"copy '{on_host[0]}' to the device, or set_options(knl, no_numpy=False)",
         )
@@ -68,11 +73,11 @@ def call_through_host(
     filled = set() if out_host is False else set(on_host)
     for text in names:
         if text in filled and not given[text].flags.writeable:
-            reject_read_only(refuse, text)
+            reject_read_only(reject, text)
     if out_host is None:
         out_host = bool(on_host) and not on_device
     uploaded = {text: transfers.upload(text, given[text]) for text in on_host}
-    event, outputs = call({**arguments, **uploaded})
+    event, outputs = invoke({**arguments, **uploaded})
     transfers.wait(event)
     results = outputs if isinstance(outputs, dict) else dict(zip(names, outputs, strict=True))
     for text in names:
@@ -81,3 +86,53 @@ def call_through_host(
         elif out_host:
             results[text] = transfers.download(results[text], None)
     return event, results if isinstance(outputs, dict) else tuple(results[t] for t in names)
+
+
+class DeviceWrapperBuilder(WrapperBuilder):
+    """Builds wrappers that launch kernels on arrays of a device, or copy numpy arrays to it."""
+
+    #: make memory and arrays on the device: called with the positional arguments of a call, the
+    #: allocator and a layout
+    new_memory: ClassVar[Callable[..., Any]]
+    new_array: ClassVar[Callable[..., Any]]
+
+    @staticmethod
+    def transfers(allocator: Any, *positional: Any) -> Transfers:
+        """Return how arrays get to the device of a call and back."""
+        raise NotImplementedError
+
+    def leave_for_host(self) -> list[ast.stmt]:
+        """Return the statement that runs a call with numpy arrays, or for numpy arrays."""
+        return self.hand_over(self.own("through_host", attrgetter("through_host")))
+
+    def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
+        return self.call_allocation("new_array", *layout, self.fill_value(arg))
+
+    def allocate_bytes(self, size: ast.expr) -> ast.expr:
+        return self.call_allocation("new_memory", tuple_([size]), tuple_([const(1)]), const(1))
+
+    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
+        layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
+        return self.call_allocation("new_memory", *layout)
+
+    def call_allocation(self, text: str, *layout: ast.expr) -> ast.expr:
+        """Return the call of one of the functions that make memory."""
+        leading = map(name, (*self.positional, "allocator"))
+        return call(self.known(text, getattr(self, text)), *leading, *layout)
+
+    def through_host(self, /, *positional: Any, out_host: bool | None, **arguments: Any) -> Any:
+        """Run a call with numpy arrays, or for numpy arrays."""
+        own = {text: arguments.pop(text) for text in self.optional if text != "out_host"}
+        for text in self.untyped & self.contract.by_name.keys():  # numbers keep their types
+            info = self.contract.by_name[text]
+            if not info.is_array and arguments.get(text) is not None:
+                arguments[text] = info.dtype.type(arguments[text])
+        return call_through_host(
+            self.transfers(own["allocator"], *positional),
+            self.contract,
+            lambda given: self.other(*positional, **own, out_host=False, **given),
+            arguments,
+            out_host=out_host,
+            no_numpy=self.options.no_numpy,
+        )

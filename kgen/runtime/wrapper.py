@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter, index
 from types import CodeType
 from typing import Any, ClassVar, Final, TypeAlias
@@ -12,10 +13,13 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import InvocationError, KgenError, message
+from kgen.errors import InvocationError, KgenError
+from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.options import Options
+from kgen.ir.vector_values import numbers_of
 from kgen.runtime.arguments import Contract, SizeSource, SizeStep, strides_fit
+from kgen.runtime.faults import reject_faults
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -40,7 +44,7 @@ from kgen.runtime.pyast import (
     tuple_,
 )
 from kgen.runtime.refusals import CallChecker
-from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Module, Step
+from kgen.targets.module import ArgumentInfo, Faults, HostIf, HostLoop, Launch, Module, Step
 
 __all__ = ["Own", "WrapperBuilder", "WrapperCode"]
 
@@ -81,13 +85,15 @@ class WrapperBuilder:
     """Builds the wrapper of one compiled kernel; each backend overrides what it does its way.
 
     The wrapper checks quickly that a call is as the contract says. Where it is not, it calls
-    ``refuse``, which finds out why; where a call has other types, ``other``, which runs it, or
+    ``reject``, which finds out why; where a call has other types, ``other``, which runs it, or
     other layouts, ``relayout``; and where it fails in another way, ``explain``.
     """
 
     #: Parameters of the wrapper before the kernel's, and optional ones beside them.
     positional: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
+    #: Vectors can be passed by value.
+    passes_vectors: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -116,23 +122,25 @@ class WrapperBuilder:
         for text in self.contract.host_variables:
             if text in (*self.positional, *self.optional) or text.startswith(PREFIX):
                 raise InvocationError(
-                    message(
-                        f"loop '{text}' runs on the host and has the name of an argument of "
-                        "every call",
-                        kernel=self.contract.kernel,
-                        hint=f"rename_iname(knl, '{text}', ...)",
-                    )
+                    f"loop '{text}' runs on the host and has the name of an argument of every call",
+                    kernel=self.contract.kernel,
+                    hint=f"rename_iname(knl, '{text}', ...)",
                 )
         for arg in self.contract.arguments:
-            if arg.dtype.kind not in "biufc" and not arg.is_array:
+            if not (arg.is_array or self.is_passable(arg)):
                 raise InvocationError(
-                    message(
-                        f"a value of type {arg.dtype} cannot be passed",
-                        kernel=self.contract.kernel,
-                        where=f"argument '{arg.name}'",
-                        hint="pass it in an array with one element",
-                    )
+                    f"a value of type {arg.dtype} cannot be passed",
+                    kernel=self.contract.kernel,
+                    where=f"argument '{arg.name}'",
+                    hint="pass it in an array with one element",
                 )
+
+    def is_passable(self, arg: ArgumentInfo) -> bool:
+        """Tell whether values of the type of *arg* can be passed: numbers, and declared vectors."""
+        if arg.dtype.kind in "biufc":
+            return True
+        is_vector = numbers_of(arg.dtype) is not None
+        return self.passes_vectors and is_vector and arg.name not in self.contract.typed_by_call
 
     def write(self) -> WrapperCode:
         """Return the code of the wrapper, which depends on the module alone."""
@@ -186,14 +194,14 @@ class WrapperBuilder:
         """Return the name of a numpy type."""
         return self.known(f"dtype_{dtype.name}", dtype)
 
-    def refuse(self) -> list[ast.stmt]:
-        """Return the statement that finds out why the call is refused, and raises that."""
-        function = self.own("refuse", lambda builder: _with_dict(builder.checker.explain))
+    def reject(self) -> list[ast.stmt]:
+        """Return the statement that finds out why the call is rejected, and raises that."""
+        function = self.own("reject", lambda builder: _with_dict(builder.checker.explain))
         # 'return', so that the reader and the compiler see that nothing follows
-        return [return_(call(function, **{a.name: name(a.name) for a in self.contract.passed}))]
+        return [return_(call(function, **_named(self.contract.passed)))]
 
     def reject_more(self) -> ast.stmt:
-        """Return the test that refuses arguments that are none of the kernel's."""
+        """Return the test that rejects arguments that are none of the kernel's."""
         return if_(any_of([name(MORE), name(UNKNOWN)]), [do(self.call_explain())])
 
     def call_explain(self) -> ast.expr:
@@ -207,25 +215,25 @@ class WrapperBuilder:
 
     def or_explain(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Return *body*; where it fails, a fault of the call is the error, if there is one."""
-        refused = ast.ExceptHandler(self.known("KgenError", KgenError), None, [ast.Raise()])
+        rejected = ast.ExceptHandler(self.known("KgenError", KgenError), None, [ast.Raise()])
         failed = ast.ExceptHandler(
             builtin("Exception"), None, [do(self.call_explain()), ast.Raise()]
         )
-        return [ast.Try(body, [refused, failed], [], [])]
+        return [ast.Try(body, [rejected, failed], [], [])]
 
     def call_other(self) -> list[ast.stmt]:
         """Return the statement that runs the call with the code for its types."""
         return self.hand_over(self.own("other", attrgetter("other")))
 
     def call_relayout(self) -> list[ast.stmt]:
-        """Return the statement that runs the call with code for its layouts, or refuses it."""
+        """Return the statement that runs the call with code for its layouts, or rejects it."""
         return self.hand_over(self.own("relayout", attrgetter("relayout")))
 
     def hand_over(self, function: ast.expr) -> list[ast.stmt]:
         """Return the statement that hands all arguments on to *function*."""
         extra = {text: name(text) for text in self.optional}
-        arguments = {arg.name: name(arg.name) for arg in self.contract.passed}
-        return [return_(call(function, *(name(t) for t in self.positional), **extra, **arguments))]
+        arguments = {**extra, **_named(self.contract.passed)}
+        return [return_(call(function, *map(name, self.positional), **arguments))]
 
     def is_none(self, text: str) -> ast.expr:
         """``text is None``."""
@@ -238,7 +246,7 @@ class WrapperBuilder:
     # -- types ----------------------------------------------------------------------------
 
     def choose_types(self) -> list[ast.stmt]:
-        """Go to other code where the caller's types ask for it; refuse where none would do."""
+        """Go to other code where the caller's types ask for it; reject where none would do."""
         elsewhere: list[ast.expr] = []
         wrong: list[ast.expr] = []
         for arg in self.contract.passed:
@@ -264,7 +272,7 @@ class WrapperBuilder:
         if elsewhere:
             body.append(if_(any_of(elsewhere), self.call_other()))
         if wrong and not self.options.skip_arg_checks:
-            body.append(if_(any_of(wrong), self.refuse()))
+            body.append(if_(any_of(wrong), self.reject()))
         return body
 
     def has_other_type(self, arg: ArgumentInfo) -> ast.expr:
@@ -320,7 +328,7 @@ class WrapperBuilder:
         if not self.options.skip_arg_checks:
             n_axes = len(arg.shape if arg.shape is not None else arg.strides or ())
             count = call(builtin("len"), entries)
-            body.append(if_(compare(count, "!=", const(n_axes)), self.refuse()))
+            body.append(if_(compare(count, "!=", const(n_axes)), self.reject()))
         return [*body, assign(size, value)]
 
     def check_numbers(self, certain: Collection[str]) -> list[ast.stmt]:
@@ -340,9 +348,9 @@ class WrapperBuilder:
                 inside.append(compare(low, "<=", name(arg.name), "<=", high))
         if self.options.skip_arg_checks:
             return converted
-        refused = [if_(any_of(missing), self.refuse())] if missing else []
-        outside = [if_(negate(all_of(inside)), self.refuse())] if inside else []
-        return [*refused, *converted, *outside]
+        rejected = [if_(any_of(missing), self.reject())] if missing else []
+        outside = [if_(negate(all_of(inside)), self.reject())] if inside else []
+        return [*rejected, *converted, *outside]
 
     # -- layouts --------------------------------------------------------------------------
 
@@ -355,7 +363,7 @@ class WrapperBuilder:
 
     def strides_of(self, arg: ArgumentInfo) -> ast.expr:
         """Return the tuple of an array's strides, in bytes."""
-        return tuple_(from_expr(_bytes(stride, arg)) for stride in arg.strides or ())
+        return tuple_(from_expr(arg.dtype.itemsize * stride) for stride in arg.strides or ())
 
     def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
         """Return the condition that an array has a wrong shape or layout, if that can be."""
@@ -382,7 +390,7 @@ class WrapperBuilder:
         body: list[ast.stmt] = []
         if self.contract.conditions and not self.options.skip_arg_checks:
             kept = all_of(from_expr(condition) for condition in self.contract.conditions)
-            body.append(if_(negate(kept), self.refuse()))
+            body.append(if_(negate(kept), self.reject()))
         required = filter(self.contract.is_required_array, self.contract.arrays)
         misfits = [misfit for arg in required if (misfit := self.misfit(arg)) is not None]
         if misfits:
@@ -397,9 +405,9 @@ class WrapperBuilder:
             for arg in optional
             if (misfit := self.misfit(arg)) is not None
         ]
-        refused = [if_(any_of(misfits), self.call_relayout())] if misfits else []
+        rejected = [if_(any_of(misfits), self.call_relayout())] if misfits else []
         return [
-            *refused,
+            *rejected,
             *self.check_extents(),
             *(if_(self.is_none(a.name), [assign(a.name, self.allocate(a))]) for a in optional),
         ]
@@ -416,8 +424,7 @@ class WrapperBuilder:
         if not negative or self.options.skip_arg_checks:
             return []
         check = self.own("check", lambda builder: _with_dict(builder.checker.check))
-        passed = {arg.name: name(arg.name) for arg in self.contract.passed}
-        return [if_(any_of(negative), [do(call(check, **passed))])]
+        return [if_(any_of(negative), [do(call(check, **_named(self.contract.passed)))])]
 
     def fill_value(self, arg: ArgumentInfo) -> ast.expr:
         """Return what the elements of a new output have that the code may leave unwritten."""
@@ -428,6 +435,41 @@ class WrapperBuilder:
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes a new array."""
         raise NotImplementedError
+
+    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
+        """Return the expression that makes the memory of a temporary."""
+        raise NotImplementedError
+
+    def allocate_bytes(self, size: ast.expr) -> ast.expr:
+        """Return the expression that makes memory of *size* bytes."""
+        raise NotImplementedError
+
+    def allocate_temporaries(self) -> list[ast.stmt]:
+        """Allocate temporaries, one memory for all of a storage, as large as the largest."""
+        statements: list[ast.stmt] = []
+        owners: dict[str, str] = {}
+        for arg in self.contract.temporaries:
+            if arg.storage is None:
+                made = self.allocate_temporary(arg)
+            elif arg.storage in owners:
+                made = name(owners[arg.storage])
+            else:
+                owners[arg.storage] = arg.name
+                sharing = (o for o in self.contract.temporaries if o.storage == arg.storage)
+                sizes = tuple(dict.fromkeys(map(_nbytes, sharing)))
+                made = self.allocate_bytes(from_expr(p.Max((*sizes, 0))))
+            statements.append(assign(arg.name, made))
+        return statements
+
+    def check_arrays(self, text: str, check: Callable[..., None], *more: Any) -> ast.stmt:
+        """Return the statement in which *check*, given what raises errors, looks at all arrays."""
+        find = self.own(text, lambda builder: partial(check, builder.checker.reject, *more))
+        return do(call(find, **_named(self.contract.arrays)))
+
+    def reject_faults(self, faults: Faults, noted: ast.expr) -> ast.stmt:
+        """Return the statement that raises an error for what guards have *noted*, if anything."""
+        function = partial(reject_faults, self.module.name, faults)
+        return do(call(self.known("reject_faults", function), noted))
 
     def make_result(self, event: ast.expr) -> ast.stmt:
         """``return event, (out, ...)``, or a dict by name where the options say so."""
@@ -486,6 +528,11 @@ class WrapperBuilder:
         return all_of(tests) if tests else None
 
 
+def _named(arguments: Iterable[ArgumentInfo]) -> dict[str, ast.expr]:
+    """Return arguments as what a call passes by name."""
+    return {arg.name: name(arg.name) for arg in arguments}
+
+
 def _with_dict(function: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
     """Return *function* of a dict as one of named arguments."""
     return lambda **given: function(given)
@@ -496,11 +543,14 @@ def as_integer(value: Any) -> int:
     return int(value) if isinstance(value, np.bool_) else index(value)
 
 
-def _bytes(stride: Expr, arg: ArgumentInfo) -> Expr:
-    return arg.dtype.itemsize * stride
-
-
 def is_fortran_ordered(strides: Sequence[Expr] | None) -> bool:
     """Tell whether the first of several axes is the one without gaps."""
     first = strides[0] if strides is not None and len(strides) > 1 else None
     return is_constant(first) and bool(first == 1)
+
+
+def _nbytes(arg: ArgumentInfo) -> Expr:
+    """Return how many bytes lie between the first number of an array and behind its last one."""
+    axes = zip(arg.shape or (), arg.strides or (), strict=True)
+    last = [p.Product((p.Sum((extent, -1)), stride)) for extent, stride in axes]
+    return simplify(p.Product((arg.dtype.itemsize, p.Sum((1, *last)))))

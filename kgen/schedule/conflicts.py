@@ -28,7 +28,9 @@ from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.dims import (
+    Map,
     Set,
+    in_names,
     in_to_params,
     param_names,
     project_out_params,
@@ -81,6 +83,7 @@ class Conflicts:
         self._kinds: dict[Access, tuple[str, int]] = {}
         self._shapes: dict[object, int] = {}
         self._injective: dict[object, bool | None] = {}
+        self._apart: dict[tuple[Map, tuple[int, ...]], bool] = {}
         self._sets: dict[tuple[int, str, Around], tuple[Set, int]] = {}
         # with the names of parameters, which isl's hash leaves out
         self._numbers: dict[tuple[tuple[str, ...], Set], int] = {}
@@ -283,15 +286,25 @@ class Conflicts:
         if relation is None:
             return None
         is_local = self._is_local(access.array)
+        fixed = []
         for name in access.place.inames:
             axis = self.kernel.axes.get(name)
             is_loop = axis is None and not loops_differ
             is_group = axis is not None and is_local and isinstance(axis.tag, GroupInameTag)
             if is_loop or is_group:
-                relation = in_to_params(relation, (name,))
-        if relation.intersect_params(self.kernel.assumptions).is_injective():
+                fixed.append(name)
+        if self._tells_apart(relation, fixed):
             return True
         return False if self.footprints.domain(access.place)[1] else None
+
+    def _tells_apart(self, relation: Map, fixed: Sequence[str]) -> bool:
+        """Tell whether no two points with equal coordinates *fixed* go to one element."""
+        key = relation, tuple(map(in_names(relation).index, fixed))  # equal in many loops
+        found = self._apart.get(key)
+        if found is None:
+            relation = in_to_params(relation, fixed).intersect_params(self.kernel.assumptions)
+            found = self._apart[key] = bool(relation.is_injective())
+        return found
 
     def _is_local(self, array: str) -> bool:
         space = getattr(self.kernel.array_vars[array], "address_space", None)
@@ -365,7 +378,7 @@ class Conflicts:
         return self._seen_from(named, access.place, side, around)
 
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
-        """Name the loops at a place, and its hardware axes, by what two accesses share."""
+        """Rename the loops and hardware axes of a place by what two accesses share."""
         for iname in place.inames:
             if iname in around.equal:
                 continue

@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import lcm, prod
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
 import pymbolic.primitives as p
 
-from kgen.analysis.typing import ExpressionTyper
-from kgen.errors import ExpressionToAffineConversionError, TypeInferenceFailure
+from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.data import TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, LinearSubscript, to_text, variable_names, walk
-from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     Set,
+    existential_coefficients,
     n_quotients,
     param_names,
     project_out_params,
@@ -36,9 +35,10 @@ from kgen.ir.sets.dims import (
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import aff_to_expr, map_from_exprs, set_from_condition
 from kgen.ir.tags import GroupInameTag
-from kgen.ir.types import AddressSpace, NumpyType
-from kgen.schedule.tree import Schedule, insn_ids
-from kgen.schedule.visits import Visit, visits_of
+from kgen.ir.types import AddressSpace
+from kgen.schedule.execution import AxisKey, Execution, is_integer, is_size
+from kgen.schedule.tree import Schedule
+from kgen.schedule.visits import Visit
 
 __all__ = [
     "NEUTRAL",
@@ -48,7 +48,10 @@ __all__ = [
     "UndecidedError",
     "check_cost",
     "compose",
+    "domain_of",
     "element_of",
+    "is_subset",
+    "n_quotients_of",
     "operands_of",
     "sizes_of",
 ]
@@ -74,6 +77,11 @@ _EXTREMES: Final = {"min": p.Min, "fmin": p.Min, "max": p.Max, "fmax": p.Max}
 #: what it allocates, not how long it takes for large numbers.
 _PIECES = 200
 _QUOTIENTS = 64
+#: How large the least common multiple of the coefficients of quotients in a constraint may be,
+#: also relative to the largest of them: strides of nested tiles divide each other.
+_MULTIPLE = 10_000
+_RATIO = 16
+_TANGLED = "loops are split by numbers that share no large factor"
 
 
 class UndecidedError(Exception):
@@ -83,11 +91,38 @@ class UndecidedError(Exception):
 def check_cost(*maps: Map) -> None:
     """Raise :class:`UndecidedError` where an operation on all *maps* would take isl too long."""
     n_pieces = prod(operand.n_basic_map() for operand in maps)
-    if n_pieces > _PIECES or sum(map(_n_quotients, maps)) > _QUOTIENTS:
+    if n_pieces > _PIECES or sum(map(n_quotients_of, maps)) > _QUOTIENTS:
         raise UndecidedError("there are too many cases to compare")
 
 
-def _n_quotients(operand: Map) -> int:
+def domain_of(operand: Map) -> Set:
+    """Return the domain of *operand*, with a limit."""
+    if _is_tangled(operand, has_range=True):
+        raise UndecidedError(_TANGLED)
+    return operand.domain()
+
+
+def is_subset(first: Map, second: Map) -> bool:
+    """Tell whether *first* is inside *second*, with a limit."""
+    if _is_tangled(second):
+        raise UndecidedError(_TANGLED)
+    return bool(first.is_subset(second))
+
+
+def _is_tangled(operand: Map, *, has_range: bool = False) -> bool:
+    """Tell whether existential variables are tied to each other by numbers that share little.
+
+    As where a loop is split by 84 and by 293: isl then samples points with huge coefficients.
+    """
+    return any(
+        len(numbers) > 1 and lcm(*numbers) > max(_MULTIPLE, _RATIO * max(numbers))
+        for basic in operand.get_basic_maps()
+        for numbers in existential_coefficients(basic, has_range=has_range)
+    )
+
+
+def n_quotients_of(operand: Map) -> int:
+    """Return the number of quotients in the piece that has most of them."""
     return max(map(n_quotients, operand.get_basic_maps()), default=0)
 
 
@@ -110,15 +145,8 @@ def operands_of(expr: Expr) -> tuple[type | None, tuple[Expr, ...]]:
 
 def sizes_of(kernel: LoopKernel) -> frozenset[str]:
     """Return the integers that callers pass, which sets have for parameters."""
-    values = (arg.name for arg in kernel.args if isinstance(arg, ValueArg))
-    integers = {name for name in values if _is_integral(kernel, name)}
+    integers = {arg.name for arg in kernel.args if is_size(kernel, arg.name)}
     return frozenset(integers | (kernel.all_params() - kernel.array_vars.keys()))
-
-
-def _is_integral(kernel: LoopKernel, name: str) -> bool:
-    variable = kernel.array_vars.get(name) or kernel.arg_dict.get(name)
-    dtype = getattr(variable, "dtype", None)
-    return isinstance(dtype, NumpyType) and dtype.is_integral()
 
 
 def element_of(expr: Expr) -> tuple[str | None, tuple[Expr, ...]]:
@@ -146,7 +174,7 @@ class Statement:
     array: str
     index: tuple[Expr, ...]
     value: Expr
-    axes: Mapping[tuple[bool, int], Expr]
+    axes: Mapping[AxisKey, Expr]
 
     @cached_property
     def accumulation(self) -> tuple[type, tuple[Expr, ...]] | None:
@@ -183,37 +211,25 @@ class Read:
     accumulated: tuple[tuple[Map, Statement], ...] = ()
 
 
-class DataFlow:
+class DataFlow(Execution):
     """The flow of data in a prepared and scheduled kernel; *side* tells kernels apart."""
 
     def __init__(
         self, kernel: LoopKernel, schedule: Schedule, context: Set, side: str, *, has_axes: bool
     ) -> None:
-        self.kernel = kernel
-        self.schedule = schedule
+        super().__init__(kernel, schedule, has_axes=has_axes)
         self.context = context
         self.side = side
-        self.axes = kernel.axes if has_axes else {}
-        self.typer = ExpressionTyper(kernel)
         self.reads: dict[object, Read] = {}
         #: what is known of values, by what asks for it
         self.affine: dict[Any, Map | None] = {}
         self.cases: dict[Any, Any] = {}
         self.writers: dict[str, list[Statement]] = {}
-        visits = [v for v in visits_of(schedule.steps) if self._does_something(v.insn_id)]
-        self.n_times = 2 * max((len(v.loops) for v in visits), default=0) + 7
-        self.end = 1 + max((v.position for v in visits), default=0)
-        self.first: dict[int, int] = {}
-        for visit in visits:
-            for number, _ in visit.loops:
-                self.first.setdefault(number, visit.position)
-        for visit in visits:
+        self.n_times = 2 * max((len(v.loops) for v in self.visits), default=0) + 7
+        self.end = 1 + max((v.position for v in self.visits), default=0)
+        for visit in self.visits:
             for statement in self._statements(visit):
                 self.writers.setdefault(statement.array, []).append(statement)
-
-    def _does_something(self, insn_id: str) -> bool:
-        insn = self.kernel.id_to_insn[insn_id]
-        return isinstance(insn, Assignment | CallInstruction | CInstruction)
 
     # -- statements --------------------------------------------------------------------------
 
@@ -240,7 +256,7 @@ class DataFlow:
             if many:
                 value = p.Call(p.Variable(f".result{number}"), (value,))
             target = p.Variable(assignee_name(lhs))
-            if _is_integral(self.kernel, target.name) and self._is_real(insn.expression):
+            if is_integer(self.kernel, target.name) and self.is_real(insn.expression):
                 value = p.Call(p.Variable(".rounded"), (value,))
             index = index_of(lhs)
             if conditions:
@@ -294,19 +310,13 @@ class DataFlow:
                         "it bounds"
                     )
 
-    def _axes_of(
-        self, insn: InstructionBase, domain: Set
-    ) -> tuple[dict[tuple[bool, int], Expr], Set]:
+    def _axes_of(self, insn: InstructionBase, domain: Set) -> tuple[dict[AxisKey, Expr], Set]:
         """Return which work-item an instance is in; all of them, where it is in none."""
-        mine: dict[tuple[bool, int], Expr] = {}
-        for name, axis in self.axes.items():
-            if name in insn.within_inames:
-                key = isinstance(axis.tag, GroupInameTag), axis.tag.axis
-                mine[key] = p.Sum((p.Variable(name), p.Product((-1, axis.first))))
-        is_own = any(
-            self._space(name) in (AddressSpace.PRIVATE, AddressSpace.LOCAL)
-            for name in insn.assignee_var_names()
-        )
+        mine: dict[AxisKey, Expr] = {
+            key: p.Sum((p.Variable(name), p.Product((-1, axis.first))))
+            for key, (name, axis) in self.axes_of(insn).items()
+        }
+        is_own = self.writes_own(insn)
         for is_group, axis_number in self.all_axes:
             if (is_group, axis_number) in mine:
                 continue
@@ -327,25 +337,21 @@ class DataFlow:
         return mine, domain
 
     @cached_property
-    def all_axes(self) -> tuple[tuple[bool, int], ...]:
+    def all_axes(self) -> tuple[AxisKey, ...]:
         """The hardware axes of all launches: whether they are of groups, and their numbers."""
         found = {(isinstance(a.tag, GroupInameTag), a.tag.axis) for a in self.axes.values()}
         return tuple(sorted(found))
 
     def _extent(self, insn: InstructionBase, is_group: bool, axis: int) -> Expr:
-        """Return how many work-items there are along an axis; ``None`` where there is none."""
-        launches = (insn_ids(launch.body) for launch in self.schedule.launches)
-        grid = self.kernel.grid_of_launch(next(ids for ids in launches if insn.id in ids))
+        """Return the number of work-items along an axis; ``None`` if the grid has no such axis."""
+        grid = self.kernel.grid_of_launch(self.launch_of(insn))
         extents = grid.groups if is_group else grid.locals
         return extents[axis] if axis < len(extents) else None
 
     def _time(self, instances: Set, visit: Visit, names: tuple[str, ...]) -> Map:
-        time: list[Expr] = []
-        for number, iname in visit.loops:
-            time += (self.first[number], p.Variable(iname))
-        time.append(visit.position)
-        time += [p.Variable(name) for name in names if name in self.axes]
-        return self._at_time(instances, time)
+        time: list[Expr] = self.time_of(visit, p.Variable)
+        items = [p.Variable(name) for name in names if name in self.axes]
+        return self._at_time(instances, [*time, *items])
 
     def _at_time(self, instances: Set, time: list[Expr]) -> Map:
         padded = (*time, *([0] * (self.n_times - len(time))))
@@ -384,21 +390,6 @@ class DataFlow:
         except ExpressionToAffineConversionError:
             return None
 
-    def _is_real(self, expr: Expr) -> bool:
-        try:
-            dtype = self.typer(expr)
-        except TypeInferenceFailure:
-            return True
-        return not (isinstance(dtype, NumpyType) and dtype.is_integral())
-
-    def _space(self, name: str) -> Any:
-        variable = self.kernel.temporary_variables.get(name)
-        return AddressSpace.GLOBAL if variable is None else variable.address_space
-
-    def temporary(self, name: str) -> TemporaryVariable | None:
-        """Return a temporary, ``None`` for an argument."""
-        return self.kernel.temporary_variables.get(name)
-
     # -- flow --------------------------------------------------------------------------------
 
     def read(self, reader: Statement, array: str, index: tuple[Expr, ...]) -> Read:
@@ -410,8 +401,8 @@ class DataFlow:
 
     def _elements(self, at: Statement, array: str, index: tuple[Expr, ...]) -> Map:
         """Return ``{ instances -> array[work-item that has it, subscripts] }``."""
-        space = self._space(array)
-        owners: list[tuple[bool, int]] = []
+        space = self.space_of(array)
+        owners: list[AxisKey] = []
         if space != AddressSpace.GLOBAL:
             owners = [key for key in self.all_axes if key[0] or space != AddressSpace.LOCAL]
         owner = tuple(at.axes[key] for key in owners)
@@ -440,7 +431,7 @@ class DataFlow:
         return Read(mine.writers, mine.initial, kind, tuple(found))
 
     def _last(self, reader: Statement, elements: Map, writers: list[Statement]) -> Read:
-        """Return which of *writers* wrote the elements that an instance reads last."""
+        """Return the last writer, among *writers*, of the elements that an instance reads."""
         key = "last", reader.name, str(elements), tuple(writer.name for writer in writers)
         if key not in self.reads:
             self.reads[key] = self._find_last(reader, elements, writers)
@@ -476,7 +467,7 @@ class DataFlow:
             pairs = pairs.intersect(same).coalesce()
             if not pairs.is_empty():
                 found.append((pairs, writer))
-        return Read(tuple(found), reader.instances.subtract(times.domain()).coalesce())
+        return Read(tuple(found), reader.instances.subtract(domain_of(times)).coalesce())
 
 
 def _truncates(expr: Expr) -> bool:

@@ -22,7 +22,7 @@ from kgen.errors import (
     ExpressionToAffineConversionError,
     KgenWarning,
     MissingDefinitionError,
-    message,
+    is_silenced,
     warn,
 )
 from kgen.ir.assignee import assignee_name, index_of
@@ -30,7 +30,14 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import subscript, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
-from kgen.ir.sets.dims import Set, from_named, param_names, project_out_params, with_params
+from kgen.ir.sets.dims import (
+    Set,
+    from_named,
+    largest_value,
+    param_names,
+    project_out_params,
+    with_params,
+)
 from kgen.ir.sets.names import SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag
@@ -70,7 +77,8 @@ def check_reads_defined(
     only other work-items ever have; tables are defined, so is what is copied to where nothing
     reads it, and a kernel may be for some sizes only, such as multiples of its tiles. Elements
     around those that are written, which nothing ever writes, are warned of: a halo whose values do
-    not matter; ``read_undefined(t)`` in ``silenced_warnings`` says so.
+    not matter. ``read_undefined(t)`` in ``silenced_warnings`` says so, and takes the user's word
+    for other reads of ``t``.
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
@@ -78,9 +86,10 @@ def check_reads_defined(
     for found in every:
         if found.point is None or not found.always:
             continue
-        if found.elsewhere or found.read.array not in kernel.writers:
-            raise undefined_error(kernel, found)
         silencer = f"read_undefined({found.read.array})"
+        is_certain = found.elsewhere or found.read.array not in kernel.writers
+        if is_certain and not is_silenced(silencer, kernel.silenced_warnings):
+            raise undefined_error(kernel, found)
         text = str(undefined_error(kernel, found))
         warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
     return unproved_reads(kernel, every)
@@ -116,14 +125,12 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
         because = f"no instruction writes '{name}'"
         hint = f"write '{name}' before, make it an argument, or give it an initializer"
     return MissingDefinitionError(
-        message(
-            f"'{found.read}' is read where nothing can have written it",
-            kernel=kernel.name,
-            where=f"instruction '{kernel.id_to_insn[found.read.insn_id]}'",
-            point=", ".join(filter(None, (found.point, f"reads {element}"))),
-            because=because,
-            hint=hint,
-        )
+        f"'{found.read}' is read where nothing can have written it",
+        kernel=kernel.name,
+        where=f"instruction '{kernel.id_to_insn[found.read.insn_id]}'",
+        point=", ".join(filter(None, (found.point, f"reads {element}"))),
+        because=because,
+        hint=hint,
     )
 
 
@@ -191,7 +198,7 @@ class _Finder:
         )
 
     def _surely_before(self, write: Access, read: Access, at: Visit) -> bool:
-        """Tell without isl that the same element was written right before."""
+        """Tell, without isl, whether the same element was written immediately before."""
         visit = self.visits.get(write.insn_id)
         return (
             visit is not None
@@ -388,10 +395,10 @@ def _is_most(some: Set, sizes: Set) -> bool:
         return True
     names = param_names(others)
     every = from_named(sizes, names)
-    endless = [n for at, n in enumerate(names) if every.dim_max_val(at).is_infty()]
+    endless = [name for name in names if largest_value(every, name).is_infty()]
     for name in endless:
         others = relate(others, SetName.LEAST, name, "le_set")
-    least = from_named(others, (*names, SetName.LEAST)).dim_max_val(len(names))
+    least = largest_value(from_named(others, (*names, SetName.LEAST)), SetName.LEAST)
     return bool(endless) and not least.is_infty()
 
 

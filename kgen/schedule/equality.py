@@ -35,7 +35,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, dim_names, with_params, with_range_name
+from kgen.ir.sets.dims import Set, dim_names, with_params, with_range_name, without_quotients
 from kgen.schedule.dataflow import (
     NEUTRAL,
     DataFlow,
@@ -44,7 +44,10 @@ from kgen.schedule.dataflow import (
     UndecidedError,
     check_cost,
     compose,
+    domain_of,
     element_of,
+    is_subset,
+    n_quotients_of,
     operands_of,
     sizes_of,
 )
@@ -55,6 +58,8 @@ __all__ = ["Unproved", "find_unproved"]
 #: How many pairs of values are compared, and how deep, before it is given up.
 _MOST = 4_000
 _DEPTH = 120
+#: How many quotients pairs may have for the question whether they are one to one.
+_FEW_QUOTIENTS = 16
 #: How often the guess for a recurrence may be changed.
 _GUESSES = 4
 #: Operations for which it does not matter how often an operand is there.
@@ -205,7 +210,7 @@ class _Comparer:
         try:
             found = self._same(left, right, pairs)
             check_cost(pairs, found)
-            return pairs if pairs.is_subset(found) else found  # with as few quotients as it had
+            return pairs if is_subset(pairs, found) else found  # with as few quotients as it had
         finally:
             self.depth -= 1
             self.n_steps -= is_earlier
@@ -343,7 +348,7 @@ class _Comparer:
             rest[0][one] = rest[0][one].subtract(both.range_factor_domain()).coalesce()
             rest[1][other] = rest[1][other].subtract(both.range_factor_range()).coalesce()
         for left_over in (*rest[0], *rest[1]):
-            pairs = pairs.subtract(left_over.domain().unwrap())
+            pairs = pairs.subtract(domain_of(left_over).unwrap())
         return pairs.coalesce()
 
     def _one_to_one(self, pairs: Map, left: _Node, right: _Node) -> Map:
@@ -397,7 +402,17 @@ def _couples(left: list[_Term], right: list[_Term]) -> Iterator[tuple[int, int, 
 
 
 def _is_one_to_one(pairs: Map) -> bool:
+    """Tell whether y and z are unique for each X in ``{ X -> [y -> z] }``, if isl can tell soon.
+
+    What is unique among more pairs is unique: those without quotients are asked first.
+    """
     check_cost(pairs, pairs)
+    if _has_unique_partners(without_quotients(pairs)):
+        return True
+    return n_quotients_of(pairs) <= _FEW_QUOTIENTS and _has_unique_partners(pairs)
+
+
+def _has_unique_partners(pairs: Map) -> bool:
     flat = pairs.range().unwrap()
     if flat.is_single_valued() and flat.is_injective():
         return True

@@ -23,19 +23,24 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper import Mapper
 
-from kgen.analysis.typing import ExpressionTyper
-from kgen.errors import TypeInferenceFailure
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
 from kgen.ir.functions import EXCHANGE
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
-from kgen.ir.sets.dims import Set, fix_param_values, point_values, used_param_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import (
+    Set,
+    fix_param_values,
+    largest_value,
+    least_value,
+    point_values,
+    used_param_names,
+)
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import GroupInameTag
-from kgen.ir.types import AddressSpace, NumpyType
-from kgen.schedule.tree import Schedule, insn_ids
-from kgen.schedule.visits import Visit, visits_of
+from kgen.ir.types import AddressSpace
+from kgen.schedule.execution import AxisKey, Execution, is_integer, is_integer_type
+from kgen.schedule.tree import Schedule
 
 __all__ = ["Evaluation", "NotEvaluatedError", "Write", "evaluate", "value_of"]
 
@@ -92,9 +97,7 @@ def evaluate(
     return _Evaluator(kernel, schedule, sizes, has_axes=has_axes, most=most).run()
 
 
-def value_of(
-    kernel: PreparedKernel, name: str, index: Point, results: Mapping[Point, Write]
-) -> int:
+def value_of(kernel: LoopKernel, name: str, index: Point, results: Mapping[Point, Write]) -> int:
     """Return the value of an element of an argument in the end, written or not."""
     written = results.get(index)
     return _initial(kernel, name, index) if written is None else written.value
@@ -107,7 +110,7 @@ class _Instance(NamedTuple):
     point: dict[str, int]
 
 
-class _Evaluator:
+class _Evaluator(Execution):
     def __init__(
         self,
         kernel: PreparedKernel,
@@ -117,14 +120,11 @@ class _Evaluator:
         has_axes: bool,
         most: int,
     ) -> None:
-        self.kernel = kernel
-        self.schedule = schedule
+        super().__init__(kernel, schedule, has_axes=has_axes)
         self.sizes = sizes
         self.most = most
-        self.axes = kernel.axes if has_axes else {}
         self.found = Evaluation()
         self.memory: dict[tuple[str, Point], dict[Point, Write]] = {}
-        self.typer = ExpressionTyper(kernel)
         self.extents: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.running = ""
         self.values = _Values(self)
@@ -141,21 +141,14 @@ class _Evaluator:
     # -- instances ---------------------------------------------------------------------------
 
     def _instances(self) -> Iterator[_Instance]:
-        visits = list(visits_of(self.schedule.steps))
-        first: dict[int, int] = {}
-        for visit in visits:
-            for number, _ in visit.loops:
-                first.setdefault(number, visit.position)
         left = self.most
-        for visit in visits:
+        for visit in self.visits:
             insn = self.kernel.id_to_insn[visit.insn_id]
-            if not isinstance(insn, Assignment | CallInstruction | CInstruction):
-                continue
             items = list(self._other_items(insn))
             points = self._points(insn, left // max(1, len(items)))
             left -= len(points) * len(items)
             for point in points:
-                time = _time(visit, first, point)
+                time = tuple(self.time_of(visit, point.__getitem__))
                 mine = self._item(insn, point)
                 for other in items:
                     yield _Instance(time, _joined(mine, other), insn, point)
@@ -166,12 +159,12 @@ class _Evaluator:
         if not names:
             return [] if domain.is_empty() else [{}]
         box = 1
-        for at in range(len(names)):
-            low, high = domain.dim_min_val(at), domain.dim_max_val(at)
+        for name in names:
+            low, high = least_value(domain, name), largest_value(domain, name)
             if domain.is_empty():
                 return []
             if not (low.is_int() and high.is_int()):
-                raise NotEvaluatedError(f"the loop '{names[at]}' has no end")
+                raise NotEvaluatedError(f"the loop '{name}' has no end")
             box *= high.to_python() - low.to_python() + 1
             if box > 8 * most:
                 raise NotEvaluatedError("there are too many instances")
@@ -191,44 +184,34 @@ class _Evaluator:
                 raise NotEvaluatedError(f"{what} depend on '{name}', which is data")
         return fix_param_values(domain, self.sizes)
 
-    def _item(self, insn: InstructionBase, point: Mapping[str, int]) -> dict[tuple[bool, int], int]:
+    def _item(self, insn: InstructionBase, point: Mapping[str, int]) -> dict[AxisKey, int]:
         """Return where an instance runs, by hardware axis."""
-        where: dict[tuple[bool, int], int] = {}
-        for name in insn.within_inames & self.axes.keys():
-            axis = self.axes[name]
-            first = self.values.of(axis.first, dict(self.sizes), ())
-            where[isinstance(axis.tag, GroupInameTag), axis.tag.axis] = point[name] - first
-        return where
+        return {
+            key: point[name] - self.values.of(axis.first, dict(self.sizes), ())
+            for key, (name, axis) in self.axes_of(insn).items()
+        }
 
-    def _other_items(self, insn: InstructionBase) -> Iterator[dict[tuple[bool, int], int]]:
+    def _other_items(self, insn: InstructionBase) -> Iterator[dict[AxisKey, int]]:
         """Yield all work-items that run an instruction, not only the current one."""
         if not self.axes:
             yield {}
             return
-        axes = {
-            (isinstance(axis.tag, GroupInameTag), axis.tag.axis)
-            for name, axis in self.axes.items()
-            if name in insn.within_inames
-        }
-        free: list[tuple[bool, int]] = []
+        axes = self.axes_of(insn)
+        free: list[AxisKey] = []
         ranges: list[range] = []
         for is_group, extents in zip((True, False), self._extents(insn), strict=True):
             for number, extent in enumerate(extents):
                 if (is_group, number) not in axes:
                     free.append((is_group, number))
                     ranges.append(range(extent))
-        if not self._is_own(insn):  # the same value at the same place: once is enough
+        if not self.writes_own(insn):  # the same value at the same place: once is enough
             ranges = [range(min(1, len(one))) for one in ranges]
         for values in product(*ranges):
             yield dict(zip(free, values, strict=True))
 
     def _extents(self, insn: InstructionBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return how many groups the launch of an instruction has, and work-items in a group."""
-        launch = next(
-            found
-            for found in (insn_ids(launch.body) for launch in self.schedule.launches)
-            if insn.id in found
-        )
+        launch = self.launch_of(insn)
         if launch[0] not in self.extents:
             grid = self.kernel.grid_of_launch(launch)
             groups, items = (
@@ -247,22 +230,11 @@ class _Evaluator:
         other = (number // prod(sizes[:axis]) % size for axis, size in enumerate(sizes))
         return (*group, *other, *mine[len(sizes) :])
 
-    def _is_own(self, insn: InstructionBase) -> bool:
-        """Tell whether an instruction writes what each work-item, or group, has of its own."""
-        return any(
-            self._space(name) in (AddressSpace.PRIVATE, AddressSpace.LOCAL)
-            for name in insn.assignee_var_names()
-        )
-
     # -- memory ------------------------------------------------------------------------------
-
-    def _space(self, name: str) -> Any:
-        variable = self.kernel.temporary_variables.get(name)
-        return AddressSpace.GLOBAL if variable is None else variable.address_space
 
     def owner(self, name: str, item: Point) -> Point:
         """Return which of the copies of an array a work-item has."""
-        space = self._space(name)
+        space = self.space_of(name)
         if space == AddressSpace.GLOBAL or not self.axes:
             return ()
         return item[: len(item) // 2] if space == AddressSpace.LOCAL else item
@@ -282,21 +254,9 @@ class _Evaluator:
                 return _number(np.asarray(variable.initializer)[index])
             except IndexError:
                 return _random("outside", name, *index)
-        if _is_integral(self._dtype(name)):
+        if is_integer(self.kernel, name):
             self.found.depends_on_data = True
         return _initial(self.kernel, name, index)
-
-    def _dtype(self, name: str) -> Any:
-        variable = self.kernel.array_vars.get(name) or self.kernel.arg_dict.get(name)
-        return None if variable is None else variable.dtype
-
-    def is_real(self, expr: Any) -> bool:
-        """Tell whether an expression may be no integer."""
-        try:
-            dtype = self.typer(expr)
-        except TypeInferenceFailure:
-            return True
-        return not _is_integral(dtype)
 
     # -- execution ---------------------------------------------------------------------------
 
@@ -314,7 +274,7 @@ class _Evaluator:
             if not isinstance(lhs, p.Variable | p.Subscript):
                 raise NotEvaluatedError(f"'{insn.id}' writes '{to_text(lhs)}'")
         value = self.values.of(insn.expression, names, instance.item)
-        if any(_is_integral(self._dtype(name)) for name in insn.assignee_var_names()):
+        if any(is_integer(self.kernel, name) for name in insn.assignee_var_names()):
             value = self.values.rounded(value, insn.expression)
         values = [value] if isinstance(insn, Assignment) else _results(value, insn)
         for lhs, one in zip(insn.assignees, values, strict=True):
@@ -324,29 +284,16 @@ class _Evaluator:
             place[index] = Write(one, str(insn.id), instance.point)
 
 
-def _initial(kernel: PreparedKernel, name: str, index: Point) -> int:
-    declared = kernel.arg_dict.get(name)
+def _initial(kernel: LoopKernel, name: str, index: Point) -> int:
     value = _random("argument", name, *index)
-    return value % _INTEGERS if _is_integral(getattr(declared, "dtype", None)) else value
-
-
-def _is_integral(dtype: Any) -> bool:
-    return isinstance(dtype, NumpyType) and dtype.is_integral()
+    return value % _INTEGERS if is_integer(kernel, name) else value
 
 
 def _results(value: int, insn: CallInstruction) -> list[int]:
     return [_random("result", number, value) for number in range(len(insn.assignees))]
 
 
-def _time(visit: Visit, first: Mapping[int, int], point: Mapping[str, int]) -> tuple[int, ...]:
-    """Return when an instance runs: positions and iterations, from the outside in."""
-    time: list[int] = []
-    for number, iname in visit.loops:
-        time += (first[number], point[iname])
-    return (*time, visit.position)
-
-
-def _joined(mine: Mapping[tuple[bool, int], int], other: Mapping[tuple[bool, int], int]) -> Point:
+def _joined(mine: Mapping[AxisKey, int], other: Mapping[AxisKey, int]) -> Point:
     """Return a work-item as numbers: those of its group, then those in its group."""
     where = {**mine, **other}
     return tuple(where.get((is_group, axis), 0) for is_group in (True, False) for axis in range(3))
@@ -504,7 +451,7 @@ class _Values(Mapper[int, Any]):
 
     def map_type_cast(self, expr: TypeCast, *args: Any) -> int:
         value = self.rec(expr.child, *args)
-        return self.rounded(value, expr.child) if _is_integral(expr.type) else value
+        return self.rounded(value, expr.child) if is_integer_type(expr.type) else value
 
     def map_if(self, expr: p.If, *args: Any) -> int:
         return self.rec(expr.then if self._is_true(expr.condition, *args) else expr.else_, *args)

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.domains import coupled_dims
 from kgen.analysis.range import PARAM_LIMIT, Ranges
-from kgen.errors import ScheduleError, message
+from kgen.errors import ScheduleError
 from kgen.ir.analyses import Analysis
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr
@@ -201,7 +201,7 @@ class _DomainSplitter:
     def _loose(
         self, piece: tuple[tuple[str, ...], BasicSet], shared: Sequence[str]
     ) -> Iterator[str]:
-        """Give the loops of a domain that instructions have without shared ones in it."""
+        """Yield the loops of a domain that occur without the shared ones around an instruction."""
         names = dim_names(piece[1])
         outer = frozenset(names).intersection(shared)
         for name in names:
@@ -226,12 +226,10 @@ class _DomainSplitter:
         inner = [name for name in param_names(self.domain) if name in inames]
         if inner and self.host.issuperset(own):
             raise ScheduleError(
-                message(
-                    f"the loop '{own[0]}' has a global barrier inside, so it runs on "
-                    f"the host, and its bounds depend on '{inner[0]}', which does not",
-                    kernel=self.kernel.name,
-                    hint="put the dependent bound into a condition: if ...",
-                )
+                f"the loop '{own[0]}' has a global barrier inside, so it runs on "
+                f"the host, and its bounds depend on '{inner[0]}', which does not",
+                kernel=self.kernel.name,
+                hint="put the dependent bound into a condition: if ...",
             )
 
 

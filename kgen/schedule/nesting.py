@@ -8,7 +8,7 @@ from itertools import pairwise
 from pytools.graph import CycleError, compute_topological_order
 
 from kgen.analysis.strides import unit_stride_scores
-from kgen.errors import ScheduleError, message
+from kgen.errors import ScheduleError
 from kgen.ir.closure import closure
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.stages import PreparedKernel
@@ -70,18 +70,16 @@ class LoopNesting:
         only_other = sorted(self._inside[other] - self._inside[one])
         both = sorted(self._inside[one] & self._inside[other])
         return ScheduleError(
-            message(
-                f"loops '{one}' and '{other}' cannot be nested",
-                kernel=self.kernel.name,
-                because=(
-                    f"'{both[0]}' is inside both, '{only_one[0]}' only inside '{one}', "
-                    f"'{only_other[0]}' only inside '{other}'"
-                ),
-                hint=(
-                    f"duplicate_inames(kernel, '{other}', within='id:{only_other[0]}') gives "
-                    f"'{only_other[0]}' a loop of its own"
-                ),
-            )
+            f"loops '{one}' and '{other}' cannot be nested",
+            kernel=self.kernel.name,
+            because=(
+                f"'{both[0]}' is inside both, '{only_one[0]}' only inside '{one}', "
+                f"'{only_other[0]}' only inside '{other}'"
+            ),
+            hint=(
+                f"duplicate_inames(kernel, '{other}', within='id:{only_other[0]}') gives "
+                f"'{only_other[0]}' a loop of its own"
+            ),
         )
 
     def _order_equals(self, insns: frozenset[str], names: list[str]) -> list[str]:
@@ -95,11 +93,9 @@ class LoopNesting:
         except CycleError:
             stuck = sorted(n for n in names if n in closure(inside[n], inside.__getitem__))
         raise ScheduleError(
-            message(
-                f"the loop priorities of {', '.join(map(repr, stuck))} contradict each other",
-                kernel=self.kernel.name,
-                hint="prioritize_loops was called with both orders; keep one",
-            )
+            f"the loop priorities of {', '.join(map(repr, stuck))} contradict each other",
+            kernel=self.kernel.name,
+            hint="prioritize_loops was called with both orders; keep one",
         )
 
     def _after_within(self, name: str, names: list[str]) -> list[str]:

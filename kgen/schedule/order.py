@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from kgen.errors import DependencyCycleFound, ScheduleError, message
+from kgen.errors import DependencyCycleFound, ScheduleError
 from kgen.ir.expr import variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.stages import PreparedKernel
@@ -107,11 +107,9 @@ def _connect(kernel: PreparedKernel, home: dict[str, _Body]) -> None:
         for dependency in insn.depends_on:
             if dependency not in home:
                 raise ScheduleError(
-                    message(
-                        f"instruction '{insn.id}' depends on '{dependency}', which does not exist",
-                        kernel=kernel.name,
-                        hint="remove the dependency, or give the id of an instruction",
-                    )
+                    f"instruction '{insn.id}' depends on '{dependency}', which does not exist",
+                    kernel=kernel.name,
+                    hint="remove the dependency, or give the id of an instruction",
                 )
             first, first_body = dependency, home[dependency]
             second, second_body = str(insn.id), home[str(insn.id)]
@@ -127,12 +125,10 @@ def _connect(kernel: PreparedKernel, home: dict[str, _Body]) -> None:
                 second_body.items[second].after.setdefault(first, waits)
             elif dependency == insn.id:
                 raise DependencyCycleFound(
-                    message(
-                        f"instruction '{insn.id}' depends on itself",
-                        kernel=kernel.name,
-                        where=f"instruction '{insn}'",
-                        hint=f"remove dep={insn.id} from it",
-                    )
+                    f"instruction '{insn.id}' depends on itself",
+                    kernel=kernel.name,
+                    where=f"instruction '{insn}'",
+                    hint=f"remove dep={insn.id} from it",
                 )
 
 
@@ -146,7 +142,8 @@ def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
             result.append(Run(tuple(str(insn.id) for insn in block)))
             block.clear()
 
-    for item in _sorted(kernel, body):
+    items = body.items
+    for item in _sorted(kernel, body) if len(items) > 1 else items.values():
         if item.body is not None:
             flush()
             inner = tuple(_children(kernel, item.body))
@@ -167,12 +164,11 @@ def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
         ):
             flush()
         innermost = [
-            name
-            for name in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
-            if kernel.has_tag(name, (IlpBaseTag, VectorizeTag))
+            name for name in insn.within_inames if kernel.has_tag(name, (IlpBaseTag, VectorizeTag))
         ]
         if innermost:
             flush()
+            innermost.sort(key=kernel.iname_order.__getitem__)
             result.append(_interleaved(kernel, insn, innermost))
         else:
             block.append(insn)
@@ -240,11 +236,9 @@ def _sorted(kernel: PreparedKernel, body: _Body) -> list[_Item]:
         blocked.clear()
     if blocked:
         raise ScheduleError(
-            message(
-                f"instruction '{blocked[0][2]}' conflicts with a group that it has to interrupt",
-                kernel=kernel.name,
-                hint="remove the conflict, or the dependency on a part of the group",
-            )
+            f"instruction '{blocked[0][2]}' conflicts with a group that it has to interrupt",
+            kernel=kernel.name,
+            hint="remove the conflict, or the dependency on a part of the group",
         )
     if len(result) < len(items):
         raise _cycle(kernel, items, {item.key for item in result})
@@ -277,7 +271,7 @@ class _GroupCounts:
 
 
 def _cycle(kernel: PreparedKernel, items: dict[str, _Item], done: set[str]) -> DependencyCycleFound:
-    """Walk back through unfinished prerequisites until a place comes again."""
+    """Follow unscheduled prerequisites until an item repeats: a cycle."""
     key = min((key for key in items if key not in done), key=lambda k: items[k].order)
     path: list[str] = []
     while key not in path:
@@ -320,17 +314,15 @@ def _cycle(kernel: PreparedKernel, items: dict[str, _Item], done: set[str]) -> D
         )
     rule = "a loop waits for all that one of its instructions waits for" if left else None
     return DependencyCycleFound(
-        message(
-            "the dependencies form a cycle: " + " waits for ".join(names),
-            kernel=kernel.name,
-            because="; ".join(filter(None, (*because, rule))),
-            hint=hint,
-        )
+        "the dependencies form a cycle: " + " waits for ".join(names),
+        kernel=kernel.name,
+        because="; ".join(filter(None, (*because, rule))),
+        hint=hint,
     )
 
 
 def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
-    """Return the variables on account of which an instruction waits for their only writer."""
+    """Return the variables for whose only writer an instruction waits."""
     insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
     if insn.depends_on_is_final:
         return []

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from kgen.analysis.instances import hint_for_axis
-from kgen.errors import ScheduleError, message
+from kgen.errors import ScheduleError
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.fields import replace
 from kgen.ir.grid import at_axis
@@ -14,6 +14,7 @@ from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
     AutoFitLocalInameTag,
+    AxisTag,
     GroupInameTag,
     HardwareConcurrentTag,
     LocalInameTag,
@@ -66,7 +67,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
 
 
 def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator[Step]:
-    """Cut a body at its global barriers, and around the loops that have some inside."""
+    """Split a body at its global barriers, and around loops that contain some."""
     barriers: list[str] = []
     part: list[Node] = []
     for item in (*items, None):
@@ -167,11 +168,9 @@ def _check_tags(kernel: PreparedKernel) -> None:
     for iname in sorted(kernel.inames):
         if kernel.has_tag(iname, AutoFitLocalInameTag):
             raise ScheduleError(
-                message(
-                    f"iname '{iname}' is tagged 'l.auto' and no axis was chosen for it",
-                    kernel=kernel.name,
-                    hint=f"tag_inames(kernel, '{iname}:l.0')",
-                )
+                f"iname '{iname}' is tagged 'l.auto' and no axis was chosen for it",
+                kernel=kernel.name,
+                hint=f"tag_inames(kernel, '{iname}:l.0')",
             )
 
 
@@ -187,16 +186,18 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
     if not tag_of:
         return
     for insn in map(kernel.id_to_insn.__getitem__, insns):
-        mine = [tag_of[iname] for iname in sorted(insn.within_inames) if iname in tag_of]
-        if len(set(mine)) < len(mine):
-            axes = ", ".join(f"{i}: {tag_of[i]}" for i in sorted(insn.within_inames) if i in tag_of)
-            raise ScheduleError(
-                message(
-                    f"instruction '{insn.id}' has two loops on one hardware axis ({axes})",
+        mine: dict[AxisTag, str] = {}
+        for iname in sorted(insn.within_inames & tag_of.keys()):
+            other = mine.setdefault(tag_of[iname], iname)
+            if other != iname:
+                raise ScheduleError(
+                    f"inames '{other}' and '{iname}' of instruction '{insn.id}' are both on the "
+                    f"hardware axis '{tag_of[iname]}'",
                     kernel=kernel.name,
-                    hint="tag one of them with another axis",
+                    where=str(insn.span or insn),
+                    hint="put one of them on another axis, or the instruction out of its loop: "
+                    f"tag_inames(kernel, '{iname}:unused.{str(tag_of[iname])[0]}', force=True)",
                 )
-            )
         if insn.id in {name for name, _ in insn.no_sync_with}:
             continue  # said to need no order with itself
         spaces = {_space(kernel, name) for name in insn.assignee_var_names()}
@@ -212,14 +213,12 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
         if missing:
             inames = [name for name, tag in sorted(tag_of.items()) if str(tag) in missing]
             raise ScheduleError(
-                message(
-                    f"instruction '{insn.id}' writes '{insn.assignee_var_names()[0]}' without "
-                    f"using hardware axes {', '.join(missing)}",
-                    kernel=kernel.name,
-                    where=str(insn.span or insn),
-                    because="every work-item along those axes would write the same elements",
-                    hint=hint_for_axis(kernel, insn, inames),
-                )
+                f"instruction '{insn.id}' writes '{insn.assignee_var_names()[0]}' without "
+                f"using hardware axes {', '.join(missing)}",
+                kernel=kernel.name,
+                where=str(insn.span or insn),
+                because="every work-item along those axes would write the same elements",
+                hint=hint_for_axis(kernel, insn, inames),
             )
 
 
@@ -242,10 +241,8 @@ def _check_sequential(kernel: PreparedKernel) -> None:
     items = [name for name in parallel if kernel.has_tag(name, LocalInameTagBase)]
     if items and local:
         raise ScheduleError(
-            message(
-                f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
-                "target has none",
-                kernel=kernel.name,
-                hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
-            )
+            f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
+            "target has none",
+            kernel=kernel.name,
+            hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
         )

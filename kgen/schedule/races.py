@@ -10,8 +10,12 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access
-from kgen.analysis.dependences import by_priority, in_lexicographic_order, shared_loops
-from kgen.analysis.footprints import split_constant
+from kgen.analysis.dependences import (
+    by_priority,
+    in_lexicographic_order,
+    share_iterations,
+    shared_loops,
+)
 from kgen.analysis.instances import axis_name, bound, elements_of, relate_sides
 from kgen.analysis.loop_bounds import data_in_bounds
 from kgen.analysis.points import describe_pair, example
@@ -122,16 +126,14 @@ def _swapped(
     kernel: PreparedKernel, first: Access, second: Access, iname: str, point: str
 ) -> ScheduleError:
     return ScheduleError(
-        message(
-            f"iterations of loop '{iname}' depend on each other: "
-            f"'{second.insn_id}' {_verb(second)} '{second}', and later "
-            f"'{first.insn_id}' {_verb(first)} '{first}'",
-            kernel=kernel.name,
-            point=point,
-            because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
-            f"'{first.insn_id}' run before those of '{second.insn_id}'",
-            hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
-        )
+        f"iterations of loop '{iname}' depend on each other: "
+        f"'{second.insn_id}' {_verb(second)} '{second}', and later "
+        f"'{first.insn_id}' {_verb(first)} '{first}'",
+        kernel=kernel.name,
+        point=point,
+        because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
+        f"'{first.insn_id}' run before those of '{second.insn_id}'",
+        hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
     )
 
 
@@ -143,16 +145,6 @@ def _accesses_to_written(conflicts: Conflicts) -> dict[str, dict[Access, None]]:
             for access in accesses:
                 found.setdefault(access.insn_id, {})[access] = None
     return found
-
-
-def _is_own(iname: str, first: Access, second: Access) -> bool:
-    """Tell whether each iteration has elements of its own, as those of private copies."""
-    if first.index is None or second.index is None:
-        return False
-    return any(
-        one == other and split_constant(one)[0] == p.Variable(iname)
-        for one, other in zip(first.index, second.index, strict=True)
-    )
 
 
 def _verb(access: Access) -> str:
@@ -171,7 +163,7 @@ def _where_swapped(
 
     That is the first of the loops in which they differ, and an example.
     """
-    crossed = [n for n in loops if not _is_own(n, first, second)]
+    crossed = [n for n in loops if not share_iterations(n, first, second)]
     if not crossed or not (first.is_write or second.is_write):
         return None
     if conflicts.may_pass(first, second):
@@ -198,38 +190,33 @@ def race_text(kernel: PreparedKernel, race: Race) -> str:
     """Say what races with what, and where."""
     access = race.access
     if race.kind is RaceKind.IN_COPIES:
-        return message(
-            f"instruction '{access.insn_id}' writes elements of '{access.array}' in several "
-            "iterations that are said to be independent of each other",
-            kernel=kernel.name,
-            where=f"'{kernel.id_to_insn[access.insn_id]}'",
-            point=race.point,
-            because=race.kind.value,
-            hint="use the loops tagged 'ilp' or 'vec' in the subscripts, or tag them 'unr', which "
-            "keeps their order",
+        verb = "writes"
+        where = "in several iterations that are said to be independent of each other"
+        hint = (
+            "use the loops tagged 'ilp' or 'vec' in the subscripts, or tag them 'unr', which keeps "
+            "their order"
         )
-    if race.kind in (RaceKind.READ, RaceKind.MAY_READ):
+    elif race.kind in (RaceKind.READ, RaceKind.MAY_READ):
         verb = "may read" if race.kind is RaceKind.MAY_READ else "reads"
-        return message(
-            f"instruction '{access.insn_id}' {verb} elements of '{access.array}' that it writes "
-            "in other work-items",
-            kernel=kernel.name,
-            where=f"'{kernel.id_to_insn[access.insn_id]}'",
-            point=race.point,
-            because=race.kind.value,
-            hint=f"write to another array than '{access.array}'; or read into a temporary first, "
-            "with an instruction of its own, so that a barrier can stand between the two",
+        where = "that it writes in other work-items"
+        hint = (
+            f"write to another array than '{access.array}'; or read into a temporary first, with "
+            "an instruction of its own, so that a barrier can stand between the two"
         )
-    verb = "may write" if race.kind is RaceKind.POSSIBLE else "writes"
+    else:
+        verb = "may write" if race.kind is RaceKind.POSSIBLE else "writes"
+        where = "from several work-items"
+        hint = (
+            "use all inames on hardware axes in the subscripts, split the reduction, or make it "
+            "atomic, so that each work-item writes elements of its own"
+        )
     return message(
-        f"instruction '{access.insn_id}' {verb} elements of '{access.array}' from several "
-        "work-items",
+        f"instruction '{access.insn_id}' {verb} elements of '{access.array}' {where}",
         kernel=kernel.name,
         where=f"'{kernel.id_to_insn[access.insn_id]}'",
         point=race.point,
         because=race.kind.value,
-        hint="use all inames on hardware axes in the subscripts, split the reduction, or make "
-        "it atomic, so that each work-item writes elements of its own",
+        hint=hint,
     )
 
 
@@ -369,7 +356,8 @@ class _Pairs:
         finder = _Operands(self.kernel)
         for expr in self.insn.read_exprs():
             finder(expr)
-        if self.access.array in finder.arrays or self._is_fed_back(finder.arrays):
+        fed_back = {name for name in finder.arrays if not self._is_own(name)}
+        if self.access.array in finder.arrays or self._is_fed_back(fed_back):
             return pairs  # what one writes, the other reads
         inames = self.access.place.inames
         sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in PAIR]
@@ -385,6 +373,12 @@ class _Pairs:
                 return part
         return None
 
+    def _is_own(self, name: str) -> bool:
+        """Tell whether each of the instances, which different work-items run, has its own array."""
+        array = self.kernel.array_vars.get(name)
+        is_private = getattr(array, "address_space", None) == AddressSpace.PRIVATE
+        return is_private and self.kernel.axes.keys() >= set(self.apart)
+
     def _is_fed_back(self, operands: set[str]) -> bool:
         """Tell whether operands are written in the same loops, by what waits for the instruction.
 
@@ -399,14 +393,11 @@ class _Pairs:
         )
 
     def _is_private(self) -> bool:
-        """Tell whether the value comes from what each work-item has of its own."""
-        return any(
-            getattr(self.kernel.array_vars.get(name), "address_space", None) == AddressSpace.PRIVATE
-            for name in variable_names(*self.insn.read_exprs())
-        )
+        """Tell whether the value is computed from private data of each work-item."""
+        return any(map(self._is_own, variable_names(*self.insn.read_exprs())))
 
     def _reads_data_to_write(self) -> bool:
-        """Tell whether data, and not only a product of loop variables, decides what is written."""
+        """Tell whether the place written depends on data, beyond products of loop variables."""
         place, arrays = self.access.place, self.kernel.array_vars
         deciding = (*(self.access.index or ()), *place.conditions)
         return (
@@ -431,7 +422,7 @@ def _unequal(pairs: Set, one: Expr, other: Expr) -> Set:
 
 
 class _Operands(WalkMapper):
-    """Collect what a value is made of: subscripts of what is read, and plain variables."""
+    """Collects the operands of a value: subscripts of elements read, and plain variables."""
 
     def __init__(self, kernel: PreparedKernel) -> None:
         self.kernel = kernel

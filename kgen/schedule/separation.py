@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kgen.analysis.access import Access
-from kgen.errors import MissingBarrierError, message
+from kgen.errors import MissingBarrierError
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import Memory
@@ -156,7 +156,7 @@ def _of_pair(
     other: Access,
     cases: list[tuple[_Loops, bool]],
 ) -> Iterator[Unsynchronized]:
-    """Give what of *one* and the later *other* is not kept apart."""
+    """Yield the pairs of accesses of *one* and the later *other* without a barrier in between."""
     memory = Memory.of(conflicts.kernel.array_vars[one.array])
     for loops, carried in cases:
         equal, ascending = _agreed((loops, carried))
@@ -178,14 +178,12 @@ def unsynchronized_error(kernel: PreparedKernel, found: Unsynchronized) -> Missi
     kinds = {True: "writes", False: "reads"}
     scope = "global" if found.conflict.reach is Reach.DEVICE else "local"
     return MissingBarrierError(
-        message(
-            f"'{first.insn_id}' {kinds[first.is_write]} '{first}' and '{second.insn_id}' "
-            f"{kinds[second.is_write]} '{second}'{later}, with no barrier in between",
-            kernel=kernel.name,
-            point=found.conflict.point,
-            because=f"{found.conflict.reach.value.replace('one', 'two work-items of one', 1)} "
-            f"meet at one element of '{first.array}'",
-            hint=f"add_barrier(kernel, 'id:{first.insn_id}', 'id:{second.insn_id}', "
-            f"synchronization_kind='{scope}')",
-        )
+        f"'{first.insn_id}' {kinds[first.is_write]} '{first}' and '{second.insn_id}' "
+        f"{kinds[second.is_write]} '{second}'{later}, with no barrier in between",
+        kernel=kernel.name,
+        point=found.conflict.point,
+        because=f"{found.conflict.reach.value.replace('one', 'two work-items of one', 1)} "
+        f"meet at one element of '{first.array}'",
+        hint=f"add_barrier(kernel, 'id:{first.insn_id}', 'id:{second.insn_id}', "
+        f"synchronization_kind='{scope}')",
     )

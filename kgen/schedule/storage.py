@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgen.analysis.access import Access
-from kgen.errors import ScheduleError, VariableAccessNotOrdered, message
+from kgen.errors import ScheduleError, VariableAccessNotOrdered
 from kgen.ir.expr import variable_names
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.liveness import Liveness
-from kgen.schedule.tree import Launch, Schedule
+from kgen.schedule.tree import Launch, Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
 __all__ = ["check_storage"]
@@ -32,24 +32,52 @@ def check_storage(kernel: PreparedKernel, launches: tuple[Launch, ...]) -> None:
     liveness = Liveness(kernel, Schedule(()))
     for base, names in sorted(storages.items()):
         _check_spaces(kernel, base, names)
-        for launch in launches:
-            _Checker(kernel, liveness, base, {name: _State() for name in names}).check(launch)
+        is_global = kernel.temporary_variables[names[0]].address_space == AddressSpace.GLOBAL
+        if is_global:
+            _check_types(kernel, base, names, launches)
+        # what is global outlives launches
+        for parts in [launches] if is_global else [(launch,) for launch in launches]:
+            _Checker(kernel, liveness, base, {name: _State() for name in names}).check(parts)
 
 
 def _check_spaces(kernel: PreparedKernel, base: str, names: list[str]) -> None:
     spaces = {n: kernel.temporary_variables[n].address_space for n in names}
     first = names[0]
     odd = next((n for n in names if spaces[n] != spaces[first]), None)
-    if odd is not None or spaces[first] == AddressSpace.GLOBAL:
+    if odd is not None:
         shown = ", ".join(f"'{n}' is {AddressSpace.stringify(spaces[n])}" for n in names)
         raise ScheduleError(
-            message(
-                f"the temporaries in storage '{base}' are not all private, or all local",
-                kernel=kernel.name,
-                because=shown,
-                hint=f"set_temporary_address_space(kernel, '{','.join(names)}', 'local')",
-            )
+            f"the temporaries in storage '{base}' are not in one address space",
+            kernel=kernel.name,
+            because=shown,
+            hint=f"set_temporary_address_space(kernel, '{','.join(names)}', 'local')",
         )
+
+
+def _check_types(
+    kernel: PreparedKernel, base: str, names: list[str], launches: tuple[Launch, ...]
+) -> None:
+    """Reject elements of several types in global memory where one compiler sees their accesses.
+
+    It may take accesses of different types to be to different places, and change their order. The
+    functions of launches on devices do not see each other; those of C do.
+    """
+    groups = [insn_ids(launch.body) for launch in launches]
+    if not kernel.target.has_hardware_axes:
+        groups = [tuple(name for group in groups for name in group)]
+    for group in groups:
+        used = {name for i in group for name in kernel.id_to_insn[i].dependency_names()}
+        dtypes = {kernel.temporary_variables[n].dtype: n for n in names if n in used}
+        if len(dtypes) > 1:
+            (one, a), (other, b), *_ = dtypes.items()
+            raise ScheduleError(
+                f"temporaries '{a}' and '{b}' in global storage '{base}' have elements of {one} "
+                f"and {other}",
+                kernel=kernel.name,
+                because="a compiler that sees both may change the order of their accesses",
+                hint="give them one type, or storage of their own; on a device, a global barrier "
+                "puts them into different launches",
+            )
 
 
 @dataclass
@@ -68,14 +96,14 @@ class _Checker:
     base: str
     states: Mapping[str, _State]
 
-    def check(self, launch: Launch) -> None:
-        """Go through a launch, twice through each loop: values may last to the next iteration."""
+    def check(self, launches: tuple[Launch, ...]) -> None:
+        """Go through launches, twice through each loop: values may last to the next iteration."""
         positions: dict[str, list[int]] = {}
         accesses: dict[str, list[Access]] = {}
         for name in self.states:
             for access in self.liveness.footprints.accesses.get(name, ()):
                 accesses.setdefault(access.insn_id, []).append(access)
-        for visit in visits_of((launch,), copies=2):
+        for visit in visits_of(launches, copies=2):
             mine = accesses.get(visit.insn_id, ())
             if len({access.array for access in mine}) > 1:
                 raise self._two_at_once(visit.insn_id)
@@ -109,14 +137,12 @@ class _Checker:
         if self.liveness.uncovered(visit, access, same, positions).is_empty():
             return
         raise VariableAccessNotOrdered(
-            message(
-                f"instruction '{visit.insn_id}' reads '{access.array}', in the place of which "
-                f"'{lost_to.insn_id}' has put other values",
-                kernel=self.kernel.name,
-                because=f"both are in storage '{self.base}'",
-                hint=f"add_dependency(kernel, 'id:{lost_to.insn_id}', 'id:{visit.insn_id}') where "
-                "that order is right, or give one of them storage of its own",
-            )
+            f"instruction '{visit.insn_id}' reads '{access.array}', in the place of which "
+            f"'{lost_to.insn_id}' has put other values",
+            kernel=self.kernel.name,
+            because=f"both are in storage '{self.base}'",
+            hint=f"add_dependency(kernel, 'id:{lost_to.insn_id}', 'id:{visit.insn_id}') where "
+            "that order is right, or give one of them storage of its own",
         )
 
     def _is_left(self, write: Access, at: Visit, lost_to: Visit, read: Visit) -> bool:
@@ -133,9 +159,7 @@ class _Checker:
 
     def _two_at_once(self, insn_id: str) -> VariableAccessNotOrdered:
         return VariableAccessNotOrdered(
-            message(
-                f"instruction '{insn_id}' uses two temporaries in storage '{self.base}' at once",
-                kernel=self.kernel.name,
-                hint="give one of them storage of its own",
-            )
+            f"instruction '{insn_id}' uses two temporaries in storage '{self.base}' at once",
+            kernel=self.kernel.name,
+            hint="give one of them storage of its own",
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, cached_property, partial, reduce
 from itertools import accumulate
 from operator import or_
 from typing import TypeAlias
@@ -133,7 +133,7 @@ class _Inserter:
         for k, node in enumerate(nodes):
             for insn_id, before, after in _barriers_around(node):
                 for access in self.conflicts.accesses.get(insn_id, ()):
-                    view = self.conflicts.view(access, loops)
+                    view = partial(self.conflicts.view, access, loops)
                     visit = _Visit(k, access, view, before, after)
                     found.setdefault(self.conflicts.storage(access), []).append(visit)
         return found
@@ -156,9 +156,8 @@ class _Inserter:
         met: set[tuple[int, int]] = set()
         for visits in accesses.values():
             memory = Memory.of(self.kernel.array_vars[visits[0].access.array])
-            if self._none_conflict(visits, equal, ascending):
-                continue
             apart: dict[_Kind, set[_Kind]] = {}
+            none_conflict = cache(partial(self._none_conflict, visits, equal, ascending))
             for one, other in _pairs(visits, apart, carried=ascending is not None):
                 inside = memory in one.after or memory in other.before
                 place = (one.child, other.child)
@@ -166,9 +165,10 @@ class _Inserter:
                 if memory is Memory.LOCAL and is_met:
                     continue
                 found = self.conflicts.between(one.access, other.access, equal, ascending)
+                if found is None and none_conflict():
+                    break
                 if found is None or self._is_race_of_one(found):
-                    if self.conflicts.never_meet(one.access, other.access, equal, ascending):
-                        apart[one.kind].add(other.kind)
+                    self._note_apart(one, other, equal, ascending, apart)
                     continue
                 if found.reach is Reach.DEVICE:
                     pair = one.access.insn_id, other.access.insn_id
@@ -181,6 +181,18 @@ class _Inserter:
                     if memory is Memory.LOCAL and not is_distant:
                         met.add(place)
         return list(spans)
+
+    def _note_apart(
+        self,
+        one: _Visit,
+        other: _Visit,
+        equal: tuple[str, ...],
+        ascending: str | None,
+        apart: dict[_Kind, set[_Kind]],
+    ) -> None:
+        """Note that accesses of two kinds do not conflict, where that is so for all of these."""
+        if self.conflicts.never_meet(one.access, other.access, equal, ascending):
+            apart.setdefault(one.kind, set()).add(other.kind)
 
     def _are_distant(self, found: Conflict, equal: tuple[str, ...], loop: str | None) -> bool:
         """Tell whether any barrier in the loop is between two accesses of different iterations."""
@@ -230,9 +242,14 @@ class _Visit:
 
     child: int
     access: Access
-    kind: _Kind
+    view: Callable[[], _Kind]
     before: Memory
     after: Memory
+
+    @cached_property
+    def kind(self) -> _Kind:
+        """What the access touches; found where it has to be told from others."""
+        return self.view()
 
 
 def _pairs(
@@ -242,15 +259,21 @@ def _pairs(
 
     Those of kinds that are found *apart* on the way are left out.
     """
+    if not carried and visits[0].child == visits[-1].child:
+        return
     writes = [visit for visit in visits if visit.access.is_write]
     others_of = {True: visits, False: writes}
-    kinds_of = {key: {visit.kind for visit in some} for key, some in others_of.items()}
+    kinds_of: dict[bool, set[_Kind]] = {}
     for one in visits:
-        clear = apart.setdefault(one.kind, set())
-        if clear >= kinds_of[one.access.is_write]:
-            continue
-        for other in others_of[one.access.is_write]:
-            if other.kind not in clear and (carried or other.child > one.child):
+        is_write = one.access.is_write
+        if apart:
+            if is_write not in kinds_of:
+                kinds_of[is_write] = {visit.kind for visit in others_of[is_write]}
+            if apart.get(one.kind, set()) >= kinds_of[is_write]:
+                continue
+        for other in others_of[is_write]:
+            is_later = carried or other.child > one.child
+            if is_later and not (apart and other.kind in apart.get(one.kind, ())):
                 yield one, other
 
 
@@ -281,7 +304,7 @@ class _Part:
 
 
 def _opened(children: tuple[Node, ...]) -> list[_Part]:
-    """Open blocks, so that a barrier can stand between any two instructions."""
+    """Split blocks, so that a barrier can be inserted between any two instructions."""
     parts: list[_Part] = []
     for origin, child in enumerate(children):
         if isinstance(child, Run):
@@ -292,7 +315,7 @@ def _opened(children: tuple[Node, ...]) -> list[_Part]:
 
 
 def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node, ...]:
-    """Put the barriers in, and blocks together again."""
+    """Insert the barriers, and merge blocks again."""
     result: list[Node] = []
     last_origin = -1
     met_at: dict[int, list[Span]] = {k: [] for k in chosen}

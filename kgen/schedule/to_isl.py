@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -16,7 +15,6 @@ import pymbolic.primitives as p
 from kgen.analysis.instances import axis_name
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.analyses import Analysis
-from kgen.ir.data import ValueArg
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -27,6 +25,7 @@ from kgen.ir.fields import replace
 from kgen.ir.grid import Grid
 from kgen.ir.sets.dims import (
     Set,
+    SetKey,
     axis_variable,
     dim_names,
     from_named,
@@ -47,8 +46,8 @@ from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tree import Barrier, children_of
-from kgen.ir.types import NumpyType
+from kgen.ir.tree import Barrier, children_of, nodes_in
+from kgen.schedule.execution import is_size
 from kgen.schedule.tree import Bind, Loop, Node, Run
 from kgen.schedule.tree import Sequence as Seq
 
@@ -89,12 +88,12 @@ class Nest:
     context: Set
     n_around: int = 0
 
-    @cached_property
+    @property
     def key(self) -> Hashable:
         """What is equal for nests of the same shape."""
-        domains = tuple((len(s.dims), s.domain) for s in self.statements)
+        domains = tuple((len(s.dims), SetKey(s.domain)) for s in self.statements)
         shape = _shape(self.root)
-        return (shape, domains, self.context, self.grid.groups, self.grid.locals)
+        return (shape, domains, SetKey(self.context), self.grid.groups, self.grid.locals)
 
 
 def _shape(node: Node) -> Hashable:
@@ -127,9 +126,9 @@ def canonical_names(dims: Sequence[str], loops: Sequence[Loop]) -> dict[str, str
 
     The latter are numbered from the end, and keep their names where an outer one has a value.
     """
-    tied = {name: SetName.TIED.at(len(dims) - 1 - at) for at, name in enumerate(dims)}
-    of_loops = {loop.iname: loop_name(k) for k, loop in enumerate(loops)}
-    return {name: of_loops.get(name, tied[name]) for name in dims}
+    names = {loop.iname: loop_name(k) for k, loop in enumerate(loops)}
+    last = len(dims) - 1
+    return {name: names.get(name) or SetName.TIED.at(last - at) for at, name in enumerate(dims)}
 
 
 def axis_from_name(name: str) -> Expr | None:
@@ -286,15 +285,9 @@ def _links(condition: Expr, strided: frozenset[str], dims: tuple[str, ...]) -> b
 
 def _where(kernel: PreparedKernel, domain: Set, condition: Expr) -> Set:
     """Return where an affine condition holds; it may bring in sizes that are arguments."""
-    sizes = [name for name in variable_names(condition) if _is_size(kernel, name)]
+    sizes = [name for name in variable_names(condition) if is_size(kernel, name)]
     space = with_params(domain.get_space(), sizes)
     return set_from_condition(space, condition)
-
-
-def _is_size(kernel: PreparedKernel, name: str) -> bool:
-    arg = kernel.arg_dict.get(name)
-    dtype = arg.dtype if isinstance(arg, ValueArg) else None
-    return isinstance(dtype, NumpyType) and dtype.is_integral()
 
 
 def _equate(named: Set, iname: str, value: Expr) -> Set:
@@ -312,17 +305,15 @@ def _equate(named: Set, iname: str, value: Expr) -> Set:
 
 
 def make_nest(
-    kernel: PreparedKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]], known: Set
+    kernel: PreparedKernel, grid: Grid, root: Node, axes: Sequence[tuple[str, Expr]], context: Set
 ) -> Nest:
     """Collect loops and statements below *root*, with *axes* of *grid* bound around it.
 
-    *known* is what holds of the axes besides.
+    *context* is what is known of the axes and the parameters.
     """
     maker = _NestMaker(kernel, axes)
     maker.visit(root, (), ())
     statements = numbered(maker.loops, maker.statements)
-    context = axis_context(grid, [axes_in(value) for _, value in axes]).intersect(known)
-    context = context.intersect(kernel.assumptions)
     return Nest(root, tuple(maker.loops), statements, tuple(axes), grid, context)
 
 
@@ -481,7 +472,7 @@ def own_instances(nest: Nest) -> tuple[Set, ...]:
 
 def count_statements(node: Node) -> int:
     """Return how many statements a nest of this root has."""
-    return isinstance(node, Run | Barrier) + sum(map(count_statements, children_of(node)))
+    return sum(isinstance(at, Run | Barrier) for at in nodes_in(node))
 
 
 def _union(sets: list[Set]) -> isl.UnionSet:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
-from kgen.ir.tree import Barrier, Tree, children_of
+from kgen.ir.tree import Barrier, Tree, nodes_in
 
 
 class LoopKind(Enum):
@@ -173,15 +173,12 @@ def print_node(node: Node, indent: str = "") -> str:
 
 def insn_ids(node: Node) -> tuple[str, ...]:
     """Return the instructions below *node*, in order."""
-    if isinstance(node, Run):
-        return node.insn_ids
-    return tuple(name for child in children_of(node) for name in insn_ids(child))
+    return tuple(name for at in nodes_in(node) if isinstance(at, Run) for name in at.insn_ids)
 
 
 def loops_in(node: Node) -> tuple[Loop, ...]:
     """Return the loops from *node* down, in order."""
-    own = (node,) if isinstance(node, Loop) else ()
-    return (*own, *(loop for child in children_of(node) for loop in loops_in(child)))
+    return tuple(at for at in nodes_in(node) if isinstance(at, Loop))
 
 
 def sequence(children: tuple[Node, ...]) -> Node:

@@ -14,7 +14,7 @@ from math import lcm
 
 import islpy as isl
 
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, add_axis, isl_int, n_dims, param_names, param_variable
 from kgen.ir.sets.effort import STEP, answer
@@ -316,10 +316,8 @@ class _Counter:
 
 def _infinite(basic: isl.BasicSet) -> KernelError:
     return KernelError(
-        message(
-            f"the set '{basic}' has infinitely many points",
-            hint="give each of its dimensions a lower and an upper bound",
-        )
+        f"the set '{basic}' has infinitely many points",
+        hint="give each of its dimensions a lower and an upper bound",
     )
 
 

@@ -83,7 +83,7 @@ class Keys:
                 )
 
     def value(self, field: str, value: Any) -> Any:
-        """Return a value of a field as keys have it; refuse what no key can have."""
+        """Return a value of a field as keys have it; reject what no key can have."""
         normal = getattr(self.kind(**{field: value}), field)
         known = self.names.get(field)
         if isinstance(normal, str) and known is not None and normal not in known:
@@ -106,12 +106,26 @@ class Keys:
         return {name: self.value(name, value) for name, value in wanted.items()}
 
 
+class NotCountedError(KernelError, KeyError):
+    """Nothing was counted for a key of a map.
+
+    >>> ToCountMap({"add": 2})["mul"]
+    Traceback (most recent call last):
+        ...
+    kgen.statistics.countmap.NotCountedError: nothing was counted for mul
+      hint: map.get(mul, 0) is 0 for such keys
+    """
+
+    __str__ = RuntimeError.__str__
+
+
 class ToCountMap(Mapping[Any, Any]):
-    """A map from keys to counts; other keys count 0.
+    """A map from keys to counts.
 
     Maps can be added, subtracted, and multiplied by numbers; each operation makes a new one.
     A key in which fields are not set stands for all that agree with it in the others:
-    ``counts[Op(np.float32, "add")]``. A field, or a value, that no key can have is an error.
+    ``counts[Op(np.float32, "add")]``. A key for which nothing was counted is a ``KeyError``, and
+    ``counts.get(key, 0)`` is 0. A field, or a value, that no key can have is an error.
 
     >>> first = ToCountMap({"add": 2, "mul": 3})
     >>> print((first + ToCountMap({"add": 1})) * 2)
@@ -148,12 +162,16 @@ class ToCountMap(Mapping[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, Hashable):
             raise KernelError(f"{key!r} cannot be a key of a map")
-        found = self.count_map.get(key)
-        if found is not None or self.known_keys is None:
-            return self._zero() if found is None else found
-        return self._where(
-            {name: (value,) for name, value in self.known_keys.set_fields(key).items()}
-        ).sum()
+        if key in self.count_map:
+            return self.count_map[key]
+        if self.known_keys is not None:
+            fields = self.known_keys.set_fields(key).items()
+            found = self._where({name: (value,) for name, value in fields})
+            if found:
+                return found.sum()
+        raise NotCountedError(
+            f"nothing was counted for {key}", hint=f"map.get({key}, 0) is 0 for such keys"
+        )
 
     def __contains__(self, key: object) -> bool:
         return key in self.count_map
@@ -165,8 +183,11 @@ class ToCountMap(Mapping[Any, Any]):
         return len(self.count_map)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the count of *key*, or *default*."""
-        return self.count_map.get(key, default)
+        """Return ``map[key]``, or *default* where nothing was counted for *key*."""
+        try:
+            return self[key]
+        except NotCountedError:
+            return default
 
     def items(self) -> ItemsView[Any, Any]:
         """Return keys and counts."""

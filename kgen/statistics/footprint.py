@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgen.analysis.footprints import Footprints
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
@@ -54,12 +54,10 @@ def _gathered(kernel: LoopKernel, ignore_uncountable: bool) -> dict[tuple[str, s
                 if ignore_uncountable:
                     continue
                 raise KernelError(
-                    message(
-                        f"the elements that '{access}' accesses depend on data",
-                        kernel=kernel.name,
-                        where=f"instruction '{access.insn_id}'",
-                        hint="gather_access_footprints(knl, ignore_uncountable=True)",
-                    )
+                    f"the elements that '{access}' accesses depend on data",
+                    kernel=kernel.name,
+                    where=f"instruction '{access.insn_id}'",
+                    hint="gather_access_footprints(knl, ignore_uncountable=True)",
                 )
             touched = relation.range()
             key = (array, "write" if access.is_write else "read")

@@ -7,7 +7,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare
-from kgen.transforms.programs.inline import inline_all_calls
+from kgen.transforms.programs.inline import inlined_kernel
 
 __all__ = ["prepared_kernel"]
 
@@ -22,9 +22,6 @@ def prepared_kernel(
     Kernels that it calls stand in the place of their calls. It is kept with the kernel, since
     the same one is asked about operations, then accesses...
     """
-    if isinstance(unit, TranslationUnit):
-        kernel = inline_all_calls(unit, entrypoint or unit.default_entrypoint.name)
-    else:
-        kernel = unit
+    kernel = inlined_kernel(unit, entrypoint)
     found = kernel.analyses.answer(_PREPARED, None, lambda: prepare(kernel))
     return found.analyses.answer(_PREPARED, None, lambda: found)

@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError
 from kgen.ir.expr import to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -61,11 +61,9 @@ def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     if given == "guess" or not has_items:
         return WARP_SIZE  # without work-items each sub-group has one of them
     raise KernelError(
-        message(
-            f"the sub-group size {given!r} is no number, and the target has none",
-            kernel=kernel.name,
-            hint="pass subgroup_size=32, or subgroup_size='guess'",
-        )
+        f"the sub-group size {given!r} is no number, and the target has none",
+        kernel=kernel.name,
+        hint="pass subgroup_size=32, or subgroup_size='guess'",
     )
 
 

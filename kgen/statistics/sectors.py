@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.footprints import Footprints
-from kgen.errors import ExpressionToAffineConversionError, KernelError, message
+from kgen.errors import ExpressionToAffineConversionError, KernelError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
@@ -205,11 +205,9 @@ def evaluated(counted: Any, params: Mapping[str, int], kernel: LoopKernel) -> An
         return counted.eval_with_dict(params)
     except KeyError as err:
         raise KernelError(
-            message(
-                f"the count depends on {err}, which has no value",
-                kernel=kernel.name,
-                hint="give it among the parameters: {'n': 1024, ...}",
-            )
+            f"the count depends on {err}, which has no value",
+            kernel=kernel.name,
+            hint="give it among the parameters: {'n': 1024, ...}",
         ) from None
 
 

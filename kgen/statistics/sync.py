@@ -42,7 +42,7 @@ def get_synchronization_map(
     """
     kernel = prepared_kernel(program, entrypoint)
     if subgroup_size is not None:
-        resolve_subgroup_size(kernel, subgroup_size)  # refuses what is no size
+        resolve_subgroup_size(kernel, subgroup_size)  # rejects what is no size
     has_axes = bool(getattr(kernel.target, "has_hardware_axes", True))
     kernel, schedule = schedule_prepared(kernel, has_axes=has_axes)
     counter = _SyncCounter(kernel)
@@ -53,7 +53,7 @@ def get_synchronization_map(
 
 
 class _SyncCounter:
-    """Adds up what is met on a walk through a schedule."""
+    """Sums the synchronizations of a schedule."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel

@@ -142,6 +142,21 @@ class _Word:
     from_bits: str
 
 
+def _exchange(
+    called: str, declared: str, site: AtomicSite, word: _Word, qualifiers: str = ""
+) -> Need:
+    """Write the function that exchanges an element at an address with these *qualifiers*."""
+    pointer = f"{qualifiers}{word.type_name} *"
+    size = site.dtype.itemsize
+    body = _exchange_word(word, pointer) if size >= 4 else _exchange_part(word, pointer, 8 * size)
+    parameters = [
+        cgen.Pointer(cgen.Value(qualifiers + site.type_name, "place")),
+        cgen.Pointer(cgen.Value(site.type_name, "seen")),
+        cgen.Value(site.type_name, "value"),
+    ]
+    return _function(called, declared, parameters, body)
+
+
 def _exchange_word(word: _Word, pointer: str) -> list[cgen.Generable]:
     expected = word.to_bits.format("*seen")
     wanted = word.to_bits.format("value")
@@ -153,7 +168,7 @@ def _exchange_word(word: _Word, pointer: str) -> list[cgen.Generable]:
     ]
 
 
-def _exchange_part(word: _Word, pointer: str, address: str, bits: int) -> list[cgen.Generable]:
+def _exchange_part(word: _Word, pointer: str, bits: int) -> list[cgen.Generable]:
     """Exchange an element smaller than a word by exchanging the word that it is in.
 
     Fails as well where only the rest of the word has changed.
@@ -164,8 +179,8 @@ def _exchange_part(word: _Word, pointer: str, address: str, bits: int) -> list[c
         return f"rest | ({kind}) {word.to_bits.format(value)} << shift"
 
     return [
-        _const(kind, "shift", f"8 * ({kind}) (({address}) place & 3)"),
-        cgen.Initializer(cgen.Value(pointer, "word"), f"({pointer}) (({address}) place & ~3)"),
+        _const(kind, "shift", f"8 * ({kind}) ((size_t) place & 3)"),
+        cgen.Initializer(cgen.Value(pointer, "word"), f"({pointer}) ((size_t) place & ~3)"),
         _const(kind, "rest", f"*word & ~(({kind}) {2**bits - 1:#x} << shift)"),
         _const(kind, "expected", put("*seen")),
         _const(kind, "found", f"{word.call}(word, expected, {put('value')})"),
@@ -206,19 +221,8 @@ class OpenCLAtomics(AtomicFunctions):
             part = "uchar" if size == 1 else "ushort"
             back = f"as_{name}(({part}) {{}})"
             word = _Word("uint", "atomic_cmpxchg", f"as_{part}({{}})", back)
-        space = _space(site)
-        pointer = f"volatile {space} {word.type_name} *"
-        if size < 4:
-            body = _exchange_part(word, pointer, "size_t", 8 * size)
-        else:
-            body = _exchange_word(word, pointer)
-        parameters = [
-            cgen.Value(f"volatile {space} {name}", "*place"),
-            cgen.Pointer(cgen.Value(name, "seen")),
-            cgen.Value(name, "value"),
-        ]
         called = f"kgen_exchange_{'local' if site.is_local else 'global'}_{site.dtype.name}"
-        return _function(called, "static inline int", parameters, body)
+        return _exchange(called, "static inline int", site, word, f"volatile {_space(site)} ")
 
     def fence(self, site: AtomicSite) -> str:
         return "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
@@ -262,18 +266,8 @@ class CudaAtomics(AtomicFunctions):
             part = "unsigned char" if size == 1 else "unsigned short"
             to_bits, from_bits = f"({part}) {{}}", f"({name}) ({part}) {{}}"
         word = _Word(kind, f"atomicCAS{suffix}", to_bits, from_bits)
-        pointer = f"{kind} *"
-        if size < 4:
-            body = _exchange_part(word, pointer, "size_t", 8 * size)
-        else:
-            body = _exchange_word(word, pointer)
-        parameters = [
-            cgen.Pointer(cgen.Value(name, "place")),
-            cgen.Pointer(cgen.Value(name, "seen")),
-            cgen.Value(name, "value"),
-        ]
         called = f"kgen_exchange{suffix}_{site.dtype.name}"
-        return _function(called, "static __device__ inline int", parameters, body)
+        return _exchange(called, "static __device__ inline int", site, word)
 
     def fence(self, site: AtomicSite) -> str:
         return f"__threadfence{self._suffix(site)}()"

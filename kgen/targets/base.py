@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kgen.ast.nodes import Node
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
@@ -55,6 +55,11 @@ class Target(TargetBase):
 
     def limits(self) -> DeviceLimits | None:
         """Return what the device has room for; ``None`` where that is not known."""
+        return None
+
+    @property
+    def argument_limit(self) -> int | None:
+        """The bytes that the arguments of one function may take; ``None`` for no limit."""
         return None
 
 
@@ -145,7 +150,7 @@ class CFamilyLanguage(Target):
     def type_name(
         self, dtype: KgenType, *, kernel: str | None = None, where: str | None = None
     ) -> str:
-        """Return the language's name of an element type, or refuse, naming *kernel* and *where*.
+        """Return the language's name of an element type, or raise an error at *where*.
 
         >>> from kgen.targets.opencl import OpenCLTarget
         >>> from kgen.ir.types import INT64
@@ -159,16 +164,21 @@ class CFamilyLanguage(Target):
             vector = self.vector_of(dtype.numpy_dtype)
             if vector is not None:
                 return vector.name
+            structure = self.structure_name(dtype.numpy_dtype)
+            if structure is not None:
+                return structure
             raise CodegenError(
-                message(
-                    f"{self.language} has no element type for {dtype.numpy_dtype}",
-                    kernel=kernel,
-                    where=where,
-                    hint="convert to one of "
-                    + ", ".join(sorted(str(known) for known in self.type_names)),
-                )
+                f"{self.language} has no element type for {dtype.numpy_dtype}",
+                kernel=kernel,
+                where=where,
+                hint="convert to one of "
+                + ", ".join(sorted(str(known) for known in self.type_names)),
             )
         return name
+
+    def structure_name(self, dtype: Dtype) -> str | None:
+        """Return the name of a structure that a preamble declares, if one is known."""
+        return None
 
     def needs_of(self, dtype: Dtype) -> tuple[Need, ...]:
         """Return what must stand before the code that mentions a type."""

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final
 
+import cgen
 import numpy as np
 
+from kgen.ast.nodes import DeviceFunction
+from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
@@ -32,6 +35,9 @@ _COMPLEX = (include("complex.h"),)
 class CTarget(CFamilyTarget):
     """C functions, as C11 has it, to be compiled elsewhere.
 
+    ``function_specifiers`` stand in front of each function: ``"static inline"``, for code that is
+    included in a program.
+
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
     ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...], target=CTarget())
@@ -42,6 +48,8 @@ class CTarget(CFamilyTarget):
         a[i] = i;
     }
     """
+
+    function_specifiers: str = field(default="", kw_only=True, repr=False)
 
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
@@ -83,9 +91,36 @@ class CTarget(CFamilyTarget):
         "stdbool.h": frozenset({"bool", "false", "true"}),
     }
 
+    def __post_init__(self) -> None:
+        words: Any = self.function_specifiers
+        if not isinstance(words, str) or not all(word.isidentifier() for word in words.split()):
+            what = "function_specifiers of a CTarget"
+            raise unfit(what, "text of words, such as 'static inline'", words)
+
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""
-        return ASTBuilderBase(self)
+        return CASTBuilder(self)
+
+
+class CASTBuilder(ASTBuilderBase):
+    """Makes C."""
+
+    def get_function_declaration(
+        self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.NestedDeclarator:
+        """Declare a function with the specifiers of the target."""
+        return self._specified(super().get_function_declaration(function, parameters))
+
+    def get_host_function_declaration(
+        self, name: str, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.NestedDeclarator:
+        """Declare the function that makes all launches, likewise."""
+        return self._specified(super().get_host_function_declaration(name, parameters))
+
+    def _specified(self, declaration: cgen.NestedDeclarator) -> cgen.NestedDeclarator:
+        assert isinstance(self.target, CTarget)
+        words = " ".join(self.target.function_specifiers.split())
+        return cgen.DeclSpecifier(declaration, words) if words else declaration
 
 
 @dataclass(frozen=True)
@@ -163,6 +198,12 @@ class ExecutableCTarget(CTarget):
     runtime_module: ClassVar[str | None] = "kgen.runtime.c"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function_specifiers:
+            raise KgenError(
+                f"functions that are '{self.function_specifiers}' cannot be called from Python",
+                hint="function_specifiers are for a CTarget, whose code another program compiles",
+            )
         if self.compiler is None:
             object.__setattr__(self, "compiler", CCompiler())
         elif not isinstance(self.compiler, CCompiler):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import is_constant
 from kgen.ir.stages import DeviceKernel
@@ -94,12 +94,10 @@ def _error(
     function: DeviceFunction, limits: DeviceLimits, what: str, most: str, hint: str
 ) -> CodegenError:
     return CodegenError(
-        message(
-            f"a launch has {what}, and the device has no room for that",
-            kernel=function.name,
-            because=f"{limits.name} has {most}",
-            hint=hint,
-        )
+        f"a launch has {what}, and the device has no room for that",
+        kernel=function.name,
+        because=f"{limits.name} has {most}",
+        hint=hint,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import cgen
 import numpy as np
 
 from kgen.ir.expr import Expr
@@ -35,6 +36,8 @@ class ArgumentInfo:
     #: never passed by the caller: a global temporary, which the runtime allocates, or a
     #: number that it finds from the shapes and strides of arrays
     is_temporary: bool = False
+    #: temporaries of one storage share their memory
+    storage: str | None = None
     #: the alignment of the first element in bytes
     alignment: int = 1
     #: an output that the code may write only in part: a call that allocates it fills it; found for
@@ -80,6 +83,34 @@ Step: TypeAlias = Launch | HostLoop | HostIf
 
 
 @dataclass(frozen=True)
+class GeneratedProgram:
+    """One function of the generated code.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<4 }", "out[i] = 2*i", target=lp.CTarget())
+    >>> (program,) = lp.generate_code_v2(unit).device_programs
+    >>> print(program.ast)
+    void kgen_kernel(int *__restrict__ out)
+    {
+      for (int i = 0; i < 4; ++i)
+        out[i] = 2 * i;
+    }
+    """
+
+    name: str
+    is_device_program: bool
+    code: str
+
+    def __str__(self) -> str:
+        return self.code
+
+    @property
+    def ast(self) -> cgen.Generable:
+        """The function as a node of :mod:`cgen`, whose text is ``code``."""
+        return cgen.Module([cgen.Line(line) for line in self.code.split("\n")])
+
+
+@dataclass(frozen=True)
 class Faults:
     """The array in which guards note stray subscripts, and the guard of each element.
 
@@ -99,13 +130,15 @@ class Module:
     """Generated code with all that is needed to run it.
 
     ``arguments`` are in the caller's order; ``steps`` run one after the other.
+    ``preamble`` is what all device functions need in front of them, ``device_programs`` these.
     ``conditions`` on the value arguments are what the code was generated for.
     ``has_fragile_barriers``: compilers that mistake barriers must not optimize.
     ``faults``: what guards of subscripts note, ``None`` where there are no guards.
     """
 
     name: str
-    device_source: str
+    preamble: str
+    device_programs: tuple[GeneratedProgram, ...]
     host_source: str
     declarations: str
     arguments: tuple[ArgumentInfo, ...]
@@ -114,6 +147,11 @@ class Module:
     conditions: tuple[Expr, ...] = ()
     has_fragile_barriers: bool = False
     faults: Faults | None = None
+
+    @property
+    def device_source(self) -> str:
+        """The text of all that runs on the device."""
+        return "\n\n".join(filter(None, (self.preamble, *map(str, self.device_programs))))
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -129,11 +129,14 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
     """Return the variables of *kernel* that have the name of what the code calls or includes."""
     target = kernel.target
     assert isinstance(target, CFamilyLanguage)
-    text = _COMMENT.sub("", f"{module.device_source}\n{module.host_source}")
+    text = f"{module.device_source}\n{module.host_source}"
+    if any(mark in text for mark in ('"', "//", "/*")):
+        text = _COMMENT.sub("", text)
     called = Counter(name[::-1] for name in _CALLED.findall(text[::-1]))
     called.subtract(launch.function for launch in module.launches)  # these are definitions
-    found = frozenset(+called).difference(_FUNCTION_MACRO.findall(text))
-    for header in _INCLUDED.findall(text):
+    directives = "\n".join([line for line in text.split("\n") if line.startswith("#")])
+    found = frozenset(+called).difference(_FUNCTION_MACRO.findall(directives))
+    for header in _INCLUDED.findall(directives):
         found |= target.words_of_headers.get(header, frozenset())
     variables = (*kernel.inames, *kernel.arg_dict, *kernel.temporary_variables)
     return found.intersection(variables) - target.reserved_words

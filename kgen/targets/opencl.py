@@ -13,6 +13,8 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
 from kgen.errors import KgenError
+from kgen.ir.callables import ScalarCallable
+from kgen.ir.checked import unfit
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
 from kgen.ir.types import AddressSpace, Memory
@@ -23,6 +25,7 @@ from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.module import Module
+from kgen.targets.opencl_functions import OPENCL_CALLABLES
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
 from kgen.targets.words import C_WORDS, MACROS, vector_words
@@ -61,6 +64,11 @@ class OpenCLCASTBuilder(ASTBuilderBase):
     'OpenCLCASTBuilder'
     """
 
+    @property
+    def known_callables(self) -> Mapping[str, ScalarCallable]:
+        """OpenCL's own functions, such as ``clamp``."""
+        return OPENCL_CALLABLES
+
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
@@ -93,10 +101,11 @@ class OpenCLTarget(CFamilyTarget):
     ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
     every later version has. Raises :class:`KgenError` for another.
 
-    ``suits_pocl``: write what PoCL 3.1 compiles rightly, see ``docs/pocl.md``. End branches that
-    have barriers with one, begin such loops with one and write one behind them; declare variables
-    with a value; do not promise that arrays that are written overlap no others; and keep loops
-    scalar that vectors would take beyond private arrays. Calls on PoCL's devices ask for it.
+    ``suits_pocl``: write what PoCL 3.1 compiles rightly, see ``docs/pocl.md``. Begin and end
+    branches that have barriers with one, begin such loops with one and write one behind them;
+    declare variables with a value; do not promise that arrays that are written overlap no others;
+    and keep loops scalar that vectors would take beyond private arrays. Calls on PoCL's devices
+    ask for it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -157,6 +166,7 @@ class OpenCLTarget(CFamilyTarget):
     atomics: ClassVar[AtomicFunctions] = OpenCLAtomics()
     images: ClassVar[ImageFunctions | None] = OPENCL_IMAGES
     vectors: ClassVar[Vectors | None] = OpenCLVectors()
+    has_vector_arithmetic: ClassVar[bool] = True
     vector_values: ClassVar[Vectors] = OpenCLVectors()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
@@ -203,6 +213,9 @@ class OpenCLTarget(CFamilyTarget):
 class PyOpenCLTarget(OpenCLTarget):
     """OpenCL C that this process runs through pyopencl, on *device* or that of a queue.
 
+    ``limit_arg_size_nbytes``: the bytes that the arguments of one function may take; code with
+    more is rejected.
+
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=PyOpenCLTarget())
     >>> unit.target.runtime_module  # imported by the first call: event, (out,) = unit(queue, a=a)
@@ -213,17 +226,34 @@ class PyOpenCLTarget(OpenCLTarget):
     #: what *device* has room for: copies in other processes keep this
     device_limits: DeviceLimits | None = field(default=None, kw_only=True, repr=False)
 
+    limit_arg_size_nbytes: int | None = field(default=None, kw_only=True, repr=False)
+
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"
     runs_in_queue: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        limit: Any = self.limit_arg_size_nbytes
+        if limit is not None and not (isinstance(limit, int) and limit > 0):
+            raise unfit("limit_arg_size_nbytes of a target", "a number of bytes, or None", limit)
         if self.device is not None:
             object.__setattr__(self, "device_limits", _limits_of(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy the target without the device, which is of this process."""
         return {name: getattr(self, name) for name in stored_fields(type(self))}
+
+    def structure_name(self, dtype: Dtype) -> str | None:
+        """Return the name by which pyopencl knows a structure: ``get_or_register_dtype``."""
+        if dtype.fields is None:
+            return None
+        name: str | None = self.load_runtime().name_of_structure(dtype)
+        return name
+
+    @property
+    def argument_limit(self) -> int | None:
+        """The bytes that the arguments of a function may take."""
+        return self.limit_arg_size_nbytes
 
     def limits(self) -> DeviceLimits | None:
         """Return what *device* has room for, if it is known already."""

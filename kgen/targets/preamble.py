@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-import cgen
-
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import NumpyType
+
+__all__ = ["Need", "Preamble", "PreambleInfo", "Rank", "SeenFunction", "include"]
 
 
 class Rank(IntEnum):
@@ -100,31 +100,28 @@ class Preamble:
         for pair in pairs:
             if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
                 raise CodegenError(
-                    message(
-                        f"{pair!r} is not a preamble",
-                        kernel=kernel.name,
-                        hint="a preamble is a pair (tag, code); a preamble generator returns a "
-                        "list of them",
-                    )
+                    f"{pair!r} is not a preamble",
+                    kernel=kernel.name,
+                    hint="a preamble is a pair (tag, code); a preamble generator returns a "
+                    "list of them",
                 )
             key, text = pair
             need = Need(Rank.USER, str(key), text.strip("\n"))
             self.add(need)
             if self._needs[need.rank, need.key] != need.text:
                 raise CodegenError(
-                    message(
-                        f"two preambles have the tag '{key}' and different code",
-                        kernel=kernel.name,
-                        hint="give one of them another tag",
-                    )
+                    f"two preambles have the tag '{key}' and different code",
+                    kernel=kernel.name,
+                    hint="give one of them another tag",
                 )
 
-    def generate(self) -> Iterator[cgen.Generable]:
-        """Return the lines, a blank one between sections and around helpers."""
+    def text(self) -> str:
+        """Return all of it, a blank line between sections and around helpers."""
+        texts: list[str] = []
         last: Rank | None = None
         for rank, key in sorted(self._needs):
             if last is not None and (rank != last or rank == Rank.HELPER):
-                yield cgen.Line()
+                texts.append("")
             last = rank
-            for line in self._needs[rank, key].split("\n"):
-                yield cgen.Line(line)
+            texts.append(self._needs[rank, key])
+        return "\n".join(texts)

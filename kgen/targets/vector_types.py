@@ -19,7 +19,8 @@ Dtype = np.dtype[Any]
 class VectorType:
     """A type for several numbers: its name, the names of its lanes, how it must be aligned.
 
-    ``constructor`` is what stands before and behind the numbers of a value.
+    ``constructor`` is what stands before and behind the numbers of a value. ``functions`` are those
+    that load and store one at any number, for a type that takes more room than its numbers.
     """
 
     name: str
@@ -27,6 +28,7 @@ class VectorType:
     alignment: int
     constructor: tuple[str, str]
     needs: tuple[Need, ...] = ()
+    functions: tuple[str, str] | None = None
 
     def value(self, numbers: Iterable[str]) -> str:
         """Return the text of a value of these numbers.
@@ -50,16 +52,20 @@ class Vectors:
 
 
 class OpenCLVectors(Vectors):
-    """``float4`` and its kin, with operators."""
+    """``float4`` and its kin, with operators; ``float3`` by ``vload3`` and ``vstore3``."""
 
     has_operators: ClassVar[bool] = True
 
     def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
-        if dtype.kind not in "iuf" or count not in (2, 4, 8, 16):
+        if dtype.kind not in "iuf" or count not in (2, 3, 4, 8, 16):
             return None
         lanes = tuple(f"s{k:x}" for k in range(count))
         name = f"{type_name}{count}"
-        return VectorType(name, lanes, count * dtype.itemsize, (f"({name})(", ")"))
+        constructor = (f"({name})(", ")")
+        if count == 3:
+            functions = ("vload3", "vstore3")
+            return VectorType(name, lanes, dtype.itemsize, constructor, functions=functions)
+        return VectorType(name, lanes, count * dtype.itemsize, constructor)
 
 
 class CVectors(Vectors):

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.analysis.access import collect_accesses
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.assignee import with_subscripts
 from kgen.ir.data import ArrayBase, SubstitutionRule
 from kgen.ir.expr import (
@@ -56,7 +56,7 @@ class ArrayAccessMapper(NameMapper):
 
     An access is ``a``, ``a[i, j]``, ``a$tag``, ``a$tag[i, j]`` or ``a[[k]]``, in operands,
     subscripts, conditions, reductions, arguments of calls, and on the left. Those that cannot be
-    rewritten are refused with the instruction and the array: C code that names the array,
+    rewritten are rejected with the instruction and the array: C code that names the array,
     ``a[[k]]`` unless *keep_linear*, and an array that has axes but stands without subscripts.
 
     >>> from kgen.frontend import make_kernel
@@ -85,7 +85,7 @@ class ArrayAccessMapper(NameMapper):
         if isinstance(insn, CInstruction):
             named = self.names.intersection((*insn.read_variables, *insn.assignee_var_names()))
             if named:
-                raise self._refusal(min(named), "its C code names it", "write it as an assignment")
+                raise self._error(min(named), "its C code names it", "write it as an assignment")
         return insn.with_transformed_expressions(self, **changes)
 
     def change_reads(self, insn: InsnT, **changes: Any) -> InsnT:
@@ -130,7 +130,7 @@ class ArrayAccessMapper(NameMapper):
         if isinstance(array, p.Variable) and array.name in self.names:
             if not self.keep_linear:
                 because = f"'{to_text(expr)}' is an element by its number in storage"
-                raise self._refusal(array.name, because)
+                raise self._error(array.name, because)
             index = self.rec(expr.index, *args)
             return expr if index is expr.index else LinearSubscript(array, index)
         return super().map_linear_subscript(expr, *args)
@@ -147,14 +147,14 @@ class ArrayAccessMapper(NameMapper):
                 f"'{to_text(expr)}' has {counted(len(index), 'subscript')}, and the array "
                 f"{counted(len(shape), 'axis', 'axes')}"
             )
-            raise self._refusal(variable.name, because)
+            raise self._error(variable.name, because)
         return self.rewrites[variable.name](variable, index)
 
-    def _refusal(
+    def _error(
         self, name: str, because: str, hint: str = "write it with one subscript for each axis"
     ) -> TransformError:
         what = f"the access to '{name}' in {self.where} cannot be rewritten"
-        return TransformError(message(what, kernel=self.kernel.name, because=because, hint=hint))
+        return TransformError(what, because=because, hint=hint)
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -172,13 +172,10 @@ def rewrite_accesses(
     b[i] = a[i + 1]  {id=insn}
     """
     reject_bounds(kernel, mapper.names)
-    temporaries = kernel.temporary_variables
     return kernel.copy(
         instructions=tuple(map(mapper.change, kernel.instructions)),
         substitutions={n: mapper.change_rule(r) for n, r in kernel.substitutions.items()},
-        args=tuple(declarations.get(arg.name, arg) for arg in kernel.args),
-        temporary_variables={n: declarations.get(n, var) for n, var in temporaries.items()},
-    )
+    ).with_declarations(declarations)
 
 
 def reject_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
@@ -191,12 +188,9 @@ def reject_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
     loops = [iname for iname, names in bounds.items() if name in names]
     users = [insn.id for insn in kernel.instructions if not insn.within_inames.isdisjoint(loops)]
     raise TransformError(
-        message(
-            f"the accesses to '{name}' cannot be rewritten: it bounds loop '{min(loops)}'",
-            kernel=kernel.name,
-            where=f"instruction '{users[0]}'" if users else None,
-            hint=f"copy it to a variable of its own for the bounds: '<> bound = {name}'",
-        )
+        f"the accesses to '{name}' cannot be rewritten: it bounds loop '{min(loops)}'",
+        where=f"instruction '{users[0]}'" if users else None,
+        hint=f"copy it to a variable of its own for the bounds: '<> bound = {name}'",
     )
 
 
@@ -209,11 +203,8 @@ def reject_elements_by_number(kernel: LoopKernel, old: ArrayBase, new: ArrayBase
     for access in collect_accesses(kernel, insns):
         if access.array == old.name and access.index is None:
             raise TransformError(
-                message(
-                    f"the layout of '{old.name}' cannot change",
-                    kernel=kernel.name,
-                    where=f"instruction '{access.insn_id}'",
-                    because="it accesses an element by its number in storage",
-                    hint=f"write one subscript for each axis of '{old.name}'",
-                )
+                f"the layout of '{old.name}' cannot change",
+                where=f"instruction '{access.insn_id}'",
+                because="it accesses an element by its number in storage",
+                hint=f"write one subscript for each axis of '{old.name}'",
             )

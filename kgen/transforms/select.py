@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from kgen.errors import KernelError, KgenError, TransformError, message, name_kernel, near_names
+from kgen.errors import KernelError, TransformError, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import parse_match
 from kgen.ir.sets.effort import limited
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernels_of
 
 __all__ = [
     "InstructionTest",
@@ -29,6 +29,7 @@ __all__ = [
     "require_argument",
     "require_array",
     "require_iname",
+    "require_inames",
     "require_instruction",
     "require_new_iname",
     "require_new_name",
@@ -70,10 +71,8 @@ class NoSuchNameError(NothingSelectedError):
 
     def __init__(self, kernel: str, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        text = message(
-            f"there is no {kind} '{name}'", kernel=kernel, hint=near_names(name, self.known)
-        )
-        super().__init__(text)
+        hint = near_names(name, self.known)
+        super().__init__(f"there is no {kind} '{name}'", kernel=kernel, hint=hint)
 
 
 class Meaning(Enum):
@@ -157,16 +156,12 @@ def _transform(
 
     @limited(function.__name__.lstrip("_"), TransformError)
     def on_kernel(kernel: LoopKernel, *args: P.args, **kwargs: P.kwargs) -> LoopKernel:
-        try:
-            changed = function(kernel, *args, **kwargs)
-        except KgenError as err:
-            name_kernel(err, kernel.name)
-            raise
+        changed = function(kernel, *args, **kwargs)
         if changed is kernel:
             return kernel
         if not isinstance(changed, LoopKernel):
             what = f"{function.__name__} returned {type(changed).__name__}, not a kernel"
-            raise TransformError(message(what, kernel=kernel.name, hint="return kernel.copy(...)"))
+            raise TransformError(what, kernel=kernel.name, hint="return kernel.copy(...)")
         check_well_formed(changed)
         if meaning is Meaning.KEPT:
             return changed.with_origin(kernel.written)
@@ -208,7 +203,7 @@ def _kept(value: Any) -> Any:
 
 def has_several_kernels(program: LoopKernel | TranslationUnit) -> bool:
     """Tell whether *program* is a unit of more than one kernel."""
-    return isinstance(program, TranslationUnit) and len(tuple(program.kernels())) > 1
+    return len(kernels_of(program)) > 1
 
 
 def _on_unit(unit: TranslationUnit, change: Callable[[LoopKernel], LoopKernel]) -> TranslationUnit:
@@ -276,7 +271,7 @@ def _any(insn: InstructionBase) -> bool:
 
 
 def require_iname(kernel: LoopKernel, name: str) -> Iname:
-    """Return the iname called *name*, or refuse with the near names.
+    """Return the iname called *name*, or raise an error with near names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
@@ -286,8 +281,22 @@ def require_iname(kernel: LoopKernel, name: str) -> Iname:
     return _require(kernel, "iname", name, kernel.inames)
 
 
+def require_inames(kernel: LoopKernel, names: str | Iterable[str]) -> tuple[str, ...]:
+    """Read names of inames, or raise an error with near names.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i, j]: 0<=i,j<n }", "a[i, j] = 1").default_entrypoint
+    >>> require_inames(knl, "j, i")
+    ('j', 'i')
+    """
+    inames = split_names(names)
+    for name in inames:
+        require_iname(kernel, name)
+    return inames
+
+
 def require_instruction(kernel: LoopKernel, insn_id: str) -> InstructionBase:
-    """Return the instruction called *insn_id*, or refuse with the near names.
+    """Return the instruction called *insn_id*, or raise an error with near names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1 {id=set}").default_entrypoint
@@ -298,7 +307,7 @@ def require_instruction(kernel: LoopKernel, insn_id: str) -> InstructionBase:
 
 
 def require_array(kernel: LoopKernel, name: str) -> ArrayBase:
-    """Return the argument or temporary array called *name*, or refuse with the near names.
+    """Return the argument or temporary array called *name*, or raise an error with near names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]").default_entrypoint
@@ -309,7 +318,7 @@ def require_array(kernel: LoopKernel, name: str) -> ArrayBase:
 
 
 def require_argument(kernel: LoopKernel, name: str) -> ArrayArg | ValueArg:
-    """Return the argument called *name*, or refuse with the near names.
+    """Return the argument called *name*, or raise an error with near names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]").default_entrypoint
@@ -335,7 +344,7 @@ def taken_names(kernel: LoopKernel) -> frozenset[str]:
 
 
 def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ()) -> str:
-    """Return *name*, or refuse: no identifier, or taken already, also by *taken*.
+    """Return *name*, or raise an error: no identifier, or taken already, also by *taken*.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
@@ -348,20 +357,18 @@ def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ())
 
 
 def require_new_iname(kernel: LoopKernel, name: str) -> str:
-    """Return *name*, or refuse; an argument of a rule, which is local to it, may have it too."""
+    """Return *name*, or raise an error; an argument of a rule, which is local, may have it too."""
     return _require_free(kernel, name, kernel.all_variable_names())
 
 
 def _require_free(kernel: LoopKernel, name: str, taken: Collection[str]) -> str:
     if not name.isidentifier():
-        raise TransformError(message(f"'{name}' is not a name", kernel=kernel.name))
+        raise TransformError(f"'{name}' is not a name", kernel=kernel.name)
     if name in taken:
         raise TransformError(
-            message(
-                f"the name '{name}' is taken",
-                kernel=kernel.name,
-                hint=f"kernel.get_var_name_generator()('{name}') finds a free one",
-            )
+            f"the name '{name}' is taken",
+            kernel=kernel.name,
+            hint=f"kernel.get_var_name_generator()('{name}') finds a free one",
         )
     return name
 
@@ -376,7 +383,7 @@ def check_well_formed(kernel: LoopKernel) -> None:
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
-    >>> check_well_formed(knl.copy(domains=()))
+    >>> check_well_formed(knl.copy(domains=(), inames=knl.inames))
     Traceback (most recent call last):
         ...
     kgen.errors.KernelError: in kernel 'kgen_kernel': 'i' is an iname or has a domain, but not both
@@ -385,7 +392,7 @@ def check_well_formed(kernel: LoopKernel) -> None:
     if inames != kernel.home_domain.keys():
         odd = sorted(inames ^ kernel.home_domain.keys())
         raise KernelError(
-            message(f"'{odd[0]}' is an iname or has a domain, but not both", kernel=kernel.name)
+            f"'{odd[0]}' is an iname or has a domain, but not both", kernel=kernel.name
         )
     ids = frozenset(kernel.id_to_insn)
     if len(ids) != len(kernel.instructions):
@@ -393,25 +400,21 @@ def check_well_formed(kernel: LoopKernel) -> None:
         for insn in kernel.instructions:
             if insn.id is None or insn.id in seen:
                 raise KernelError(
-                    message(f"the instruction id '{insn.id}' is not unique", kernel=kernel.name)
+                    f"the instruction id '{insn.id}' is not unique", kernel=kernel.name
                 )
             seen.add(insn.id)
     for insn in kernel.instructions:
         if not insn.within_inames <= inames:
             name = min(insn.within_inames - inames)
             raise KernelError(
-                message(
-                    f"instruction '{insn.id}' is inside of '{name}', which is no iname",
-                    kernel=kernel.name,
-                    hint=near_names(name, inames),
-                )
+                f"instruction '{insn.id}' is inside of '{name}', which is no iname",
+                kernel=kernel.name,
+                hint=near_names(name, inames),
             )
         if not insn.depends_on <= ids:
             name = min(insn.depends_on - ids)
             raise KernelError(
-                message(
-                    f"instruction '{insn.id}' depends on '{name}', which does not exist",
-                    kernel=kernel.name,
-                    hint=near_names(name, ids),
-                )
+                f"instruction '{insn.id}' depends on '{name}', which does not exist",
+                kernel=kernel.name,
+                hint=near_names(name, ids),
             )

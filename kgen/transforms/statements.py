@@ -7,13 +7,13 @@ from typing import Any
 
 from pytools.tag import Tag
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import check_operands, read_expression
 from kgen.ir.tags import TagLike, to_tags
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.transforms.select import (
     Meaning,
     NothingSelectedError,
@@ -47,18 +47,15 @@ def find_instructions(
     >>> [insn.id for insn in find_instructions(knl, "writes:b")]
     ['two']
     """
-    if isinstance(program, TranslationUnit):
-        return [insn for one in program.kernels() for insn in find_instructions(one, insn_match)]
-    return list(filter(matcher(program, insn_match), program.instructions))
+    kernels = kernels_of(program)
+    return [i for one in kernels for i in filter(matcher(one, insn_match), one.instructions)]
 
 
 def found(kernel: LoopKernel, insn_match: Any) -> list[InstructionBase]:
-    """Return the instructions that match, or refuse when none does."""
+    """Return the instructions that match, or raise an error when none does."""
     insns = find_instructions(kernel, insn_match)
     if not insns:
-        raise NothingSelectedError(
-            message(f"no instruction matches '{insn_match}'", kernel=kernel.name)
-        )
+        raise NothingSelectedError(f"no instruction matches '{insn_match}'")
     return insns
 
 
@@ -80,11 +77,8 @@ def map_instructions(
         new = f(insn)
         if not isinstance(new, InstructionBase):
             raise TransformError(
-                message(
-                    f"the function returns {new!r} for instruction '{insn.id}'",
-                    kernel=kernel.name,
-                    hint="return an instruction: insn.copy(...), or insn itself",
-                )
+                f"the function returns {new!r} for instruction '{insn.id}'",
+                hint="return an instruction: insn.copy(...), or insn itself",
             )
         check_operands(new.expressions(), f"instruction '{new}'")
         return new
@@ -243,11 +237,8 @@ def replace_instruction_ids(
         require_instruction(kernel, old)
         if not new:
             raise TransformError(
-                message(
-                    f"instruction '{old}' is given no new id",
-                    kernel=kernel.name,
-                    hint="remove_instructions(kernel, ...) removes one",
-                )
+                f"instruction '{old}' is given no new id",
+                hint="remove_instructions(kernel, ...) removes one",
             )
 
     def renamed(names: Iterable[str]) -> frozenset[str]:

@@ -7,12 +7,17 @@ from typing import Any
 
 from pytools.tag import Tag
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import TagLike, to_tags
-from kgen.transforms.select import Meaning, require_iname, split_names, transform, transform_of
+from kgen.transforms.select import (
+    Meaning,
+    require_inames,
+    transform,
+    transform_of,
+)
 from kgen.transforms.statements import found
 
 __all__ = ["add_barrier", "add_nosync"]
@@ -51,11 +56,7 @@ def add_nosync(
     """
     if scope not in _SCOPES:
         raise TransformError(
-            message(
-                f"'{scope}' is not a scope of synchronization",
-                kernel=kernel.name,
-                hint="it is 'local', 'global' or 'any'",
-            )
+            f"'{scope}' is not a scope of synchronization", hint="it is 'local', 'global' or 'any'"
         )
     sources, sinks = _selected(kernel, source), _selected(kernel, sink)
     new: dict[str, set[tuple[str, str]]] = {}
@@ -70,11 +71,8 @@ def add_nosync(
                     new.setdefault(str(first.id), set()).add((str(later.id), scope))
     if not new and not empty_ok:
         raise TransformError(
-            message(
-                f"no instruction of '{sink}' depends on one of '{source}'",
-                kernel=kernel.name,
-                hint="force=True says it all the same; empty_ok=True accepts it",
-            )
+            f"no instruction of '{sink}' depends on one of '{source}'",
+            hint="force=True says it all the same; empty_ok=True accepts it",
         )
     return kernel.copy(
         instructions=tuple(
@@ -133,11 +131,7 @@ def add_barrier(
     for kind in (synchronization_kind, mem_kind or synchronization_kind):
         if kind not in ("local", "global"):
             raise TransformError(
-                message(
-                    f"'{kind}' is not a kind of barrier",
-                    kernel=kernel.name,
-                    hint="it is 'local' or 'global'",
-                )
+                f"'{kind}' is not a kind of barrier", hint="it is 'local' or 'global'"
             )
     before, after = (
         [] if isinstance(given, str | None) and not given else found(kernel, given)
@@ -148,14 +142,12 @@ def add_barrier(
         id=kernel.make_unique_instruction_id(based_on),
         depends_on=frozenset(str(insn.id) for insn in before),
         depends_on_is_final=True,
-        within_inames=frozenset(split_names(within_inames or ())),
+        within_inames=frozenset(require_inames(kernel, within_inames or ())),
         within_inames_is_final=True,
         tags=to_tags(tags),
         synchronization_kind=synchronization_kind,
         mem_kind=mem_kind or synchronization_kind,
     )
-    for name in sorted(barrier.within_inames):
-        require_iname(kernel, name)
     later = {insn.id for insn in after}
     instructions = [
         insn.copy(depends_on=insn.depends_on | {str(barrier.id)}) if insn.id in later else insn

@@ -44,7 +44,9 @@ def _with_inner(rules: Mapping[str, SubstitutionRule], direct: Iterable[str]) ->
 
 def inames_used(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     """Return the loops around *insn*, and those of its reductions and of the rules it uses."""
-    used = insn.within_inames | insn.reduction_inames() | insn.sub_array_ref_inames()
+    used, reads = insn.within_inames, insn.reads
+    if reads.reduced or reads.swept:
+        used = used.union(reads.reduced, reads.swept)
     if not kernel.substitutions:
         return used
     names = {

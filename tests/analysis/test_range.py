@@ -160,7 +160,7 @@ def test_intervals() -> None:
     sizes = "n <= 10 and 3 <= m <= 5 and p = 4"
     domain = "{ [i]: 0 <= i < n and i < p }"
     ranges = Ranges.of(kernel(("n", "m"), domain=domain, assumptions=sizes))
-    assert ranges.param("n") == Interval(0, 10)
+    assert ranges.anywhere("n") == Interval(0, 10)
     for text, expected in {
         "n*m + 1": (1, 51),
         "n - m": (-5, 7),
@@ -180,9 +180,9 @@ def test_types_bound_parameters() -> None:
     knl = kernel((4,), domain="{ [i]: 0 <= i < n + s }")
     more = ValueArg("short", np.int16), ValueArg("long", np.uint64)
     ranges = Ranges.of(knl.copy(args=(*knl.args, *more)))
-    assert ranges.param("n") == ranges.param("s") == Interval(-PARAM_LIMIT, PARAM_LIMIT)
-    assert ranges.param("short") == Interval(-(2**15), 2**15 - 1)
-    assert ranges.param("long") == Interval(0, 2**64 - 1)
+    assert ranges.anywhere("n") == ranges.anywhere("s") == Interval(-PARAM_LIMIT, PARAM_LIMIT)
+    assert ranges.anywhere("short") == Interval(-(2**15), 2**15 - 1)
+    assert ranges.anywhere("long") == Interval(0, 2**64 - 1)
 
 
 def test_an_extent_is_never_negative() -> None:

@@ -77,3 +77,11 @@ def test_the_domain_of_a_statement_tells_more_than_its_variables() -> None:
     assert not signs().divides_as_in_c(top, den)
     assert signs().divides_as_in_c(top, den, frozenset({"i"}))
     assert not signs().divides_as_in_c(parse("n - 2 - i"), den, frozenset({"i"}))
+
+
+def test_bounds_of_loops_around_hold_where_they_were_found() -> None:
+    outer = signs().within({}).inside("x", 0, 10).inside("y", parse("x + 1"), parse("2*x + 3"))
+    assert outer.interval(parse("y")) == Interval(1, 20)
+    below = outer.inside("x", 5).inside("z", parse("y"))
+    assert below.interval(parse("x")) == Interval(5, 5)
+    assert below.interval(parse("z")) == Interval(1, 20)

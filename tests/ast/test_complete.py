@@ -132,3 +132,14 @@ def test_isl_may_give_up_while_it_reports() -> None:
     build: Any = GivenUp()
     assert complete._record(leaves, node, build) is node
     assert not leaves
+
+
+def test_boxes_have_no_quotients() -> None:
+    """With those of projections, isl looked for code for minutes."""
+    domain = isl.Set(
+        "[n] -> { S[i, a, b, c] : i < 12*a + 7*b + 5*c <= i + 2 and 0 <= i, a < n and 0 <= b <= 3 "
+        "and 0 <= c <= 2 }"
+    )
+    box = complete._box(domain)
+    assert domain.is_subset(box)
+    assert not complete._has_strides(box)

@@ -8,7 +8,7 @@ import pytest
 import kgen as lp
 from kgen.ast import levels
 from kgen.ast.complete import build_ast
-from kgen.ir.sets.dims import without_param_constraints
+from kgen.ir.sets.dims import SetKey, without_param_constraints
 from kgen.ir.stages import DeviceKernel
 from kgen.schedule.to_isl import Nest
 
@@ -52,3 +52,17 @@ def test_what_is_said_of_parameters_alone_is_no_matter_of_a_loop(
     texts = given, of_loop or given
     one, other = (isl.BasicSet(f"[l, m] -> {{ [x] : {text} }}") for text in texts)
     assert without_param_constraints(one).is_equal(other)
+
+
+def test_nests_of_one_shape_are_one_question_where_strides_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    domains = [f"{{[{i}]: 0 <= {i} < n and {i} mod 3 = 1}}" for i in "ijk"]
+    knl = lp.make_kernel(domains, [f"{n}[{i}] = 1" for n, i in zip("abc", "ijk", strict=True)])
+    assert questions(knl, monkeypatch) == [1]
+
+
+def test_sets_are_one_key_whatever_the_order_of_their_constraints() -> None:
+    texts = "[n] -> { [i] : 0 <= i < n }", "[n] -> { [i] : i < n and i >= 0 }"
+    one, same, other = (isl.Set(text) for text in (*texts, "[n] -> { [i] : 0 <= i <= n }"))
+    assert len({SetKey(one), SetKey(same), SetKey(other)}) == 2

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import pymbolic.primitives as p
 
 import kgen as lp
-from kgen.ast.nodes import Block, Comment, For, If, Run, print_tree
+from kgen.ast.nodes import Block, Comment, For, If, Node, Run, print_tree
 from kgen.ast.separate import has_fragile_barriers, separate_barriers
 from kgen.ir.expr import LocalHardwareAxisIndex
-from kgen.ir.tree import Barrier
+from kgen.ir.tree import Barrier, children_of, has_barrier
 from kgen.ir.types import INT32, Memory
 
 BARRIER = Barrier(Memory.LOCAL, "for t")
@@ -25,6 +28,40 @@ def test_branches_with_barriers_end_with_one() -> None:
         "else",
         "  other()",
     ]
+
+
+def test_branches_with_barriers_begin_with_one() -> None:
+    body = Block((Run("s", {}), BARRIER))
+    lines = print_tree(separate_barriers(If(POSITIVE, body))).splitlines()
+    assert lines[1:3] == ["  barrier local  # keeps the start of the branch", "  s()"]
+
+
+def test_barriers_begin_and_end_branches_and_begin_and_follow_loops() -> None:
+    """In random trees."""
+    rng = random.Random(12)
+
+    def draw(depth: int) -> Node:
+        kind = rng.choice(["run", "barrier", "if", "else", "for"]) if depth else "run"
+        if kind in ("run", "barrier"):
+            return Run("s", {}) if kind == "run" else BARRIER
+        body = Block(tuple(draw(depth - 1) for _ in range(rng.randint(1, 3))))
+        if kind == "for":
+            return For("i", INT32, 0, 4, 1, body)
+        return If(POSITIVE, body, draw(depth - 1) if kind == "else" else None)
+
+    def check(node: Node) -> None:
+        for child in children_of(node):
+            inside = child.children if isinstance(child, Block) else (child,)
+            if isinstance(node, For | If) and has_barrier(child):
+                assert isinstance(inside[0], Barrier)
+                assert isinstance(node, For) or isinstance(inside[-1], Barrier)
+            for first, second in itertools.pairwise(inside):
+                if isinstance(first, For) and has_barrier(first):
+                    assert isinstance(second, Barrier)
+            check(child)
+
+    for _ in range(300):
+        check(separate_barriers(Block((Run("s", {}), draw(4)))))
 
 
 def test_loops_with_barriers_begin_with_one() -> None:

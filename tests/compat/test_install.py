@@ -77,11 +77,11 @@ def test_a_module_that_is_not_there_says_so(tmp_path: Path) -> None:
         import kgen.compat
         kgen.compat.install()
         try:
-            import loopy.frontend.fortran
+            import loopy.library.cuda
         except ModuleNotFoundError as error:
             print(error.name, error)
     """
-    expected = "loopy.frontend kgen, which 'import loopy' means here, offers no module"
+    expected = "loopy.library.cuda kgen, which 'import loopy' means here, offers no module"
     assert output_of(tmp_path, program).startswith(expected)
 
 

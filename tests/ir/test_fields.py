@@ -35,7 +35,8 @@ def frozen_classes() -> list[type]:
                 params = getattr(item, "__dataclass_params__", None)
                 if not isinstance(item, type) or issubclass(item, p.ExpressionNode):
                     continue
-                if params is not None and params.frozen and item.__module__ == info.name:
+                is_constant = params is not None and (params.frozen or item is lp.Options)
+                if is_constant and item.__module__ == info.name:
                     found[f"{item.__module__}.{item.__qualname__}"] = item
     return [found[name] for name in sorted(found)]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kgen.errors import KernelError
+from kgen.ir.data import GlobalArg
 from kgen.ir.layout import parse_array_dim_tags
+from kgen.ir.types import INT32
 
 
 @pytest.mark.parametrize(
@@ -24,3 +26,15 @@ def test_c_goes_inside_of_the_axes_before_it_and_f_outside(text: str, levels: li
 def test_what_is_no_tag_comes_with_the_ones_there_are() -> None:
     with pytest.raises(KernelError, match=r"'d' is not a dimension tag\n.*the tags are 'c', 'f'"):
         parse_array_dim_tags("c,d", 2)
+
+
+def test_names_in_a_layout_follow_the_shape_and_outlast_a_type() -> None:
+    array = GlobalArg("a", shape="n,m")
+    assert array.layout_names == ("n", "m")
+    assert array.copy(dtype=INT32).layout_names == ("n", "m")
+    assert array.with_shape((2, 3)).layout_names == ()
+
+
+def test_a_stride_of_none_is_rejected() -> None:
+    with pytest.raises(KernelError, match="the stride of an axis is None\n  hint: "):
+        GlobalArg("a", "float32", shape="n", strides=[None])

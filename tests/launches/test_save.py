@@ -334,3 +334,21 @@ def test_the_kernel_of_a_program_that_is_changed() -> None:
     assert lp.save_and_reload_temporaries(knl, entrypoint=knl.default_entrypoint.name) is not knl
     with pytest.raises(lp.KgenError, match="no kernel 'other'"):
         lp.save_and_reload_temporaries(knl, entrypoint="other")
+
+
+def test_local_memory_of_launches_with_other_groups_is_not_saved() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, m]: 0 <= i < 6 and 0 <= j, m < 8 }",
+        "<> h[j] = 3*j {id=h}\n... gbarrier\no[i, m] = h[7 - m]",
+        seq_dependencies=True,
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.tag_inames(knl, "i:g.0, j:l.0, m:l.0")
+    local = lp.set_temporary_address_space(knl, "h", "local")
+    with pytest.raises(lp.TransformError, match="'h' cannot be saved and reloaded") as refused:
+        lp.save_and_reload_temporaries(local)
+    assert "launch 'kgen_kernel' (h) has l.0; launch 'kgen_kernel_0' (insn" in str(refused.value)
+    inside = lp.add_inames_to_insn(local, "i", "id:h")
+    assert (
+        "h_save_slot" in lp.generate_code_v2(lp.save_and_reload_temporaries(inside)).device_code()
+    )

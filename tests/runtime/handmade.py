@@ -17,7 +17,7 @@ from kgen.ir.types import auto
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.runtime.cache import DiskCache
 from kgen.runtime.generated import Generated
-from kgen.targets.module import ArgumentInfo, Launch, Module
+from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
 
 Dtypes = Mapping[str, np.dtype[Any]]
 
@@ -67,7 +67,8 @@ def module(
     names = tuple(n for arg in arguments for n in (arg.name, arg.offset) if n is not None)
     return Module(
         name="f",
-        device_source=source,
+        preamble="",
+        device_programs=(GeneratedProgram("f", True, source),),
         host_source="",
         declarations="",
         arguments=arguments,

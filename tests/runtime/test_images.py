@@ -79,6 +79,19 @@ def test_images_beside_arrays(opencl_queue: Any) -> None:
         knl(opencl_queue, a=a.astype(np.complex64), b=b)
 
 
+def test_drivers_without_null_images_are_asked_for_them_once() -> None:
+    cl = pytest.importorskip("pyopencl")
+    wrapper = pytest.importorskip("kgen.runtime.opencl.wrapper")
+
+    class Kernel:
+        def set_arg(self, index: int, value: Any) -> None:
+            if value is None:
+                raise cl.LogicError("clSetKernelArg: INVALID_MEM_OBJECT")
+
+    kernel = Kernel()
+    assert wrapper.argument_setter(kernel, [None, np.dtype("int32")]) == kernel.set_arg
+
+
 def test_what_cannot_be_an_image() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "a[i] = 2*a[i] + b[i, i, i, i]")
     with pytest.raises(TransformError, match="instruction 'insn' writes it"):

@@ -134,3 +134,31 @@ def test_accumulators_over_barriers(opencl_queue: Any, outer: int, inner: int) -
     a = np.arange(4 * outer * inner, dtype=np.int32).reshape(outer, inner, 4)
     _, (out,) = knl(opencl_queue, a=a, n=3)
     np.testing.assert_array_equal(out, a.sum(axis=1)[:, :0:-1])
+
+
+def test_what_comes_before_the_first_barrier_of_a_branch(opencl_queue: Any) -> None:
+    """Work-items did nothing between the branch of all and its first barrier."""
+    knl = lp.make_kernel(
+        ["{[i, q]: 0 <= i < n and i mod 2 = 1 and 0 <= q < 4}", "{[k]: 1 <= k < 3}"],
+        """
+        total[i] = sum(q, b[q])
+        most[k - 1, i] = max(q, a[i]) + 1 {id=most, if=k >= i}
+        """,
+        [
+            lp.GlobalArg("b", "int32", shape=4),
+            lp.GlobalArg("a, total", "int32", shape="n"),
+            lp.GlobalArg("most", "int32", shape="2, n"),
+            ...,
+        ],
+    )
+    knl = lp.split_iname(knl, "i", 7, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(lp.tag_inames(knl, "q:l.1"), "k", 3)
+    knl = lp.split_iname(knl, "k_inner", 4, slabs=(1, 0))
+    knl = lp.duplicate_inames(knl, "k_inner_inner", within="id:most")
+    knl = lp.split_iname(knl, "k_inner_inner_0", 4, inner_tag="ilp.seq", slabs=(1, 1))
+    for start in (1, 5, 9):
+        a, b = np.arange(start, start + 4, dtype=np.int32), np.arange(4, dtype=np.int32)
+        most, total = np.zeros((2, 4), np.int32), np.zeros(4, np.int32)
+        knl(opencl_queue, a=a, b=b, most=most, total=total)
+        np.testing.assert_array_equal(total, [0, 6, 0, 6])
+        np.testing.assert_array_equal(most, [[0, a[1] + 1, 0, 0]] * 2)

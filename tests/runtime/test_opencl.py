@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kgen as lp
 from kgen.errors import CodegenError, CompilationError, InvocationError
 from kgen.ir.target import TargetBase
 from kgen.runtime.cache import DiskCache
@@ -478,3 +479,10 @@ def test_threads_with_queues_of_their_own(knl: Any, opencl_queue: Any) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_numbers_keep_their_types_beside_numpy_arrays(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = a[i] + s")
+    for dtype in (np.int32, np.float32, np.int8):
+        _, (out,) = knl(opencl_queue, a=np.ones(4, dtype), s=dtype(1))
+        assert out.dtype == dtype

@@ -235,3 +235,15 @@ def test_a_read_that_never_runs_is_of_nothing() -> None:
     )
     assert not [found for found in lp.verify(knl).violated if found.check == "definition"]
     lp.generate_code_v2(knl)
+
+
+@pytest.mark.parametrize("text", ["a[i] = t + 1", "t = t + i {id=t}\na[i] = t {dep=t}"])
+def test_a_user_can_insist_on_reads_of_what_nothing_wrote(text: str) -> None:
+    def generate(**settings: Any) -> str:
+        args = [lp.TemporaryVariable("t", np.float32), ...]
+        knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", text, args, target=lp.CTarget(), **settings)
+        return lp.generate_body(knl)
+
+    with pytest.raises(lp.MissingDefinitionError):
+        generate()
+    assert "float t;" in generate(silenced_warnings="read_undefined(t)")

@@ -461,7 +461,13 @@ def test_accesses_of_one_kind_are_compared_once(find: Any, monkeypatch: Any) -> 
 def test_accesses_that_constants_tell_apart_are_compared_together(
     find: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(Conflicts, "_conflict", lambda *args: pytest.fail("two were compared"))
+    asked, conflict = [], Conflicts._conflict
+
+    def counted(*args: Any) -> Any:
+        asked.append(args)
+        return conflict(*args)
+
+    monkeypatch.setattr(Conflicts, "_conflict", counted)
     knl = lp.make_kernel(
         "{ [b, i]: 0 <= b < n and 0 <= i < 9 }",
         [f"t[b, i + {k}] = {k} {{id=s{k}{f', dep=s{k - 1}' if k else ''}}}" for k in range(20)],
@@ -469,6 +475,22 @@ def test_accesses_that_constants_tell_apart_are_compared_together(
     )
     found = find(lp.split_iname(knl, "b", 16, outer_tag="g.0", inner_tag="l.0"))
     assert "barrier local" not in str(found)
+    assert len(asked) <= 1  # the first two, after which boxes around all show that none meet
+
+
+def test_accesses_are_in_no_boxes_where_the_first_two_conflict(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Conflicts, "none_conflict", lambda *args: pytest.fail("asked for boxes"))
+    knl = lp.make_kernel(
+        "{ [g, i, j]: 0 <= g < n and 0 <= i < 21 and 0 <= j < 16 }",
+        [
+            "<> t[i] = a[g, i] {id=write}",
+            f"out[g, j] = {' + '.join(f't[j + {k}]' for k in range(1, 6))} {{dep=write}}",
+        ],
+        assumptions="n >= 1",
+    )
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    knl = lp.set_temporary_address_space(knl, "t", "local")
+    assert schedule(knl, a="float32").count("barrier local") == 1
 
 
 def test_loops_of_one_shape_are_compared_once(monkeypatch: Any) -> None:
@@ -570,3 +592,20 @@ def test_all_missing_global_barriers_are_found_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(lowering, "schedule_kernel", schedule_once)
     module = lowering.generate_module(lp.set_options(knl, insert_gbarriers=True))
     assert (len(module.launches), schedule_once.call_count) == (3, 2)
+
+
+def test_values_that_each_work_item_has_of_its_own_are_not_known_to_differ() -> None:
+    text = """
+        for i
+            <> t = {first}          {{id=a}}
+            for j
+                o[j] = t            {{id=o, dep=a}}
+                t = {then}          {{id=u, dep=o}}
+            end
+        end"""
+    domain, args = "{ [i, j]: 0 <= i < 8 and 0 <= j < 3 }", [lp.GlobalArg("o", np.int32, shape=3)]
+    for first, then in (("1", "10"), ("1", "t + 1")):
+        knl = lp.make_kernel(domain, text.format(first=first, then=then), [*args, ...])
+        knl = lp.tag_inames(knl, "i:g.0").copy(target=lp.OpenCLTarget())
+        with pytest.warns(lp.WriteRaceConditionWarning, match="'o' writes elements of 'o'"):
+            lp.generate_code_v2(knl)

@@ -285,3 +285,17 @@ def test_functions_with_several_results(
         assert np.array_equal(found["bits"], np.array(signed) & 7)
     module = module_of(text.strip().split("\n"), {"a": dtype, "b": dtype}, target=CudaTarget())
     compile_cuda(module.device_source, tmp_path, nvcc)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("target", [lp.ExecutableCTarget(), PyOpenCLTarget()], ids=str)
+def test_powers_of_a_complex_zero_are_those_of_numpy(
+    dtype: str, target: CFamilyTarget, opencl_queue: cl.CommandQueue
+) -> None:
+    base = np.repeat([0, 2j, -0.0], 4).astype(dtype)
+    exponent = np.tile([0, 2, 0.5, -0.0], 3).astype(dtype)
+    given = [lp.GlobalArg("base, exponent, out", dtype, shape="n"), ...]
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = base[i]**exponent[i]", given, target=target)
+    queue = (opencl_queue,) if isinstance(target, PyOpenCLTarget) else ()
+    _, (out,) = knl(*queue, base=base, exponent=exponent)
+    np.testing.assert_allclose(out, base**exponent, rtol=3e-6, atol=1e-6)

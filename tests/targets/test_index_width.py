@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -223,5 +226,38 @@ def test_numbers_that_were_put_in_for_variables_take_no_cast() -> None:
     )
     knl = lp.split_iname(knl, "i", 7, inner_tag="unr", slabs=(1, 0), within="id:s")
     code = lp.generate_code_v2(knl).device_code()
-    assert "24 * ((56 * 1 + (int64_t) m + 63) / 168) + m" in code
-    assert "24 * ((56 * 1 + m + 63) / 168)" not in code
+    assert "24 * (((int64_t) m + 119) / 168) + m" in code
+    assert "24 * ((m + 119) / 168)" not in code
+
+
+def test_branches_that_are_all_numbers_are_long_where_the_index_is() -> None:
+    text = body_of("{ [i]: 0 <= i < n }", "a[1500000000*if(i < 1, 0, if(i < 2, 1, 2))] = 1")
+    assert "a[1500000000 * (i < 1 ? 0 : (int64_t) (i < 2 ? 1 : 2))]" in text
+
+
+def drawn(rng: random.Random, depth: int) -> str:
+    """Return the text of a number that is 2 at least, of int32 each part."""
+    if depth == 0:
+        return rng.choice(["n", "m", "i", "2", "3", "5"])
+    a, b, c = (drawn(rng, depth - 1) for _ in range(3))
+    form = rng.choice(["if({a} < {b}, {b}, {c})", "min({a}, {b})", "max({a}, {b})", "({a} + {b})"])
+    form = rng.choice([form, form, "({a} % 7 + 2)", "({a} // 9 + {b})", "({a} * {b})"])
+    return form.format(a=a, b=b, c=c)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_subscripts_that_32_bits_do_not_hold_are_computed_in_64(
+    seed: int, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    index = f"1500000000*{drawn(rng, rng.randint(1, 2))}"
+    arrays = [lp.GlobalArg("a", np.int8, shape=None), lp.ValueArg("n, m", np.int32)]
+    domain, assumptions = "{ [i]: 2 <= i < n }", "m >= 2"
+    knl = lp.make_kernel(
+        domain, f"a[{index}] = 1", arrays, target=lp.CTarget(), assumptions=assumptions
+    )
+    code = lp.generate_code_v2(knl).device_code()
+    check, count = re.subn(r"a\[(.*)\] = 1;", r'{ _Static_assert(sizeof(\1) == 8, ""); }', code)
+    assert count == 1
+    (tmp_path / "width.c").write_text(check)
+    subprocess.run(["gcc", "-fsyntax-only", "width.c"], cwd=tmp_path, check=True)

@@ -68,3 +68,17 @@ def test_devices_of_opencl_are_asked(opencl_queue: Any) -> None:
     for target in (lp.PyOpenCLTarget(), lp.PyOpenCLTarget(opencl_queue.device)):
         with pytest.raises(lp.CodegenError, match="local memory"):
             tile(size - size % 8, target)(opencl_queue)
+
+
+def test_the_size_of_arguments_has_a_limit_on_request() -> None:
+    args = [lp.GlobalArg("a,b", np.float64, shape="n"), lp.ValueArg("s", np.float64), ...]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "b[i] = s*a[i]", args)
+    for limit, fits in ((28, True), (27, False)):
+        changed = knl.copy(target=lp.PyOpenCLTarget(limit_arg_size_nbytes=limit))
+        if fits:
+            assert lp.generate_code_v2(changed).device_code()
+            continue
+        with pytest.raises(lp.CodegenError, match="the 4 arguments of 'kgen_kernel' take 28 bytes"):
+            lp.generate_code_v2(changed)
+    with pytest.raises(lp.KgenError, match="limit_arg_size_nbytes of a target"):
+        lp.PyOpenCLTarget(limit_arg_size_nbytes=0)

@@ -143,6 +143,42 @@ def test_a_segmented_operation_of_a_user() -> None:
     np.testing.assert_allclose(found["s"], np.log(np.exp(a[2:]).sum()))
 
 
+D = np.random.default_rng(4).permutation(30).reshape(5, 6).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("reduce(argmax, i, reduce(argmax, j, d[i, j], i))", D.max(axis=1).argmax()),
+        ("argmin(i, reduce(argmax, j, d[i, j], i))", D.max(axis=1).argmin()),
+        ("argmax((i, j), d[i, j], i)", D.max(axis=1).argmax()),
+    ],
+)
+def test_a_reduction_of_several_values_stands_for_operands(text: str, row: int) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < m and 0 <= j < n}", f"v, k = {text}")
+    found = run(knl, d=D)
+    assert (found["v"], found["k"]) == (D.max(axis=1)[row], row)
+
+
+@pytest.mark.parametrize("split", [lp.split_reduction_inward, lp.split_reduction_outward])
+@pytest.mark.parametrize("loop", ["i", "j"])
+def test_reductions_of_several_values_are_split(split: Any, loop: str) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i < m and 0 <= j < n}", "v, k = argmin((i, j), d[i, j], j)")
+    knl = split(knl, loop)
+    assert str(knl["kgen_kernel"].instructions[0]).count("argmin") == 2
+    found = run(knl, d=D)
+    assert (found["v"], found["k"]) == (D.min(), D.min(axis=0).argmin())
+
+
+def test_a_reduction_over_nothing_is_its_operand() -> None:
+    product: Any = "product"
+    over_nothing = lp.Reduction(product, (), parse("sum(i, a[i])"))
+    insns = [lp.Assignment("b", over_nothing), "c = 1 + reduce(sum, [], 6)"]
+    insns.append("v, k = reduce(argmax, [], 7, 8)")
+    found = run(lp.make_kernel("{[i]: 0 <= i < n}", insns), a=np.arange(4.0))
+    assert [found[name] for name in "bcvk"] == [6, 7, 7, 8]
+
+
 def test_an_unknown_operation_names_the_way_out() -> None:
     with pytest.raises(KgenError, match="register_reduction_parser"):
         lp.parse_reduction_op("sumsqq")

@@ -16,7 +16,7 @@ HEAD = """\
 # The tests on a GPU
 
 Made by `tools/gpu/test.sh` on {date}{commit}, on: {devices}.
-`tools/gpu/wheels.sh` collects, where there is a network, what a GPU host without one needs;
+`tools/gpu/wheels.sh`, run on a host with a network, collects what a GPU host without one needs;
 `tools/gpu/setup.sh` installs it there.
 
 | backend | tests | passed | failed | skipped | seconds |

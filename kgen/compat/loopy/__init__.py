@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgen import *  # noqa: F403
+from kgen import *
 from kgen import __all__ as _own_names
 from kgen.compat.loopy import (
     auto_test,
+    check,
     codegen,
     diagnostic,
+    frontend,
     isl_helpers,
     kernel,
     library,
+    loop,
     match,
     options,
     preprocess,
@@ -43,7 +46,8 @@ from kgen.compat.loopy.transform.data import (
 from kgen.compat.loopy.transform.padding import split_arg_axis, split_array_dim
 from kgen.compat.loopy.translation_unit import make_program
 from kgen.compat.loopy.types import LoopyType, ToLoopyTypeConvertible, to_loopy_type
-from kgen.errors import KgenError, near_names
+from kgen.compat.renamed import NO_FORTRAN, NotOfferedError
+from kgen.errors import near_names
 from kgen.runtime.cache import process_caches
 
 __all__ = [  # noqa: PLE0604
@@ -56,12 +60,15 @@ __all__ = [  # noqa: PLE0604
     "LoopyWarning",
     "ToLoopyTypeConvertible",
     "auto_test",
+    "check",
     "codegen",
     "diagnostic",
+    "frontend",
     "generate_loop_schedules",
     "isl_helpers",
     "kernel",
     "library",
+    "loop",
     "make_copy_kernel",
     "make_function",
     "make_kernel",
@@ -89,22 +96,9 @@ __all__ = [  # noqa: PLE0604
     "version",
 ]
 
-_FORTRAN = "kgen reads no Fortran: write the kernel in the language of make_kernel"
 _NOT_OFFERED = dict.fromkeys(
-    ("parse_fortran", "parse_transformed_fortran", "c_preprocess"), _FORTRAN
+    ("parse_fortran", "parse_transformed_fortran", "c_preprocess"), NO_FORTRAN
 )
-
-
-class NotOfferedError(KgenError, AttributeError):
-    """A name of loopy that kgen does not have; the text says what to use.
-
-    >>> from kgen.compat import loopy as lp
-    >>> lp.parse_fortran
-    Traceback (most recent call last):
-        ...
-    kgen.compat.loopy.NotOfferedError: 'parse_fortran' is not offered
-      hint: kgen reads no Fortran: write the kernel in the language of make_kernel
-    """
 
 
 if not TYPE_CHECKING:
@@ -115,5 +109,4 @@ if not TYPE_CHECKING:
             return process_caches.disk.enabled
         if name.startswith("__"):
             raise AttributeError(name)
-        hint = _NOT_OFFERED.get(name) or near_names(name, __all__)
-        raise NotOfferedError(f"'{name}' is not offered\n  hint: {hint}")
+        raise NotOfferedError(name, _NOT_OFFERED.get(name) or near_names(name, __all__))

@@ -10,6 +10,12 @@ import pymbolic.primitives as p
 from pymbolic.mapper import CachedMapper
 from pymbolic.mapper.distributor import distribute
 
+from kgen.compat.rule_mappers import (
+    ExpansionState,
+    RuleAwareIdentityMapper,
+    RuleAwareSubstitutionMapper,
+    SubstitutionRuleMappingContext,
+)
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import (
     CombineMapper as UncachedCombineMapper,
@@ -45,19 +51,24 @@ from kgen.ir.sets.quasi_affine import (
     as_pw_aff,
     conditions_of,
     pw_aff_from_expr,
+    qpolynomial_to_expr,
     set_from_condition,
 )
 
 __all__ = [
     "CombineMapper",
+    "ExpansionState",
     "GroupHardwareAxisIndex",
     "IdentityMapper",
     "LinearSubscript",
     "LocalHardwareAxisIndex",
     "Reduction",
+    "RuleAwareIdentityMapper",
+    "RuleAwareSubstitutionMapper",
     "StringifyMapper",
     "SubArrayRef",
     "SubstitutionMapper",
+    "SubstitutionRuleMappingContext",
     "TaggedVariable",
     "TypeCast",
     "UncachedCombineMapper",
@@ -78,6 +89,7 @@ __all__ = [
     "parse",
     "pw_aff_to_expr",
     "pwaff_from_expr",
+    "qpolynomial_to_expr",
     "set_to_cond_expr",
     "simplify_via_aff",
     "with_aff_conversion_guard",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError, message, near_names
+from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import where
 from kgen.ir.data import (
@@ -85,7 +85,7 @@ def read_kernel_data(
             continue
         name = _name_of(kernel, item)
         if name in seen:
-            raise KernelError(message(f"'{name}' is declared twice in kernel_data", kernel=kernel))
+            raise KernelError(f"'{name}' is declared twice in kernel_data", kernel=kernel)
         seen.add(name)
         if isinstance(item, TemporaryVariable):
             declared.temporaries[name] = item
@@ -95,19 +95,17 @@ def read_kernel_data(
 
 
 def _name_of(kernel: str, item: Any) -> str:
-    """Return the name that an item of kernel_data declares, or refuse what is none."""
+    """Return the name that an item of kernel_data declares, or reject what is none."""
     if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
         raise KernelError(
-            message(
-                f"{reprlib.repr(item)} in kernel_data declares nothing",
-                kernel=kernel,
-                hint="an item is a GlobalArg, ConstantArg, ValueArg or TemporaryVariable, a "
-                "name, or '...' for all others",
-            )
+            f"{reprlib.repr(item)} in kernel_data declares nothing",
+            kernel=kernel,
+            hint="an item is a GlobalArg, ConstantArg, ValueArg or TemporaryVariable, a "
+            "name, or '...' for all others",
         )
     name = item.strip() if isinstance(item, str) else item.name
     if not name.isidentifier():
-        raise KernelError(message(f"'{name}' in kernel_data is not a name", kernel=kernel))
+        raise KernelError(f"'{name}' in kernel_data is not a name", kernel=kernel)
     return name
 
 
@@ -148,13 +146,11 @@ def declare_temporaries(
                     else "in kernel_data"
                 )
                 raise KernelError(
-                    message(
-                        f"the temporary '{name}' exists already",
-                        kernel=kernel,
-                        where=where(insn),
-                        because=f"it is declared {first}",
-                        hint="drop the '<>' to assign to it, or choose another name",
-                    )
+                    f"the temporary '{name}' exists already",
+                    kernel=kernel,
+                    where=where(insn),
+                    because=f"it is declared {first}",
+                    hint="drop the '<>' to assign to it, or choose another name",
                 )
             makers[name] = insn
             is_array = isinstance(lhs, p.Subscript | LinearSubscript)
@@ -273,7 +269,7 @@ def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
 def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
     """Reject shapes, strides and offsets that depend on elements of arrays."""
     for name, array in arrays.items():
-        exprs = array.layout_exprs()
+        exprs = array.layout_exprs
         subscripted = {
             assignee_name(node)
             for node in (walk(*exprs) if exprs else ())
@@ -282,18 +278,16 @@ def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
         for used in _layout_names((array,)):
             if used in subscripted or (used in arrays and arrays[used].shape != ()):
                 raise KernelError(
-                    message(
-                        f"the shape, strides or offset of array '{name}' name '{used}', which is "
-                        "an array",
-                        kernel=kernel.name,
-                        hint=f"pass the size as a number: ValueArg('size_of_{name}', numpy.int32)",
-                    )
+                    f"the shape, strides or offset of array '{name}' name '{used}', which is "
+                    "an array",
+                    kernel=kernel.name,
+                    hint=f"pass the size as a number: ValueArg('size_of_{name}', numpy.int32)",
                 )
 
 
 def _layout_names(arrays: Iterable[ArrayBase]) -> list[str]:
     """Return the variables in shapes, strides and offsets."""
-    return [name for array in arrays for name in array.layout_names()]
+    return [name for array in arrays for name in array.layout_names]
 
 
 def _undeclared(
@@ -308,24 +302,20 @@ def _undeclared(
         "the bounds of the loops, or the shapes, strides and offsets of arrays",
     )
     return KernelError(
-        message(
-            "not declared: " + ", ".join(f"'{name}'" for name in names),
-            kernel=kernel.name,
-            where=place,
-            hint=f"{near_names(names[0], known)} ('...' in kernel_data has arguments guessed)",
-        )
+        "not declared: " + ", ".join(f"'{name}'" for name in names),
+        kernel=kernel.name,
+        where=place,
+        hint=f"{near_names(names[0], known)} ('...' in kernel_data has arguments guessed)",
     )
 
 
 def _unusable(kernel: LoopKernel, name: str, used: set[str]) -> KernelError:
     is_other = name in {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
     return KernelError(
-        message(
-            f"'{name}' in kernel_data is "
-            + ("not an argument" if is_other else "not used, so its kind cannot be guessed"),
-            kernel=kernel.name,
-            hint=near_names(name, used) + f" Or declare it: GlobalArg('{name}', dtype, shape)",
-        )
+        f"'{name}' in kernel_data is "
+        + ("not an argument" if is_other else "not used, so its kind cannot be guessed"),
+        kernel=kernel.name,
+        hint=near_names(name, used) + f" Or declare it: GlobalArg('{name}', dtype, shape)",
     )
 
 
@@ -385,11 +375,9 @@ def _check_names(kernel: LoopKernel) -> None:
         for name in names:
             if name in seen:
                 raise KernelError(
-                    message(
-                        f"'{name}' is both {seen[name]} and {kind}",
-                        kernel=kernel.name,
-                        hint="rename one of them",
-                    )
+                    f"'{name}' is both {seen[name]} and {kind}",
+                    kernel=kernel.name,
+                    hint="rename one of them",
                 )
             seen[name] = kind
 
@@ -408,13 +396,11 @@ def _check_rules(kernel: LoopKernel) -> None:
                 if rule is not None and len(rule.arguments) != len(node.parameters):
                     wanted = _count(len(rule.arguments), "argument")
                     raise KernelError(
-                        message(
-                            f"the substitution rule '{rule.name}' takes {wanted}, "
-                            f"not {len(node.parameters)}",
-                            kernel=kernel.name,
-                            where=place,
-                            because=f"it is defined as {rule}",
-                        )
+                        f"the substitution rule '{rule.name}' takes {wanted}, "
+                        f"not {len(node.parameters)}",
+                        kernel=kernel.name,
+                        where=place,
+                        because=f"it is defined as {rule}",
                     )
 
 
@@ -423,12 +409,10 @@ def _check_assumptions(kernel: LoopKernel) -> None:
     for name in used_param_names(kernel.assumptions):
         if name not in known:
             raise KernelError(
-                message(
-                    f"the assumptions are about '{name}', which is no parameter",
-                    kernel=kernel.name,
-                    because=f"they are {kernel.assumptions}",
-                    hint=near_names(name, known),
-                )
+                f"the assumptions are about '{name}', which is no parameter",
+                kernel=kernel.name,
+                because=f"they are {kernel.assumptions}",
+                hint=near_names(name, known),
             )
 
 
@@ -449,12 +433,10 @@ def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None
     else:
         return
     raise KernelError(
-        message(
-            f"'{name}' cannot be assigned to: it {what}",
-            kernel=kernel.name,
-            where=where(insn),
-            hint=hint,
-        )
+        f"'{name}' cannot be assigned to: it {what}",
+        kernel=kernel.name,
+        where=where(insn),
+        hint=hint,
     )
 
 
@@ -473,13 +455,11 @@ def _wrong_rank(
     elif other is not None:
         because = f"it has {_count(wanted, 'subscript')} in {where(other)}"
     return KernelError(
-        message(
-            f"'{name}' is used with {_count(rank, 'subscript')}",
-            kernel=kernel.name,
-            where=where(insn),
-            because=because,
-            hint=f"give it {_count(wanted, 'subscript')}, or declare another shape",
-        )
+        f"'{name}' is used with {_count(rank, 'subscript')}",
+        kernel=kernel.name,
+        where=where(insn),
+        because=because,
+        hint=f"give it {_count(wanted, 'subscript')}, or declare another shape",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytools import UniqueNameGenerator
 
-from kgen.errors import KernelError, message, near_names
+from kgen.errors import KernelError, near_names
 from kgen.ir.closure import closure
 from kgen.ir.instruction import InstructionBase, UniqueName
 from kgen.ir.mentions import mentions_of
@@ -42,12 +42,10 @@ def make_ids(name: str, instructions: Sequence[InstructionBase]) -> list[str]:
         if isinstance(insn.id, str):
             if insn.id in taken:
                 raise KernelError(
-                    message(
-                        f"two instructions have the id '{insn.id}'",
-                        kernel=name,
-                        where=f"{where(taken[insn.id])}, and {where(insn)}",
-                        hint="rename one, or write id_prefix= to have numbers appended",
-                    )
+                    f"two instructions have the id '{insn.id}'",
+                    kernel=name,
+                    where=f"{where(taken[insn.id])}, and {where(insn)}",
+                    hint="rename one, or write id_prefix= to have numbers appended",
                 )
             taken[insn.id] = insn
     fresh = UniqueNameGenerator(set(taken))
@@ -68,15 +66,20 @@ def instruction_reads(kernel: LoopKernel, insn: InstructionBase) -> frozenset[st
         found = mentions_of(*insn.expressions(), rules=kernel.substitutions)
         names.update(found.variables)
         loops = loops.union(found.reduced)
+    return frozenset(names | _bounding_names(kernel, loops))
+
+
+def _bounding_names(kernel: LoopKernel, loops: Iterable[str]) -> set[str]:
     homes = {kernel.home_domain[loop] for loop in loops}
-    return frozenset(names.union(*(kernel._domain_params[home] for home in homes)))
+    return {name for home in homes for name in kernel._domain_params[home]}
 
 
 def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
     """Fill in what instructions wait for.
 
     Globs and match expressions become ids; an instruction waits for the only writer of a
-    variable that it reads unless its dependencies are marked final. Raises
+    variable that it reads unless its dependencies are marked final, and in any case for that of
+    a temporary that bounds one of its loops. Raises
     :class:`KernelError` for a name that is no instruction, or leaves it out where the option
     ``check_dep_resolution`` is off.
     """
@@ -85,11 +88,15 @@ def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
     changed = []
     for insn in kernel.instructions:
         wanted = finder.find(insn, insn.depends_on, "depends on")
-        if not insn.depends_on_is_final:
-            for name in instruction_reads(kernel, insn):
-                writing = writers.get(name, ())
-                if len(writing) == 1 and writing[0] != insn.id:
-                    wanted.add(writing[0])
+        if insn.depends_on_is_final:
+            bounds = _bounding_names(kernel, insn.within_inames)
+            read = frozenset(bounds & kernel.temporary_variables.keys())
+        else:
+            read = instruction_reads(kernel, insn)
+        for name in read:
+            writing = writers.get(name, ())
+            if len(writing) == 1 and writing[0] != insn.id:
+                wanted.add(writing[0])
         apart: set[tuple[str, str]] = set()
         for item, scope in insn.no_sync_with:
             found = finder.find(insn, (item,), "declares nosync with")
@@ -129,12 +136,10 @@ class _Finder:
     def _unresolved(self, insn: InstructionBase, item: Any, verb: str) -> KernelError:
         known = [name for name in self.kernel.id_to_insn if name != insn.id]
         return KernelError(
-            message(
-                f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
-                kernel=self.kernel.name,
-                where=where(insn),
-                hint=near_names(str(item), known),
-            )
+            f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
+            kernel=self.kernel.name,
+            where=where(insn),
+            hint=near_names(str(item), known),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytools.tag import Tag
 
-from kgen.errors import KernelError, message, near_names
+from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import index_of
 from kgen.ir.construction.declare import (
     check_uses,
@@ -20,8 +20,7 @@ from kgen.ir.construction.nesting import find_within_inames
 from kgen.ir.construction.slices import check_slices, passes_slices, realize_slices
 from kgen.ir.construction.subexpressions import realize_subexpressions
 from kgen.ir.data import Declaration, Iname, SubstitutionRule, TemporaryVariable
-from kgen.ir.expr import SubArrayRef
-from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import read_expression
 from kgen.ir.language.instructions import parse_instructions
@@ -57,13 +56,13 @@ def make_loop_kernel(
     target: TargetBase,
     temporary_variables: Mapping[str, TemporaryVariable] | None = None,
     substitutions: Mapping[str, SubstitutionRule] | None = None,
-    preambles: Iterable[tuple[str, str]] = (),
-    preamble_generators: Iterable[Callable[..., Any]] = (),
-    symbol_manglers: Iterable[Callable[..., Any]] = (),
+    preambles: Iterable[tuple[str, str]] | None = (),
+    preamble_generators: Iterable[Callable[..., Any]] | None = (),
+    symbol_manglers: Iterable[Callable[..., Any]] | None = (),
     default_order: Any = None,
     default_offset: Any = None,
     assumptions: Any = None,
-    silenced_warnings: str | Iterable[str] = (),
+    silenced_warnings: str | Iterable[str] | None = (),
     options: Any = None,
     seq_dependencies: bool = False,
     index_dtype: Any = None,
@@ -105,9 +104,9 @@ def make_loop_kernel(
         if index_dtype is None
         else read_type(index_dtype, "loop variables, the argument 'index_dtype'"),
         silenced_warnings=_words(silenced_warnings),
-        preambles=tuple(preambles),
-        preamble_generators=tuple(preamble_generators),
-        symbol_manglers=tuple(symbol_manglers),
+        preambles=tuple(preambles or ()),
+        preamble_generators=tuple(preamble_generators or ()),
+        symbol_manglers=tuple(symbol_manglers or ()),
         tags=to_tags(tags),
     )
     ids = make_ids(name, insns)
@@ -141,11 +140,9 @@ def _check_named(kernel: str, where: str, given: Mapping[str, Declaration] | Non
     for key, declared in (given or {}).items():
         if declared.name != key:
             raise KernelError(
-                message(
-                    f"'{declared.name}' is called '{key}' in {where}",
-                    kernel=kernel,
-                    hint=f"{where}={{'{declared.name}': ...}}",
-                )
+                f"'{declared.name}' is called '{key}' in {where}",
+                kernel=kernel,
+                hint=f"{where}={{'{declared.name}': ...}}",
             )
 
 
@@ -156,12 +153,10 @@ def _add_rules(
     for name, rule in more.items():
         if rules.setdefault(name, rule) != rule:
             raise KernelError(
-                message(
-                    f"there are two substitution rules '{name}'",
-                    kernel=kernel,
-                    because=f"the text has '{rules[name]}', substitutions has '{rule}'",
-                    hint="drop or rename one of them",
-                )
+                f"there are two substitution rules '{name}'",
+                kernel=kernel,
+                because=f"the text has '{rules[name]}', substitutions has '{rule}'",
+                hint="drop or rename one of them",
             )
 
 
@@ -169,11 +164,9 @@ def _check_slabs(kernel: LoopKernel) -> None:
     for name in kernel.iname_slab_increments:
         if name not in kernel.inames:
             raise KernelError(
-                message(
-                    f"iname_slab_increments has '{name}', which is no iname",
-                    kernel=kernel.name,
-                    hint=near_names(name, kernel.inames),
-                )
+                f"iname_slab_increments has '{name}', which is no iname",
+                kernel=kernel.name,
+                hint=near_names(name, kernel.inames),
             )
 
 
@@ -216,21 +209,7 @@ def _may_reduce(found: Mentions) -> bool:
 
 def _reads_of(insn: InstructionBase, rules: Mapping[str, SubstitutionRule]) -> Mentions:
     """Return what *insn* reads: operands, predicates, subscripts; rules opened."""
-    found = Mentions(rules=rules)
-    if isinstance(insn, Assignment | CallInstruction):
-        found.add(insn.expression)
-    elif isinstance(insn, CInstruction):
-        found.variables.update(dict.fromkeys(sorted(insn.read_variables)))
-        found.add(*(value for _, value in insn.iname_exprs))
-    found.add(*insn.sorted_predicates)
-    for lhs in insn.assignees:
-        if isinstance(lhs, SubArrayRef):
-            swept = tuple(v.name for v in lhs.swept_inames)
-            found.swept.update(dict.fromkeys(swept))
-            found.merge(mentions_of(*index_of(lhs), rules=rules), bound=swept)
-        else:
-            found.add(*index_of(lhs))
-    return found
+    return insn.reads_through(rules) if rules else insn.reads
 
 
 def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> InstructionBase:
@@ -251,7 +230,7 @@ def _order(kernel: str, given: Any) -> Any:
         return given
     if is_order(given):
         return given.upper()
-    raise KernelError(message(f"default_order is 'C', 'F' or auto, not {given!r}", kernel=kernel))
+    raise KernelError(f"default_order is 'C', 'F' or auto, not {given!r}", kernel=kernel)
 
 
 def _offset(given: Any) -> Any:
@@ -272,6 +251,6 @@ def _names(given: Any) -> tuple[str, ...]:
     return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
 
 
-def _words(given: str | Iterable[str]) -> tuple[str, ...]:
-    words = given.split(";") if isinstance(given, str) else given
+def _words(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    words = given.split(";") if isinstance(given, str) else given or ()
     return tuple(word.strip() for word in words if word.strip())

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kgen.errors import KernelError, message, near_names
+from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import where
 from kgen.ir.expr import variable_names
@@ -34,12 +34,10 @@ def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> lis
         unknown = sorted(insn.within_inames - inames)
         if unknown:
             raise KernelError(
-                message(
-                    f"'{unknown[0]}' is not an iname",
-                    kernel=kernel.name,
-                    where=where(insn),
-                    hint=near_names(unknown[0], inames),
-                )
+                f"'{unknown[0]}' is not an iname",
+                kernel=kernel.name,
+                where=where(insn),
+                hint=near_names(unknown[0], inames),
             )
         used = inames.intersection(found.variables)
         own.append(kernel.with_outer_inames(insn.within_inames | used))
@@ -113,20 +111,16 @@ def _check_bound(
         for name in bound:
             if name not in kernel.inames:
                 raise KernelError(
-                    message(
-                        f"'{name}', which the instruction {verb}, is not an iname",
-                        kernel=kernel.name,
-                        where=where(insn),
-                        hint=near_names(name, kernel.inames),
-                    )
+                    f"'{name}', which the instruction {verb}, is not an iname",
+                    kernel=kernel.name,
+                    where=where(insn),
+                    hint=near_names(name, kernel.inames),
                 )
             if name in within:
                 raise KernelError(
-                    message(
-                        f"the instruction {verb} '{name}' and is inside the loop over it",
-                        kernel=kernel.name,
-                        where=where(insn),
-                        because=f"its loops are {', '.join(sorted(within))}",
-                        hint="use another loop variable for one of them, declared in the domain",
-                    )
+                    f"the instruction {verb} '{name}' and is inside the loop over it",
+                    kernel=kernel.name,
+                    where=where(insn),
+                    because=f"its loops are {', '.join(sorted(within))}",
+                    hint="use another loop variable for one of them, declared in the domain",
                 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.errors import KernelError, message
+from kgen.errors import KernelError
 from kgen.ir.affine import simplify
 from kgen.ir.construction.dependencies import where
 from kgen.ir.data import ArrayBase
@@ -107,8 +107,8 @@ def passes_slices(
 
 def check_slices(kernel: str, insn: InstructionBase, found: Mentions) -> None:
     """Reject slices that are left over."""
-    if found.has_slices:
-        raise _refusal(
+    if found.has(p.Slice):
+        raise _error(
             kernel,
             insn,
             "slices stand only in the arguments of a function, and in what its results go to",
@@ -146,7 +146,7 @@ def _limits(
     """Return where a slice starts, where it ends, and its step, which may be negative."""
     start, stop, step = (*at.children, None, None)[:3]
     if not (step is None or (isinstance(step, int) and step != 0)):
-        raise _refusal(kernel, insn, f"the step of '{to_text(expr)}' is not a number, or 0")
+        raise _error(kernel, insn, f"the step of '{to_text(expr)}' is not a number, or 0")
     if step is not None and step < 0:
         stop = -1 if stop is None else stop
         if start is None:
@@ -166,16 +166,17 @@ def _extent(
 ) -> Expr:
     """Return the extent of an axis of a declared array."""
     array = arrays.get(getattr(expr.aggregate, "name", ""))
-    if array is None or not isinstance(array.shape, tuple) or axis >= len(array.shape):
-        raise _refusal(
+    shape = None if array is None else array.shape
+    if not isinstance(shape, tuple) or axis >= len(shape) or shape[axis] is None:
+        raise _error(
             kernel,
             insn,
             f"the end of '{to_text(expr)}' is not known",
             f"declare the shape of '{to_text(expr.aggregate)}', or write where it ends: 0:n; a "
             "sum over an axis is sum(j, a[i, j])",
         )
-    return array.shape[axis]
+    return shape[axis]
 
 
-def _refusal(kernel: str, insn: InstructionBase, what: str, hint: str | None = None) -> KernelError:
-    return KernelError(message(what, kernel=kernel, where=where(insn), hint=hint))
+def _error(kernel: str, insn: InstructionBase, what: str, hint: str | None = None) -> KernelError:
+    return KernelError(what, kernel=kernel, where=where(insn), hint=hint)

@@ -6,7 +6,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import Expr, IdentityMapper, Reduction, SubArrayRef, variable_names, walk
+from kgen.ir.expr import Expr, IdentityMapper, Reduction, SubArrayRef, variable_names
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
@@ -26,11 +26,11 @@ def realize_subexpressions(kernel: LoopKernel) -> LoopKernel:
     What is not always evaluated, or for each step of a reduction, stays where it is, without
     the mark; so do predicates, subscripts of assignees, and rules.
     """
-    marked = [insn for insn in kernel.instructions if _has_marks(*insn.expressions())]
+    marked = any(insn.reads.has(p.CommonSubexpression) for insn in kernel.instructions)
     rules = {
         name: rule.copy(expression=_Unmarker()(rule.expression))
         for name, rule in kernel.substitutions.items()
-        if _has_marks(rule.expression)
+        if mentions_of(rule.expression).has(p.CommonSubexpression)
     }
     if not marked and not rules:
         return kernel
@@ -42,10 +42,6 @@ def realize_subexpressions(kernel: LoopKernel) -> LoopKernel:
         temporary_variables={**kernel.temporary_variables, **realizer.temporaries},
         substitutions={**kernel.substitutions, **rules},
     )
-
-
-def _has_marks(*exprs: Expr) -> bool:
-    return any(isinstance(node, p.CommonSubexpression) for node in walk(*exprs))
 
 
 class _Unmarker(IdentityMapper):
@@ -69,7 +65,7 @@ class _Realizer:
 
     def add(self, insn: InstructionBase) -> None:
         """Add *insn*, after what computes its subexpressions."""
-        if not _has_marks(*insn.expressions()):
+        if not insn.reads.has(p.CommonSubexpression):
             self.instructions.append(insn)
             return
         if not isinstance(insn, Assignment | CallInstruction):

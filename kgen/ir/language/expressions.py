@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, cast
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.errors import KernelError, KgenError, message, near_names
+from kgen.errors import KernelError, KgenError, near_names
 from kgen.ir.checked import unfit
 from kgen.ir.expr import (
     Expr,
@@ -153,12 +153,12 @@ class ExpressionParser:
         return True
 
     def expect(self, text: str) -> Token:
-        """Step over *text*, or refuse."""
+        """Step over *text*, or raise an error."""
         if self.token.text != text:
-            self.refuse(f"expected '{text}'")
+            self.reject(f"expected '{text}'")
         return self.advance()
 
-    def refuse(self, what: str, hint: str | None = None) -> NoReturn:
+    def reject(self, what: str, hint: str | None = None) -> NoReturn:
         """Say that the current token is not *what* was to come."""
         token = self.token
         if token.kind == "string":
@@ -170,7 +170,7 @@ class ExpressionParser:
     def expect_end(self) -> None:
         """Reject what is left."""
         if self.token.kind != "end":
-            self.refuse("expected an operator or the end")
+            self.reject("expected an operator or the end")
 
     # -- expressions --------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class ExpressionParser:
             base = () if self.token.text == ")" else self.expression_list()
             self.expect(")")
         else:
-            self.refuse("expected an expression")
+            self.reject("expected an expression")
         following = self.token.text
         if following in ("(", "[", "."):
             base = self._postfixes(base)
@@ -347,7 +347,7 @@ class ExpressionParser:
             elif text == ".":
                 self.advance()
                 if self.token.kind != "name":
-                    self.refuse("expected a name after '.'")
+                    self.reject("expected a name after '.'")
                 base = p.Lookup(base, self.advance().text)
             else:
                 return base
@@ -377,7 +377,7 @@ class ExpressionParser:
                 self.advance()
                 keywords[name] = self.expression()
             elif keywords:
-                self.refuse("expected a keyword argument")
+                self.reject("expected a keyword argument")
             else:
                 args.append(self.expression())
             if not self.take(","):
@@ -428,7 +428,7 @@ class ExpressionParser:
         at, depth = self.token.at, 0
         while (text := self.token.text) != "," or depth:
             if self.token.kind == "end":
-                self.refuse("expected a type and a value", "write cast(np.float32, x)")
+                self.reject("expected a type and a value", "write cast(np.float32, x)")
             depth += (text in ("(", "[")) - (text in (")", "]"))
             self.advance()
         try:
@@ -461,7 +461,7 @@ class ExpressionParser:
     def _operation(self, hint: str) -> str:
         """``sum``, ``segmented(sum)``, or either one quoted."""
         if self.token.kind not in ("name", "string"):
-            self.refuse("expected the name of a reduction operation", hint)
+            self.reject("expected the name of a reduction operation", hint)
         name = self.advance().text.strip("'\"")
         if not self.take("("):
             return name
@@ -487,7 +487,7 @@ def _reduction(
     name: str, inames: Expr, operands: Iterable[Expr], simultaneous: bool, at: int
 ) -> Reduction:
     names = tuple(inames) if isinstance(inames, tuple) else (inames,)
-    if not names or not all(type(n) is p.Variable for n in names):
+    if not all(type(n) is p.Variable for n in names):
         raise NotParsable(
             f"the first operand of the reduction '{name}' is not the name of a loop variable",
             at,
@@ -498,7 +498,8 @@ def _reduction(
     count = operation.arg_count
     if len(parts) == 1 and isinstance(parts[0], tuple):
         parts = parts[0]
-    if len(parts) != count:
+    is_whole = len(parts) == 1 and isinstance(parts[0], Reduction)
+    if len(parts) != count and not (is_whole and parts[0].operation.arg_count == count):
         raise NotParsable(
             f"the reduction '{name}' takes {count} operand{'s' if count > 1 else ''} after its "
             f"loop variables, not {len(parts)}",
@@ -556,11 +557,9 @@ def check_operands(expr: Expr, what: str) -> None:
             n_open -= 1
         elif not (isinstance(node, p.ExpressionNode) or is_constant(node)):
             raise KernelError(
-                message(
-                    f"{node!r} in {what} is no expression",
-                    hint="names are pymbolic.primitives.Variable('i'), and "
-                    "kgen.symbolic.parse('i + 1') reads text",
-                )
+                f"{node!r} in {what} is no expression",
+                hint="names are pymbolic.primitives.Variable('i'), and "
+                "kgen.symbolic.parse('i + 1') reads text",
             )
 
 

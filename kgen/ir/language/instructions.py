@@ -8,7 +8,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError, KgenError, message
+from kgen.errors import KernelError, KgenError
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, to_text, variable_names
@@ -74,7 +74,7 @@ class _Block:
     source: str
     at: int
     #: the negated conditions of the branches before this one
-    refused: list[Expr] = field(default_factory=list)
+    rejected: list[Expr] = field(default_factory=list)
     #: how many instructions there were before the first branch
     first: int = 0
 
@@ -167,10 +167,10 @@ class _Reader:
 
     def _open(self, statement: OpenBlock, source: str, at: int) -> None:
         word, fields = statement.word, dict(statement.options)
-        refused: list[Expr] = []
+        rejected: list[Expr] = []
         first = len(self.instructions)
         if word in ("elif", "else"):
-            refused, first = self._end_branch(word)
+            rejected, first = self._end_branch(word)
         if word in ("for", "with") and "id" in fields and isinstance(fields["id"], str):
             raise NotParsable(
                 "an id belongs to one instruction", 0, "write id_prefix=... behind 'with'"
@@ -183,21 +183,21 @@ class _Reader:
                 "within_inames": frozenset(statement.inames),
                 "within_inames_is_final": True,
             }
-        conditions = list(refused)
+        conditions = list(rejected)
         if word in ("if", "elif"):
             conditions.append(statement.condition)
         if conditions:
             fields["predicates"] = frozenset(conditions)
         if word in ("if", "elif"):
-            refused = [*refused, p.LogicalNot(statement.condition)]
-        self._blocks.append(_Block(word, statement.inames, fields, source, at, refused, first))
+            rejected = [*rejected, p.LogicalNot(statement.condition)]
+        self._blocks.append(_Block(word, statement.inames, fields, source, at, rejected, first))
         self._inherit()
 
     def _end_branch(self, word: str) -> tuple[list[Expr], int]:
         if not self._blocks or self._blocks[-1].word not in ("if", "elif"):
             raise NotParsable(f"'{word}' without 'if'", 0)
         block = self._blocks.pop()
-        return block.refused, block.first
+        return block.rejected, block.first
 
     def _close(self, statement: CloseBlock) -> None:
         if not self._blocks:
@@ -241,11 +241,9 @@ def _changed_condition(
     text = to_text(condition.child if isinstance(condition, p.LogicalNot) else condition)
     one, other = (str(each).partition("  {")[0] for each in (insn, later))
     return KernelError(
-        message(
-            f"'{one}' changes what the condition of '{other}' reads",
-            because=f"'{text}' is read when each of the two runs",
-            hint=f"keep its value: <> kept = {text}, then 'if kept'",
-        )
+        f"'{one}' changes what the condition of '{other}' reads",
+        because=f"'{text}' is read when each of the two runs",
+        hint=f"keep its value: <> kept = {text}, then 'if kept'",
     )
 
 
@@ -270,7 +268,7 @@ def _statements(source: str) -> Iterator[tuple[int, str]]:
             at += len(line) + 1
             continue
         begin = at if start < 0 else start
-        depth += _depth(code)
+        depth += sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
         end = at + len(code)
         at += len(line) + 1
         if depth > 0 or code.rstrip().endswith("\\"):
@@ -288,12 +286,8 @@ def _statements(source: str) -> Iterator[tuple[int, str]]:
         )
 
 
-def _depth(code: str) -> int:
-    return sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
-
-
 def _without_comments(text: str) -> str:
-    """Blank comments out, so that offsets remain."""
+    """Replace comments by blanks, which preserves offsets."""
     lines = (line.partition("#") for line in text.split("\n"))
     return "\n".join(code + " " * (len(sign) + len(note)) for code, sign, note in lines)
 

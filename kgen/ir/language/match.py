@@ -252,7 +252,7 @@ class _Reader:
             return True
         return False
 
-    def refuse(self, what: str) -> NoReturn:
+    def reject(self, what: str) -> NoReturn:
         token = self.peek()
         if token is None:
             raise NotParsable(f"{what}, found the end", self.end, _HINT)
@@ -277,14 +277,14 @@ class _Reader:
         if self.take("("):
             inner = self.any_of()
             if not self.take(")"):
-                self.refuse("expected ')'")
+                self.reject("expected ')'")
             return inner
         token = self.peek()
         if token is not None and token["all"]:
             self.next += 1
             return All()
         if token is None or token["term"] not in _TERMS:
-            self.refuse(f"expected one of {', '.join(f'{word}:' for word in _TERMS)}")
+            self.reject(f"expected one of {', '.join(f'{word}:' for word in _TERMS)}")
         self.next += 1
         return _TERMS[token["term"]](token["glob"])
 
@@ -297,7 +297,7 @@ def read_match(text: str) -> MatchExpressionBase:
         return All()
     found = reader.any_of()
     if reader.peek() is not None:
-        reader.refuse("expected 'and', 'or' or the end")
+        reader.reject("expected 'and', 'or' or the end")
     return found
 
 
@@ -376,7 +376,7 @@ def _parse_stack(text: str) -> ConcreteStackMatch:
             if not reader.take(">"):
                 break
         if reader.peek() is not None:
-            reader.refuse("expected '>', '$' or the end")
+            reader.reject("expected '>', '$' or the end")
     except NotParsable as err:
         raise syntax_error(text, err) from None
     return ConcreteStackMatch(tuple(levels), is_closed)

@@ -239,7 +239,7 @@ def _reject_sign(parser: ExpressionParser, text: str) -> None:
         hint = "an assignment has one '='"
     elif parser.token.text in ("+", "-"):
         hint = f"an update reads: a[i] {parser.token.text}= 1"
-    parser.refuse("expected '='", hint)
+    parser.reject("expected '='", hint)
 
 
 #: What blocks are called elsewhere.
@@ -255,7 +255,7 @@ def _declared_type(parser: ExpressionParser) -> Any:
     start = parser.advance().at + 1
     while parser.token.text != ">":
         if parser.token.kind == "end":
-            parser.refuse("expected '>'", "a temporary is declared as <> name or <float32> name")
+            parser.reject("expected '>'", "a temporary is declared as <> name or <float32> name")
         parser.advance()
     name = parser.text[start : parser.advance().at].strip()
     if not name:

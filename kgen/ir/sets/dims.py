@@ -27,10 +27,13 @@ _SET = isl.dim_type.set
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 _DIV = isl.dim_type.div
+_CST = isl.dim_type.cst
 
 
 def isl_int(value: int) -> isl.Val:
     """Return an integer of any size as isl has it."""
+    if abs(value) < 1 << 31:
+        return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value)
     return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
 
 
@@ -38,6 +41,22 @@ def _at(domain: BasicSet | Set | Map | Space, kind: isl.dim_type, name: str) -> 
     """Return the position of a dimension; -1 where there is none of that kind."""
     space = domain.get_space() if isinstance(domain, isl.BasicSet) else domain
     return int(space.find_dim_by_name(kind, name))
+
+
+class SetKey:
+    """A set that is looked for in a table: equal are those that have the same constraints."""
+
+    __slots__ = ("_hash", "_set")
+
+    def __init__(self, values: Set) -> None:
+        self._set = values
+        self._hash = hash(values)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SetKey) and self._set.plain_is_equal(other._set)
 
 
 # -- which there are ------------------------------------------------------------------
@@ -100,6 +119,37 @@ def n_axes(relation: Map) -> int:
 def n_quotients(basic: BasicSet | isl.BasicMap) -> int:
     """Return how many quotients, or other existential variables, constraints are written with."""
     return int(basic.dim(_DIV))
+
+
+def existential_coefficients(
+    basic: isl.BasicMap, *, has_range: bool = False
+) -> Iterator[list[int]]:
+    """Give the numbers, but 0, that a constraint multiplies its existential variables with.
+
+    With *has_range*, the range is one of these, as it is once it is projected out.
+    """
+    kinds = (_OUT, _DIV) if has_range else (_DIV,)
+    if sum(map(basic.dim, kinds)) < 2:
+        return
+    order = (*kinds, *(kind for kind in (_CST, _PARAM, _IN, _OUT, _DIV) if kind not in kinds))
+    n_columns = sum(map(basic.dim, kinds))
+    for rows in (basic.equalities_matrix(*order), basic.inequalities_matrix(*order)):
+        for row in range(rows.rows()):
+            numbers = (rows.get_element_val(row, at).to_python() for at in range(n_columns))
+            yield [abs(number) for number in numbers if number]
+
+
+def without_quotients(relation: isl.Map) -> isl.Map:
+    """Return a relation that contains *relation*: without constraints that have quotients.
+
+    >>> print(without_quotients(isl.Map("{ [i] -> [j = i] : i mod 2 = 0 and i >= 0 }")))
+    { [i] -> [j = i] : i >= 0 }
+    """
+    result = isl.Map.empty(relation.get_space())
+    for part in relation.get_basic_maps():
+        plain = part.drop_constraints_involving_dims(_DIV, 0, n_quotients(part))
+        result = result.union(isl.Map.from_basic_map(plain.remove_divs()))
+    return result
 
 
 def have_names(domain: Set) -> bool:
@@ -201,7 +251,8 @@ def only_dim(domain: SetT, name: str) -> SetT:
 
 def only_axis(domain: SetT, axis: int) -> SetT:
     """Project a set onto one dimension."""
-    return outer_dims(domain, axis + 1).project_out(_SET, 0, axis)
+    only = outer_dims(domain, axis + 1)
+    return only.project_out(_SET, 0, axis) if axis else only
 
 
 def in_order(domain: SetT, names: Sequence[str]) -> SetT:
@@ -351,6 +402,16 @@ def _bound(domain: Set, kind: isl.dim_type, name: str, low: int | None, high: in
 def not_negative(domain: Set, axis: int) -> Set:
     """Bound a dimension from below by 0."""
     return domain.lower_bound_val(_SET, axis, isl.Val.zero(isl.DEFAULT_CONTEXT))
+
+
+def least_value(domain: Set, name: str) -> isl.Val:
+    """Return the least value of a dimension: an infinity without one, NaN for an empty set."""
+    return domain.dim_min_val(_at(domain, _SET, name))
+
+
+def largest_value(domain: Set, name: str) -> isl.Val:
+    """Return the largest value of a dimension: an infinity without one, NaN for an empty set."""
+    return domain.dim_max_val(_at(domain, _SET, name))
 
 
 def are_bounded(domain: Set, name: str) -> tuple[bool, bool]:

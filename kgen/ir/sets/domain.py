@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 
 import islpy as isl
 
-from kgen.errors import KernelError, StaticValueFindingError, message
+from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
     dim_names,
     isl_int,
+    n_dims,
     only_dim,
     param_names,
     point_values,
     to_named,
-    without_params,
 )
 from kgen.ir.sets.interval import Interval
 
@@ -121,32 +121,28 @@ def _is_read_back(is_basic: bool, text: str) -> bool:
 
 
 def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
-    """Convert an islpy or namedisl set to a basic set with named dimensions, or refuse."""
+    """Convert an islpy or namedisl set to a basic set with named dimensions, or raise an error."""
     if not isinstance(domain, isl.BasicSet):
         domain = as_set(domain, "a domain")
         pieces = domain.coalesce().get_basic_sets()
         if len(pieces) > 1:
             raise KernelError(
-                message(
-                    f"the domain '{text or domain}' is a union of {len(pieces)} pieces",
-                    hint="write its convex hull, and put the rest into a condition: if ...",
-                )
+                f"the domain '{text or domain}' is a union of {len(pieces)} pieces",
+                hint="write its convex hull, and put the rest into a condition: if ...",
             )
         domain = pieces[0] if pieces else isl.BasicSet.empty(domain.get_space())
     for k in range(domain.dim(_SET)):
         if domain.get_dim_name(_SET, k) is None:
             raise KernelError(
-                message(
-                    f"axis {k} of the domain '{text or domain}' has no name",
-                    hint="between the brackets stand names of loops, each of them once: [i, j]",
-                )
+                f"axis {k} of the domain '{text or domain}' has no name",
+                hint="between the brackets stand names of loops, each of them once: [i, j]",
             )
     result: BasicSet = domain
     return result
 
 
 def as_set(given: Any, what: str) -> Set:
-    """Convert an islpy or namedisl set to a set of islpy, or refuse."""
+    """Convert an islpy or namedisl set to a set of islpy, or raise an error."""
     if isinstance(given, isl.Set):
         return given
     if isinstance(given, isl.BasicSet):
@@ -155,7 +151,7 @@ def as_set(given: Any, what: str) -> Set:
         return isl.Set(str(given))
     except isl.Error:
         raise KernelError(
-            message(f"{what} is text or a set, not {given!r}", hint="{ [i]: 0 <= i < n }")
+            f"{what} is text or a set, not {given!r}", hint="{ [i]: 0 <= i < n }"
         ) from None
 
 
@@ -227,7 +223,7 @@ def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
 
 
 def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) -> isl.Aff:
-    """Return a piece of *value* that bounds it everywhere, or refuse.
+    """Return a piece of *value* that bounds it everywhere, or raise an error.
 
     Raises :class:`StaticValueFindingError` when no piece is the largest (smallest) under
     the *assumptions*.
@@ -326,18 +322,15 @@ _ZERO = isl.Val.zero(isl.DEFAULT_CONTEXT)
 
 def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
     return StaticValueFindingError(
-        message(
-            f"iname '{name}' has no {which} value",
-            because=f"its domain is {domain}",
-            hint="bound it on both sides: 0 <= i < n",
-        )
+        f"iname '{name}' has no {which} value",
+        because=f"its domain is {domain}",
+        hint="bound it on both sides: 0 <= i < n",
     )
 
 
 def constant_bounds(domain: Set, name: str) -> Interval:
     """Return the numeric bounds of *name* over all parameters."""
-    one = only_dim(domain, name)
-    one = without_params(one)
+    one = domain if n_dims(domain) == 1 else only_dim(domain, name)
     low, high = one.dim_min_val(0), one.dim_max_val(0)
     return Interval(
         low.to_python() if low.is_int() else None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import islpy as isl
 
-from kgen.errors import KgenError, message
+from kgen.errors import KgenError
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
@@ -32,37 +32,39 @@ QUESTION = 100_000
 STEP = 20_000_000
 STEP_PER_INSTRUCTION = 1_000_000
 
-_PROBE = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0)
+_CONTEXT = isl.DEFAULT_CONTEXT
+_PROBE = isl.Space.set_alloc(_CONTEXT, 0, 0)
 
 
 class OutOfOperationsError(Exception):
     """isl has given up."""
 
 
-@contextlib.contextmanager
-def isl_operations(most: int) -> Iterator[None]:
+class isl_operations:  # noqa: N801
     """Let isl give up after so many operations, with :class:`OutOfOperationsError`.
 
-    After that it refuses all that costs something, so nothing wrong can come of an error that
+    After that it rejects all that costs something, so nothing wrong can come of an error that
     somebody took for another one. A limit around this one is in force again behind it, and
     counts from 0.
     """
-    ctx = isl.DEFAULT_CONTEXT
-    around = ctx.get_max_operations()
-    ctx.reset_operations()
-    ctx.set_max_operations(min(most, around) if around else most)
-    try:
-        yield
-    except Exception:
-        if _is_exhausted():
-            raise OutOfOperationsError from None
-        raise
-    else:
-        if _is_exhausted():
-            raise OutOfOperationsError
-    finally:
-        ctx.reset_operations()
-        ctx.set_max_operations(around)
+
+    __slots__ = ("around", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def __enter__(self) -> None:
+        self.around = _CONTEXT.get_max_operations()
+        _CONTEXT.reset_operations()
+        _CONTEXT.set_max_operations(min(self.most, self.around) if self.around else self.most)
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        try:
+            if (kind is None or issubclass(kind, Exception)) and _is_exhausted():
+                raise OutOfOperationsError from None
+        finally:
+            _CONTEXT.reset_operations()
+            _CONTEXT.set_max_operations(self.around)
 
 
 def _is_exhausted() -> bool:
@@ -84,19 +86,23 @@ def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
 
 @contextlib.contextmanager
 def isl_limit(step: str, kernel: LoopKernel, error: type[KgenError]) -> Iterator[None]:
-    """Reject a *step* of a kernel for which isl would need too long, with that *error*."""
+    """Reject a *step* of a kernel for which isl would need too long, with that *error*.
+
+    Errors inside that name no kernel get the name of this one.
+    """
     try:
         with isl_operations(STEP + STEP_PER_INSTRUCTION * len(kernel.instructions)):
             yield
+    except KgenError as err:
+        err.name_kernel(kernel.name)
+        raise
     except OutOfOperationsError:
         raise error(
-            message(
-                f"{step} takes isl too long",
-                kernel=kernel.name,
-                because="loops, conditions or subscripts are tied to many others by quotients",
-                hint="split fewer of these loops, split them by multiples of each other, or do "
-                "this step before they are split",
-            )
+            f"{step} takes isl too long",
+            kernel=kernel.name,
+            because="loops, conditions or subscripts are tied to many others by quotients",
+            hint="split fewer of these loops, split them by multiples of each other, or do "
+            "this step before they are split",
         ) from None
 
 

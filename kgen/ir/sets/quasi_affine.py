@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import cmath
+import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import islpy as isl
@@ -228,6 +230,10 @@ def aff_to_expr(aff: isl.Aff) -> Expr:
     isl may write ``m // 9`` as ``m - (8*m + 8) // 9``, which overflows earlier than ``m``: whole
     multiples of a divisor go out of the division.
     """
+    if aff.is_cst():
+        number = aff.get_constant_val()
+        if number.is_int():
+            return int(number.to_python())
     terms, constant, denominator = _linear_parts(aff)
     total = _to_sum(terms, constant)
     return total if denominator == 1 else p.FloorDiv(total, denominator)
@@ -293,6 +299,37 @@ def _is_negative(term: Expr) -> bool:
 
 def _times(coefficient: int, expr: Expr) -> Expr:
     return expr if coefficient == 1 else p.Product((coefficient, expr))
+
+
+def qpolynomial_to_expr(qpoly: isl.QPolynomial) -> Expr:
+    """Convert isl's quasi-polynomial, such as a count, to an integer expression.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i, j]: 0<=j<=i<n }", "out[i, j] = 2.5*i", target=lp.CTarget())
+    >>> ((_, count),) = lp.get_op_map(unit, subgroup_size=1).items()
+    >>> ((_, qpoly),) = count.get_pieces()
+    >>> print(qpolynomial_to_expr(qpoly))
+    (n + n*n) // 2
+    """
+    terms = [(Fraction(str(term.get_coefficient_val())), term) for term in qpoly.get_terms()]
+    divisor = math.lcm(*(coefficient.denominator for coefficient, _ in terms))
+    space = qpoly.get_domain_space()
+    parts = [_term_to_expr(space, int(factor * divisor), term) for factor, term in terms]
+    total: Expr = parts[0] if len(parts) == 1 else p.Sum(tuple(parts)) if parts else 0
+    return total if divisor == 1 else p.FloorDiv(total, divisor)
+
+
+def _term_to_expr(space: isl.Space, coefficient: int, term: isl.Term) -> Expr:
+    """Return a coefficient times powers of parameters, variables and quotients."""
+    factors: list[Expr] = [] if coefficient == 1 else [coefficient]
+    for kind in (_PARAM, _SET):
+        for index in range(term.dim(kind)):
+            name = p.Variable(str(space.get_dim_name(kind, index)))
+            factors += [name] * term.get_exp(kind, index)
+    for index in range(term.dim(_DIV)):
+        quotient = aff_to_expr(term.get_div(index))
+        factors += [quotient] * term.get_exp(_DIV, index)
+    return factors[0] if len(factors) == 1 else p.Product(tuple(factors)) if factors else 1
 
 
 def conditions_of(domain: Set) -> tuple[Expr, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import islpy as isl
 
-from kgen.errors import KernelError, KgenSyntaxError, message
+from kgen.errors import KernelError, KgenSyntaxError
 from kgen.ir.sets.dims import BasicSet, Set
 from kgen.ir.sets.domain import as_basic_set, as_set
 
@@ -174,11 +174,9 @@ def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
     if declared and not fixes:
         fixes = [f"every name of a parameter is among those declared in front, [{declared[1]}] ->"]
     return KgenSyntaxError(
-        message(
-            f"the {kind} '{source}' does not parse",
-            because=reason_of(err),
-            hint=f"{fixes[0]}; {_READS[kind]}" if fixes else _READS[kind],
-        )
+        f"the {kind} '{source}' does not parse",
+        because=reason_of(err),
+        hint=f"{fixes[0]}; {_READS[kind]}" if fixes else _READS[kind],
     )
 
 
@@ -194,11 +192,9 @@ def _reject_commas(body: str, kind: str, source: str) -> None:
             for listed in map(_listed, operands)
         ):
             raise KgenSyntaxError(
-                message(
-                    f"the {kind} '{source}' has conditions that no 'and' joins",
-                    because="a comma is one between operands: 0 <= i, j < n",
-                    hint=f"{_READS[kind]}; sets that are not nested are a list of texts",
-                )
+                f"the {kind} '{source}' has conditions that no 'and' joins",
+                because="a comma is one between operands: 0 <= i, j < n",
+                hint=f"{_READS[kind]}; sets that are not nested are a list of texts",
             )
 
 
@@ -235,7 +231,7 @@ def parse_assumptions(given: Any) -> Set:
             raise _unreadable("assumption", given.strip(), err) from None
         if parsed.is_empty():
             what = f"the assumption '{given.strip()}' holds for no values"
-            raise KernelError(message(what, hint=_READS["assumption"]))
+            raise KernelError(what, hint=_READS["assumption"])
     else:
         parsed = as_set(given, "an assumption")
     result: Set = parsed.params()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from kgen.errors import InvocationError, message
+from kgen.errors import InvocationError
 from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.devices import RunningOn
@@ -35,11 +35,9 @@ def executor_for(
     """Return what runs *entrypoint* in the context of a queue, or in the context that is given."""
     if len(args) != 1 or not isinstance(args[0], cl.CommandQueue | cl.Context):
         raise InvocationError(
-            message(
-                "an OpenCL kernel runs in a queue",
-                kernel=entrypoint,
-                hint="knl(queue, ...), or knl.executor(queue_or_context)(queue, ...)",
-            )
+            "an OpenCL kernel runs in a queue",
+            kernel=entrypoint,
+            hint="knl(queue, ...), or knl.executor(queue_or_context)(queue, ...)",
         )
     context = args[0].context if isinstance(args[0], cl.CommandQueue) else args[0]
     return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))

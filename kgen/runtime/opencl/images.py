@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
-from kgen.errors import InvocationError, counted, message
+from kgen.errors import InvocationError, counted
 
 __all__ = ["ImageArray", "with_images"]
 
@@ -72,24 +72,24 @@ def _image_of(kernel: str, name: str, queue: cl.CommandQueue, value: Any) -> Any
         found = value.format
         dtype = _DTYPES.get((found.channel_order, found.channel_data_type))
         if dtype is None:
-            raise _refusal(kernel, name, f"images of the format {found}", "pass an array")
+            raise _error(kernel, name, f"images of the format {found}", "pass an array")
         extents: list[Any] = [value.get_image_info(info) for info in _EXTENTS[value.type]]
         return ImageArray(value, tuple(extents), dtype)
     if not isinstance(value, np.ndarray | cla.Array):
         return value
     if isinstance(value, np.ma.MaskedArray):
-        raise _refusal(kernel, name, "masked arrays", "pass a.filled(...)")
+        raise _error(kernel, name, "masked arrays", "pass a.filled(...)")
     channels = _FORMATS.get(value.dtype.name)
     if channels is None or not 1 <= value.ndim <= 3:
         what = f"images with {counted(value.ndim, 'axis', 'axes')} and elements of {value.dtype}"
-        raise _refusal(kernel, name, what, "declare it as a GlobalArg")
+        raise _error(kernel, name, what, "declare it as a GlobalArg")
     image_format = cl.ImageFormat(*channels)
     shape = tuple(reversed(value.shape))
     flags: Any = cl.mem_flags.READ_ONLY
     kind = _KINDS[value.ndim]
     if not _is_supported(queue.context, flags, kind, channels):
         what = f"images of {value.dtype} here: the device has none"
-        raise _refusal(kernel, name, what, "declare it as a GlobalArg")
+        raise _error(kernel, name, what, "declare it as a GlobalArg")
     if isinstance(value, cla.Array) and value.ndim == 1:
         value = value.get(queue)  # pyopencl copies no buffers to these
     if isinstance(value, np.ndarray):
@@ -98,7 +98,7 @@ def _image_of(kernel: str, name: str, queue: cl.CommandQueue, value: Any) -> Any
         image = cl.create_image(queue.context, flags, image_format, shape=shape, hostbuf=host)
         return ImageArray(image, value.shape, value.dtype)
     if not value.flags.c_contiguous:
-        raise _refusal(kernel, name, "arrays with gaps as images", "pass a copy")
+        raise _error(kernel, name, "arrays with gaps as images", "pass a copy")
     image = cl.create_image(queue.context, flags, image_format, shape=shape)
     region = (*shape, 1, 1)[:3]
     made = ImageArray(image, value.shape, value.dtype)
@@ -142,7 +142,7 @@ _EXTENTS: dict[Any, tuple[Any, ...]] = {
 }
 
 
-def _refusal(kernel: str, name: str, what: str, hint: str) -> InvocationError:
+def _error(kernel: str, name: str, what: str, hint: str) -> InvocationError:
     return InvocationError(
-        message(f"argument '{name}': kernels do not read {what}", kernel=kernel, hint=hint)
+        f"argument '{name}': kernels do not read {what}", kernel=kernel, hint=hint
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
+from pyopencl.tools import dtype_to_ctype
 
 from kgen.runtime.faults import no_faults
 from kgen.runtime.overlap import Extent
@@ -17,6 +18,7 @@ __all__ = [
     "download",
     "download_faults",
     "extent_of",
+    "name_of_structure",
     "new_array",
     "new_memory",
     "upload",
@@ -138,3 +140,11 @@ def download(
         return view
     target[...] = view
     return target
+
+
+def name_of_structure(dtype: np.dtype[Any]) -> str | None:
+    """Return the name by which pyopencl has registered a structure, ``None`` for an unknown one."""
+    try:
+        return str(dtype_to_ctype(dtype))
+    except (TypeError, ValueError):
+        return None

@@ -6,7 +6,7 @@ from typing import cast
 
 import pyopencl as cl
 
-from kgen.errors import CodegenError, CompilationError, message
+from kgen.errors import CodegenError, CompilationError
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import reject_group_size
 from kgen.runtime.toolchain import keep_source
@@ -63,11 +63,9 @@ def _build(context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
     except cl.RuntimeError as error:
         kept = keep_source(source, "kernel.cl")
         raise CompilationError(
-            message(
-                f"the OpenCL compiler refuses the generated code ({kept})",
-                kernel=kernel,
-                because=str(error),
-            )
+            f"the OpenCL compiler refuses the generated code ({kept})",
+            kernel=kernel,
+            because=str(error),
         ) from None
 
 
@@ -120,11 +118,8 @@ def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -
     if all(used > device.local_mem_size for used, device in rooms):
         used, device = rooms[0]
         raise CodegenError(
-            message(
-                f"a work-group uses {used} bytes of local memory, and the device has no room for "
-                "that",
-                kernel=launch.function,
-                because=f"device '{device.name}' has {device.local_mem_size} bytes",
-                hint="make the tiles smaller, or prefetch fewer arrays",
-            )
+            f"a work-group uses {used} bytes of local memory, and the device has no room for that",
+            kernel=launch.function,
+            because=f"device '{device.name}' has {device.local_mem_size} bytes",
+            hint="make the tiles smaller, or prefetch fewer arrays",
         )

@@ -13,8 +13,6 @@ import pyopencl as cl
 import pyopencl.array as cla
 
 from kgen.ir.expr import Expr, variable_names
-from kgen.runtime.arguments import Contract
-from kgen.runtime.faults import reject_faults
 from kgen.runtime.opencl.images import ImageArray
 from kgen.runtime.opencl.launcher import Launcher
 from kgen.runtime.opencl.memory import (
@@ -43,25 +41,27 @@ from kgen.runtime.pyast import (
     item,
     name,
     negate,
-    return_,
     tuple_,
 )
-from kgen.runtime.transfer import Transfers, call_through_host
-from kgen.runtime.wrapper import NONE, WrapperBuilder
+from kgen.runtime.transfer import DeviceWrapperBuilder, Transfers
+from kgen.runtime.wrapper import NONE
 from kgen.targets.module import ArgumentInfo, Launch
 
-__all__ = ["OpenCLWrapperBuilder"]
+__all__ = ["OpenCLWrapperBuilder", "argument_setter"]
 
 EVENT: Final = PREFIX + "event"
 SEEN: Final = PREFIX + "seen"
 LAUNCHER: Final = PREFIX + "launcher"
 
 
-class OpenCLWrapperBuilder(WrapperBuilder):
+class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     """Builds wrappers that launch kernels on device arrays."""
 
     positional: ClassVar[tuple[str, ...]] = ("queue",)
+    passes_vectors: ClassVar[bool] = True
     optional: ClassVar[tuple[str, ...]] = ("allocator", "wait_for", "out_host")
+    new_array = staticmethod(new_array)
+    new_memory = staticmethod(new_memory)
 
     def __init__(self, program: cl.Program, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -69,6 +69,17 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         self.manages_events = self.options.cl_exec_manage_array_events
         #: what a launcher has for the arrays and functions of this kernel
         self.kept: dict[str, Any] = {}
+
+    @staticmethod
+    def transfers(allocator: Any, *positional: Any) -> Transfers:
+        (queue,) = positional
+        return Transfers(
+            array_class=cla.Array,
+            others=(ImageArray,),
+            upload=partial(upload, queue, allocator),
+            download=partial(download, queue),
+            wait=cl.Event.wait,
+        )
 
     def body(self) -> list[ast.stmt]:
         """Return the statements of a call; the arrays of the last one need no second check."""
@@ -106,13 +117,12 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         pairs = any(True for _ in written_pairs(self.contract))
         if self.options.skip_arg_checks or not self.options.restrict or not pairs:
             return []
-        passed = {arg.name: name(arg.name) for arg in self.contract.arrays}
-        return [do(call(self.own("reject_overlap", _overlap_refusal), **passed))]
+        return [self.check_arrays("overlap", reject_overlap, self.contract, extent_of)]
 
     def run(self) -> list[ast.stmt]:
         free = self.own("free", lambda _: [])
         body = [
-            *(assign(arg.name, self.allocate_memory(arg)) for arg in self.contract.temporaries),
+            *self.allocate_temporaries(),
             self.take_launcher(free),
             *self.choose_events(),
         ]
@@ -136,8 +146,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             name(faults.name),
             name(EVENT),
         )
-        function = partial(reject_faults, self.module.name, faults)
-        return [do(call(self.known("reject_faults", function), shown))]
+        return [self.reject_faults(faults, shown)]
 
     def take_launcher(self, free: ast.expr) -> ast.stmt:
         """Take a launcher that no other call has, or make one."""
@@ -156,7 +165,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
             kernel.set_scalar_arg_dtypes(types)
             kernels[f"kernel{number}"] = kernel
             kernels[f"set_args{number}"] = kernel.set_args
-            kernels[f"set_arg{number}"] = _argument_setter(kernel, types)
+            kernels[f"set_arg{number}"] = argument_setter(kernel, types)
         return Launcher(**kernels, **kept)
 
     def keep(self, text: str) -> ast.Attribute:
@@ -172,10 +181,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
         Only device arrays have ``base_data``; to ask for it is a quicker test than for the class.
         Their offset must be one that the kernel's code can do with.
         """
-        arguments = {text: name(text) for text in self.optional}
-        arguments |= {arg.name: name(arg.name) for arg in self.contract.passed}
-        called = call(self.own("through_host", _slow_path), name("queue"), **arguments)
-        leave = [return_(called)]
+        leave = self.leave_for_host()
         body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
         tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
         if tests:
@@ -196,20 +202,12 @@ class OpenCLWrapperBuilder(WrapperBuilder):
 
     # -- memory -----------------------------------------------------------------------------
 
-    def allocate(self, arg: ArgumentInfo) -> ast.expr:
-        function = self.known("new_array", new_array)
-        layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
-        return call(function, name("queue"), name("allocator"), *layout, self.fill_value(arg))
-
-    def allocate_memory(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the expression that makes the memory of a temporary."""
+    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
         faults = self.module.faults
         if faults is not None and arg.name == faults.name:
             function = self.known("upload_faults", partial(upload_faults, len(faults.guards)))
             return call(function, name("queue"), name("allocator"))
-        function = self.known("new_memory", new_memory)
-        layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
-        return call(function, name("queue"), name("allocator"), *layout)
+        return super().allocate_temporary(arg)
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
         array = name(arg.name)
@@ -288,7 +286,7 @@ class OpenCLWrapperBuilder(WrapperBuilder):
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         """Set the parameters of a function and enqueue it, after the one before.
 
-        An empty grid is not enqueued, which OpenCL refuses; but there is an event of it.
+        An empty grid is not enqueued, which OpenCL rejects; but there is an event of it.
         """
         wait_for = name("wait_for")
         local = launch.locals or (1,)
@@ -358,16 +356,14 @@ def _n_events(arg: ArgumentInfo) -> str:
     return f"{PREFIX}n_events_{arg.name}"
 
 
-def _overlap_refusal(builder: OpenCLWrapperBuilder) -> Callable[..., None]:
-    return partial(reject_overlap, builder.checker.refuse, builder.contract, extent_of)
-
-
-def _argument_setter(kernel: cl.Kernel, types: Sequence[Any]) -> Callable[[int, Any], None]:
+def argument_setter(kernel: cl.Kernel, types: Sequence[Any]) -> Callable[[int, Any], None]:
     """Return what sets one parameter; an empty array, which has no buffer, is a null pointer."""
     set_arg: Callable[[int, Any], None] = kernel.set_arg
     try:
         if None in types:
             set_arg(types.index(None), None)
+    except cl.LogicError:  # pyopencl knows null pointers; the driver has none for an image
+        pass
     except TypeError:  # older pyopencl
 
         def set_any(index: int, value: Any) -> None:
@@ -375,39 +371,3 @@ def _argument_setter(kernel: cl.Kernel, types: Sequence[Any]) -> Callable[[int, 
 
         return set_any
     return set_arg
-
-
-def _slow_path(builder: OpenCLWrapperBuilder) -> Callable[..., Any]:
-    options = builder.options
-    return partial(_call_through_host, builder.other, builder.contract, options.no_numpy)
-
-
-def _call_through_host(
-    invoke: Callable[..., Any],
-    contract: Contract,
-    no_numpy: bool,
-    queue: cl.CommandQueue,
-    /,
-    *,
-    allocator: Any,
-    wait_for: Any,
-    out_host: bool | None,
-    **arguments: Any,
-) -> Any:
-    transfers = Transfers(
-        array_class=cla.Array,
-        others=(ImageArray,),
-        upload=partial(upload, queue, allocator),
-        download=partial(download, queue),
-        wait=cl.Event.wait,
-    )
-    return call_through_host(
-        transfers,
-        contract,
-        lambda given: invoke(
-            queue, allocator=allocator, wait_for=wait_for, out_host=False, **given
-        ),
-        arguments,
-        out_host=out_host,
-        no_numpy=no_numpy,
-    )

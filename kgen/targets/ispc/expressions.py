@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final, Self
 
 import pymbolic.primitives as p
@@ -16,7 +15,7 @@ from pymbolic.mapper.stringifier import (
 
 from kgen.analysis.range import index_type
 from kgen.ast.nodes import DeviceFunction
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex
@@ -53,18 +52,15 @@ class ISPCExpressionWriter(ExpressionWriter):
             temporary = self.kernel.temporary_variables[name]
             if temporary.base_storage is not None:
                 raise CodegenError(
-                    message(
-                        f"temporary '{name}' shares the storage '{temporary.base_storage}', for "
-                        "which ISPC has no code",
-                        kernel=self.kernel.name,
-                        hint="drop alias_temporaries, or base_storage=",
-                    )
+                    f"temporary '{name}' shares the storage '{temporary.base_storage}', for "
+                    "which ISPC has no code",
+                    hint="drop alias_temporaries, or base_storage=",
                 )
         return writer
 
     def divergent(self, site: EmissionSite, *conditions: Expr) -> EmissionSite:
         varies = any(map(self.variability.is_varying, conditions))
-        return replace(site, is_divergent=True) if varies else site
+        return site._replace(is_divergent=True) if varies else site
 
     def is_varying(self, expr: Expr) -> bool:
         """Tell whether lanes may have different values of what is being written."""

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 import cgen
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.atomicity import MemoryScope
 from kgen.ir.data import ArrayBase
 from kgen.ir.stages import DeviceKernel
@@ -94,11 +94,9 @@ class ISPCAtomics(AtomicFunctions):
 
     def exchange(self, site: AtomicSite) -> Need:
         raise CodegenError(
-            message(
-                f"ISPC has no function for this atomic update of {site.dtype}",
-                hint="add, subtract, take the minimum or maximum of numbers of 32 or 64 bits; or "
-                "make the loops that write to one element sequential, and drop 'atomic'",
-            )
+            f"ISPC has no function for this atomic update of {site.dtype}",
+            hint="add, subtract, take the minimum or maximum of numbers of 32 or 64 bits; or "
+            "make the loops that write to one element sequential, and drop 'atomic'",
         )
 
     def fence(self, site: AtomicSite) -> str:
@@ -142,12 +140,10 @@ class ISPCASTBuilder(ASTBuilderBase):
         width = math.prod(function.locals)
         if width > 1 and width not in _WIDTHS:
             raise CodegenError(
-                message(
-                    f"a work-group has {width} work-items, and there is no gang of {width} lanes",
-                    kernel=function.name,
-                    because=f"ISPC compiles for gangs of {', '.join(map(str, _WIDTHS))} lanes",
-                    hint='split_iname(knl, ..., 8, inner_tag="l.0")',
-                )
+                f"a work-group has {width} work-items, and there is no gang of {width} lanes",
+                kernel=function.name,
+                because=f"ISPC compiles for gangs of {', '.join(map(str, _WIDTHS))} lanes",
+                hint='split_iname(knl, ..., 8, inner_tag="l.0")',
             )
         return cgen.FunctionDeclaration(cgen.Value("task void", function.name), parameters)
 
@@ -167,12 +163,10 @@ class ISPCASTBuilder(ASTBuilderBase):
         widths = {name: width for name, width in widths.items() if width > 1}
         if len(set(widths.values())) > 1:
             raise CodegenError(
-                message(
-                    "the launches have work-groups of different sizes, and all gangs are alike",
-                    kernel=launches[0].function,
-                    because=", ".join(f"{name}: {width}" for name, width in widths.items()),
-                    hint="split the loops tagged 'l.0' by the same number",
-                )
+                "the launches have work-groups of different sizes, and all gangs are alike",
+                kernel=launches[0].function,
+                because=", ".join(f"{name}: {width}" for name, width in widths.items()),
+                hint="split the loops tagged 'l.0' by the same number",
             )
         return [cgen.Statement(f"assert(programCount == {n})") for n in set(widths.values())]
 

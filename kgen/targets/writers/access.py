@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pymbolic.primitives as p
 
 from kgen.analysis.range import index_type
-from kgen.errors import CodegenError, KgenIndexError, counted, message
+from kgen.errors import CodegenError, KgenIndexError, counted
 from kgen.ir.affine import BoundsOf, simplify
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.digits import join_digits
@@ -32,6 +32,15 @@ __all__ = ["AccessWriter", "has_division", "is_pointer", "offset_names", "within
 _Key: TypeAlias = tuple[int, frozenset[str]]
 
 
+class _Element(NamedTuple):
+    """What an *access* needs once: its index, its array, and whether indices into that are wide."""
+
+    access: p.Subscript | LinearSubscript
+    index: Expr
+    array: ArrayBase
+    is_wide: bool
+
+
 def is_pointer(array: ArrayBase) -> bool:
     """Tell whether a function is passed *array*; else it declares the array itself."""
     if isinstance(array, ArrayArg):
@@ -42,7 +51,9 @@ def is_pointer(array: ArrayBase) -> bool:
 
 def within_storage(array: ArrayBase, name: str) -> str:
     """Return what code calls an array, or a piece: a part of its storage, if it shares that."""
-    base = array.base_storage if isinstance(array, TemporaryVariable) else None
+    if not isinstance(array, TemporaryVariable) or is_pointer(array):
+        return name
+    base = array.base_storage
     return name if base is None else f"{base}.{name}"
 
 
@@ -75,15 +86,19 @@ class AccessWriter:
         self.separate = _separate_arrays(kernel)
         self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
         integers.long_names.update(self.offsets.values())
-        #: By id of the access, which is kept alive, and the loops around it: its index, and its
-        #: text where no loop variable has a value of its own.
-        self._indices: dict[_Key, tuple[Expr, Expr]] = {}
+        #: By id of the access, which is kept alive, and the loops around it; and its text where no
+        #: loop variable has a value of its own.
+        self._elements: dict[_Key, _Element] = {}
         self._texts: dict[_Key, str] = {}
+        #: Equal indices, which arrays often have, are one object.
+        self._indices: dict[Expr, Expr] = {}
+        #: By array, and number of subscripts: the strides, and the offset.
+        self._layouts: dict[tuple[str, int], tuple[tuple[Expr, ...], Expr]] = {}
         self._is_wide: dict[str, bool] = {}
         #: The bytes to which arrays must be aligned, where the code relies on that.
         self.alignments: dict[str, int] = {}
-        #: Of one site: arrays are often accessed alike.
-        self._index_texts: dict[tuple[Expr, bool], str] = {}
+        #: Of one site, by id of the index.
+        self._index_texts: dict[tuple[int, bool], str] = {}
 
     def at(self, site: EmissionSite, integers: IntegerWriter) -> AccessWriter:
         """Return the same for another site; what an access needs once is shared."""
@@ -104,15 +119,40 @@ class AccessWriter:
         return self._element(access)
 
     def _element(self, access: p.Subscript | LinearSubscript) -> str:
-        name = _name_of(access)
-        if name in self.images:
-            return self._read_image(self.images[name], access)
-        index = self._index(access)
-        memory = self._memory(name, access)
-        if name in self.separate and memory in self.offsets:
+        if self.images and _name_of(access) in self.images:
+            return self._read_image(self.images[_name_of(access)], access)
+        known = self._survey(access)
+        array = known.array
+        if array.name in self.separate:
+            return self._element_of_piece(known)
+        text = self._index_text(known.index, known.is_wide)
+        return f"{within_storage(array, array.name)}[{text}]"
+
+    def _element_of_piece(self, element: _Element) -> str:
+        """Write an access to one of the arrays in which an array is kept."""
+        memory, index = self._memory(element.array.name, element.access), element.index
+        if memory in self.offsets:
             index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
-        text = self._index_text(index, self._wide(name))
-        return f"{within_storage(self.kernel.array_vars[name], memory)}[{text}]"
+            index = self._indices.setdefault(index, index)
+        text = self._index_text(index, element.is_wide)
+        return f"{within_storage(element.array, memory)}[{text}]"
+
+    def _survey(self, access: p.Subscript | LinearSubscript) -> _Element:
+        """Return what an access needs once."""
+        key = id(access), self.site.inames
+        known = self._elements.get(key)
+        if known is None:
+            known = self._elements[key] = self._find(access)
+        return known
+
+    def _find(self, access: p.Subscript | LinearSubscript) -> _Element:
+        name = _name_of(access)
+        index = self._linear_index(access)
+        if has_division(index):
+            index = simplify(join_digits(index), None, self._bounds())
+            index = _ProvenDivisions(self.site)(index)
+        index = self._indices.setdefault(index, index)
+        return _Element(access, index, self.kernel.array_vars[name], self._wide(name))
 
     def _bounds(self) -> BoundsOf | None:
         """Return what bounds subscripts of statements; what is kept holds in all of them."""
@@ -130,46 +170,30 @@ class AccessWriter:
         for axis, index, extent in zip(axes, chosen, separate_extents(array), strict=False):
             if not isinstance(index, int) or not 0 <= index < extent:
                 raise CodegenError(
-                    message(
-                        f"axis {axis} of array '{name}' is kept in separate arrays, and "
-                        f"'{to_text(access)}' does not say which it means",
-                        kernel=self.kernel.name,
-                        because=f"the subscript is {to_text(index)}",
-                        hint="tag the loop 'unr', so that its variable is a number",
-                    )
+                    f"axis {axis} of array '{name}' is kept in separate arrays, and "
+                    f"'{to_text(access)}' does not say which it means",
+                    because=f"the subscript is {to_text(index)}",
+                    hint="tag the loop 'unr', so that its variable is a number",
                 )
         if len(chosen) != len(axes):
             raise CodegenError(
-                message(
-                    f"'{to_text(access)}' does not say which of the separate arrays of '{name}' "
-                    "it means",
-                    kernel=self.kernel.name,
-                    hint="write one subscript for each axis",
-                )
+                f"'{to_text(access)}' does not say which of the separate arrays of '{name}' "
+                "it means",
+                hint="write one subscript for each axis",
             )
         return piece_name(array, chosen)
 
     def linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
         """Return the number of the element, counted from where the array begins."""
-        return simplify(self._index(access), self.site.values, self._bounds())
-
-    def _index(self, access: p.Subscript | LinearSubscript) -> Expr:
-        key = id(access), self.site.inames
-        known = self._indices.get(key)
-        if known is None:
-            index = self._linear_index(access)
-            if has_division(index):
-                index = simplify(join_digits(index), None, self._bounds())
-                index = _ProvenDivisions(self.site)(index)
-            known = self._indices[key] = (access, index)
-        return known[1]
+        return simplify(self._survey(access).index, self.site.values, self._bounds())
 
     def _index_text(self, index: Expr, wide: bool) -> str:
-        values = self.site.values
-        text = self._index_texts.get((index, wide))
+        key = id(index), wide
+        text = self._index_texts.get(key)
         if text is None:
+            values = self.site.values
             valued = simplify(index, values, self._bounds()) if values else index
-            text = self._index_texts[index, wide] = self.integers.subscript(valued, fits=not wide)
+            text = self._index_texts[key] = self.integers.subscript(valued, fits=not wide)
         return text
 
     def _read_image(self, image: ImageArg, access: p.Subscript | LinearSubscript) -> str:
@@ -194,13 +218,10 @@ class AccessWriter:
         self, image: ImageArg, access: p.Subscript | LinearSubscript, why: str
     ) -> CodegenError:
         return CodegenError(
-            message(
-                f"'{to_text(access)}' is an element of an image, for which "
-                f"{self.integers.target.language} has no code",
-                kernel=self.kernel.name,
-                because=why,
-                hint=f"declare '{image.name}' as a GlobalArg",
-            )
+            f"'{to_text(access)}' is an element of an image, for which "
+            f"{self.integers.target.language} has no code",
+            because=why,
+            hint=f"declare '{image.name}' as a GlobalArg",
         )
 
     def scalar(self, array: ArrayBase) -> str:
@@ -220,20 +241,21 @@ class AccessWriter:
 
     def _linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
         array = self.kernel.array_vars[_name_of(access)]
-        offset = self._offset(array)
         if isinstance(access, LinearSubscript):
-            return simplify(p.Sum((access.index, offset)))
+            return simplify(p.Sum((access.index, self._offset(array))))
         indices: tuple[Expr, ...] = access.index_tuple
-        strides = self._strides(array, len(indices))
+        key = array.name, len(indices)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._strides(array, len(indices)), self._offset(array)
+            self._layouts[key] = layout
+        strides, offset = layout
         if len(indices) != len(strides):
             raise KgenIndexError(
-                message(
-                    f"array '{array.name}' has {counted(len(strides), 'axis', 'axes')}",
-                    kernel=self.kernel.name,
-                    because=f"'{to_text(access)}' has {counted(len(indices), 'subscript')}",
-                )
+                f"array '{array.name}' has {counted(len(strides), 'axis', 'axes')}",
+                because=f"'{to_text(access)}' has {counted(len(indices), 'subscript')}",
             )
-        if len(indices) == 1 and strides[0] == 1 and is_zero(offset):
+        if strides == (1,) and is_zero(offset):
             return simplify(indices[0])
         terms: list[Expr] = [p.Product((s, i)) for s, i in zip(strides, indices, strict=True)]
         return simplify(p.Sum((*terms, offset)))
@@ -245,12 +267,12 @@ class AccessWriter:
         for axis, tag in enumerate(tags):
             if isinstance(tag, ComputedStrideArrayDimTag) or tag.stride is auto:
                 raise CodegenError(
-                    message(
-                        f"axis {axis} of array '{array.name}' is implemented by '{tag}', "
-                        "for which there is no code",
-                        kernel=self.kernel.name,
-                        hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
-                    )
+                    f"axis {axis} of array '{array.name}' is implemented by '{tag}', "
+                    "for which there is no code",
+                    because="an axis inside of it in memory has an unknown extent, None"
+                    if isinstance(array.shape, tuple) and None in array.shape
+                    else None,
+                    hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
                 )
         return array.fixed_strides
 
@@ -270,14 +292,9 @@ def _separate_arrays(kernel: DeviceKernel) -> dict[str, tuple[int, ...]]:
         taken = sorted(kernel.all_variable_names().intersection(piece_names(array)))
         if taken or getattr(array, "initializer", None) is not None:
             raise CodegenError(
-                message(
-                    f"array '{name}' cannot be kept in separate arrays",
-                    kernel=kernel.name,
-                    because=f"'{taken[0]}' is something else"
-                    if taken
-                    else "it has values of its own",
-                    hint=f"tag_array_axes(kernel, '{name}', 'C')",
-                )
+                f"array '{name}' cannot be kept in separate arrays",
+                because=f"'{taken[0]}' is something else" if taken else "it has values of its own",
+                hint=f"tag_array_axes(kernel, '{name}', 'C')",
             )
     return found
 
@@ -319,9 +336,10 @@ class _ProvenDivisions(IdentityMapper):
 
 def has_division(expr: Expr) -> bool:
     """Tell whether a floor quotient, or a remainder, is part of integer arithmetic."""
-    match expr:
-        case p.FloorDiv() | p.Remainder():
-            return True
-        case p.Sum() | p.Product() | p.Min() | p.Max():
-            return any(has_division(child) for child in expr.children)
-    return False
+    if isinstance(expr, _OPERATIONS):
+        return any(map(has_division, expr.children))
+    return isinstance(expr, _DIVISIONS)
+
+
+_OPERATIONS = (p.Sum, p.Product, p.Min, p.Max)
+_DIVISIONS = (p.FloorDiv, p.Remainder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
 
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.atomicity import AtomicInit, MemoryOrdering, MemoryScope, OrderedAtomic
 from kgen.ir.expr import Expr, walk
 from kgen.ir.instruction import Assignment
@@ -61,7 +60,7 @@ def atomic_statements(writer: ExpressionWriter, insn: Assignment) -> list[cgen.G
                                     while (!exchange(out_at, &out_old, out_old * out_by));
 
     Terms may be added in another order: ``out + a + b`` is ``out + (a + b)``. Complex numbers
-    are added part by part; other operations on them are refused.
+    are added part by part; other operations on them are rejected.
     """
     return _AtomicWriter(writer, insn).statements()
 
@@ -87,12 +86,9 @@ class _AtomicWriter:
             scope = MemoryScope.WORK_GROUP if is_local else MemoryScope.WORK_DEVICE
         if scope > self.functions.widest_scope:
             raise CodegenError(
-                message(
-                    f"instruction '{self.insn.id}' is to be atomic among all devices, for which "
-                    f"{self.writer.target.language} has no code",
-                    kernel=self.writer.kernel.name,
-                    hint="use MemoryScope.WORK_DEVICE, and one device at a time",
-                )
+                f"instruction '{self.insn.id}' is to be atomic among all devices, for which "
+                f"{self.writer.target.language} has no code",
+                hint="use MemoryScope.WORK_DEVICE, and one device at a time",
             )
         type_name = self.writer.type_name(self.dtype)
         return AtomicSite(self.dtype.dtype, type_name, is_local, ordering, scope)
@@ -199,7 +195,7 @@ class _AtomicWriter:
 
     def _value(self, old: str) -> str:
         """Write the expression, with *old* for the element's value."""
-        writer = self.writer.at(replace(self.writer.site, texts={self.insn.assignee: old}))
+        writer = self.writer.at(self.writer.site._replace(texts={self.insn.assignee: old}))
         return writer.assigned(self.insn.expression, self.dtype)
 
     def _loop(self, value_of: Callable[[str], str]) -> list[cgen.Generable]:
@@ -227,14 +223,11 @@ class _AtomicWriter:
     def _update_complex(self, split: tuple[str, Expr] | None) -> list[cgen.Generable]:
         if split is None or split[0] not in ("+", "-"):
             raise CodegenError(
-                message(
-                    f"instruction '{self.insn.id}' updates complex numbers in one step, other than "
-                    "by adding to them",
-                    kernel=self.writer.kernel.name,
-                    where=str(self.insn),
-                    hint="keep real and imaginary part in arrays of their own, or make the loops "
-                    "that write to one element sequential, and drop 'atomic'",
-                )
+                f"instruction '{self.insn.id}' updates complex numbers in one step, other than "
+                "by adding to them",
+                where=str(self.insn),
+                hint="keep real and imaginary part in arrays of their own, or make the loops "
+                "that write to one element sequential, and drop 'atomic'",
             )
         operator, operand = split
         writer = self.writer

@@ -9,7 +9,7 @@ from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.expr import Expr
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of
@@ -18,6 +18,7 @@ from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
+from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
@@ -37,7 +38,8 @@ def body_of(
 class BodyEmitter:
     """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say.
 
-    Methods get the *writer* of the site at hand: of the bounds and conditions there.
+    Methods get the *site* at hand, and a *writer* of that or of a site around, of which
+    ``writer.at(site)`` is made where a bound or a condition has to be written.
     """
 
     def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
@@ -49,10 +51,16 @@ class BodyEmitter:
         """Return the statements of a function's body."""
         self._find_long_names(body, self.writer.site.sizes)
         result: list[cgen.Generable] = []
-        self._emit(body, self.writer, result)
+        self._emit(body, self.writer, self.writer.site, result)
         return result
 
-    def run(self, node: Run, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
+    def run(
+        self,
+        node: Run,
+        writer: ExpressionWriter,
+        site: EmissionSite,
+        out: list[cgen.Generable],
+    ) -> None:
         """Append the statements of *node* to *out*."""
         raise NotImplementedError
 
@@ -61,50 +69,58 @@ class BodyEmitter:
 
         As in an empty loop, or where a condition on the value follows.
         """
-        inside = sizes
         if isinstance(node, For | Let):
             first, stop = (node.first, node.stop) if isinstance(node, For) else (node.value, None)
             values = sizes.interval(first)
             if node.dtype == INT64 or (values.count is not None and not is_int32(values)):
-                self.writer.integers.long_names.add(_name_of(node))
-            inside = sizes.inside(_name_of(node), first, stop)
+                self.writer.integers.long_names.add(node.name)
+            sizes = sizes.inside(node.name, first, stop)
         for child in children_of(node):
-            self._find_long_names(child, inside)
+            if not isinstance(child, Run):
+                self._find_long_names(child, sizes)
 
     def _type_of(self, node: For | Let) -> NumpyType:
         """Return the type of a variable of the code; those of one name have one type."""
-        is_long = _name_of(node) in self.writer.integers.long_names
+        is_long = node.name in self.writer.integers.long_names
         return INT64 if is_long else node.dtype
 
-    def _emit(self, node: Node, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
+    def _emit(
+        self,
+        node: Node,
+        writer: ExpressionWriter,
+        site: EmissionSite,
+        out: list[cgen.Generable],
+    ) -> None:
         """Append the statements of *node* to *out*."""
         match node:
+            case Run():
+                self.run(node, writer, site, out)
+            case For():
+                out.extend(self._for(node, writer.at(site)))
             case Block():
+                writer = writer.at(site)
                 at = 0
                 while at < len(node.children):
                     taken = self.together(node.children, at, writer, out)
                     if taken == 0:
                         self._child(node.children, at, writer, out)
                     at += max(1, taken)
-            case Run():
-                self.run(node, writer, out)
-            case For():
-                out.extend(self._for(node, writer))
             case If():
-                out.append(self._if(node, writer))
+                out.append(self._if(node, writer.at(site)))
             case Let():
+                writer = writer.at(site)
                 dtype = self._type_of(node)
                 type_name = writer.declared_type(node.name, dtype)
                 value = self._value(writer, node.value, dtype)
                 out.append(
                     self.builder.emit_initializer(type_name, node.name, value, is_const=True)
                 )
-                self._emit(node.body, writer.at(writer.site.inside(node.name, node.value)), out)
+                self._emit(node.body, writer, site.inside(node.name, node.value), out)
             case Barrier():
                 out.append(self._barrier(node))
             case Comment():
                 out.append(self.builder.emit_comment(node.text))
-                self._emit(node.body, writer, out)
+                self._emit(node.body, writer, site, out)
 
     def together(
         self,
@@ -128,10 +144,10 @@ class BodyEmitter:
     ) -> None:
         if needs_braces(nodes, at):
             inner: list[cgen.Generable] = []
-            self._emit(nodes[at], writer, inner)
+            self._emit(nodes[at], writer, writer.site, inner)
             out.append(cgen.Block(inner))
         else:
-            self._emit(nodes[at], writer, out)
+            self._emit(nodes[at], writer, writer.site, out)
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
         dtype = self._type_of(node)
@@ -140,7 +156,7 @@ class BodyEmitter:
         type_name = writer.declared_type(node.iname, dtype)
         inside = writer.site.inside(node.iname, node.first, node.stop)
         inside = writer.divergent(inside, node.first, node.stop)
-        body = self._body(node.body, writer.at(inside))
+        body = self._body(node.body, writer, inside)
         loop = self.builder.emit_sequential_loop(
             node.iname, type_name, first, condition, node.step, body
         )
@@ -178,17 +194,17 @@ class BodyEmitter:
     def _if(self, node: If, writer: ExpressionWriter) -> cgen.Generable:
         condition = writer.condition(node.condition)
         site = writer.divergent(writer.site, node.condition)
-        body = self._body(node.body, writer.at(site.under(*conjuncts(node.condition))))
+        body = self._body(node.body, writer, site.under(*conjuncts(node.condition)))
         orelse = None
         if node.orelse is not None:
             otherwise = site.under(*conjuncts(negation(node.condition)))
-            orelse = self._body(node.orelse, writer.at(otherwise))
+            orelse = self._body(node.orelse, writer, otherwise)
         return self.builder.emit_if(condition, body, orelse)
 
-    def _body(self, node: Node, writer: ExpressionWriter) -> cgen.Generable:
+    def _body(self, node: Node, writer: ExpressionWriter, site: EmissionSite) -> cgen.Generable:
         """Return the statements of *node*, in braces unless there is just one."""
         inner: list[cgen.Generable] = []
-        self._emit(node, writer, inner)
+        self._emit(node, writer, site, inner)
         if len(inner) == 1 and isinstance(inner[0], _SINGLE):
             return inner[0]
         return cgen.Block(inner)
@@ -197,20 +213,12 @@ class BodyEmitter:
         text = self.writer.target.barriers.get(node.memory)
         if text is None:
             raise CodegenError(
-                message(
-                    f"{self.writer.target.language} has no work-items that could wait for each "
-                    "other",
-                    kernel=self.kernel.name,
-                    because=f"there is a barrier, {node.reason}",
-                    hint="leave out barriers that the kernel asks for, and take the tags 'l.N' and "
-                    "'g.N' off with untag_inames; or choose a target that has work-items",
-                )
+                f"{self.writer.target.language} has no work-items that could wait for each other",
+                because=f"there is a barrier, {node.reason}",
+                hint="leave out barriers that the kernel asks for, and take the tags 'l.N' and "
+                "'g.N' off with untag_inames; or choose a target that has work-items",
             )
         return self.builder.emit_barrier(text, node.reason)
-
-
-def _name_of(node: For | Let) -> str:
-    return node.iname if isinstance(node, For) else node.name
 
 
 class _DeviceEmitter(BodyEmitter):
@@ -222,9 +230,15 @@ class _DeviceEmitter(BodyEmitter):
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
 
-    def run(self, node: Run, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
+    def run(
+        self,
+        node: Run,
+        writer: ExpressionWriter,
+        site: EmissionSite,
+        out: list[cgen.Generable],
+    ) -> None:
         insn = self.kernel.id_to_insn[node.insn_id]
-        writer = writer.statement(insn.within_inames, node.values)
+        writer = writer.statement(site, insn.within_inames, node.values)
         if node.declares is not None:
             out.extend(declare_and_assign(self.builder, writer, insn, node.declares, node.is_only))
         else:
@@ -241,7 +255,7 @@ class _DeviceEmitter(BodyEmitter):
         lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
             return 0
-        first = writer.statement(lanes.insn.within_inames, lanes.values[0])
+        first = writer.statement(writer.site, lanes.insn.within_inames, lanes.values[0])
         statements = vector_statements(first, lanes)
         if statements is None:
             for lane in range(len(lanes.values)):

@@ -10,9 +10,9 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_PRODUCT, PREC_UNARY
 
-from kgen.errors import CodegenError, message, near_names
+from kgen.errors import CodegenError, counted, near_names
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.expr import Expr, to_text
+from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.functions import (
     SEVERAL,
     Function,
@@ -96,7 +96,8 @@ class CallWriter:
         if function is None or not (name in SEVERAL or isinstance(function, _WITH_RESULTS)):
             return None
         dtypes = self._operand_types(function, expr, INT32)
-        results = function.result(dtypes)
+        # a function that does not tell the types of its results stores what its places hold
+        results = function.result(dtypes) or tuple(dtype for _, dtype in places)
         if isinstance(function, RegisteredFunction):
             text, is_returned = self.users.statement(function, insn, dtypes)
             stored = slice(1, None) if is_returned else slice(None)
@@ -105,6 +106,8 @@ class CallWriter:
             if not is_returned:
                 return [cgen.Statement(text)]
             return [assign_returned(self.writer, *places[0], text, results[0])]
+        if name == "make_tuple":
+            return self._assign_each(insn, places)
         self._reject_other_types(insn, places, results)
         names = [place for place, _ in places]
         if isinstance(function, RandomFunction):
@@ -113,6 +116,31 @@ class CallWriter:
         texts = self._converted(expr, dtypes)
         pointers = [f"&{place}" for place in names[1:]]
         return [cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))]
+
+    def _assign_each(
+        self, insn: Assignment | CallInstruction, places: Sequence[tuple[str, NumpyType]]
+    ) -> list[cgen.Generable]:
+        """Write ``a, b = make_tuple(x, y)`` as an assignment to each place, one after the other."""
+        operands = insn.expression.parameters
+        if len(operands) != len(places):
+            raise CodegenError(
+                f"{counted(len(operands), 'value')} cannot be assigned to "
+                f"{counted(len(places), 'place')}",
+                where=to_text(insn.expression),
+            )
+        names = insn.assignee_var_names()
+        for k, operand in enumerate(operands):
+            overwritten = {*names[:k]}.intersection(variable_names(operand))
+            if overwritten:
+                raise CodegenError(
+                    f"'{min(overwritten)}' is assigned before '{to_text(operand)}' is evaluated",
+                    where=to_text(insn.expression),
+                    hint="assign the values to temporaries first: <> a = ...",
+                )
+        return [
+            cgen.Assign(place, self.writer.converted(operand, dtype, PREC_NONE))
+            for (place, dtype), operand in zip(places, operands, strict=True)
+        ]
 
     def _reject_other_types(
         self,
@@ -124,13 +152,10 @@ class CallWriter:
         for (place, dtype), result in zip(places, results, strict=True):
             if dtype != result:
                 raise CodegenError(
-                    message(
-                        f"'{place}' is {dtype.dtype}, but '{insn.expression.function}' stores "
-                        f"{result.dtype} there",
-                        kernel=self.writer.kernel.name,
-                        where=to_text(insn.expression),
-                        hint="assign the results to temporaries first: <> a, <> b = ...",
-                    )
+                    f"'{place}' is {dtype.dtype}, but '{insn.expression.function}' stores "
+                    f"{result.dtype} there",
+                    where=to_text(insn.expression),
+                    hint="assign the results to temporaries first: <> a, <> b = ...",
                 )
 
     def _converted(self, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> list[str]:
@@ -197,7 +222,7 @@ class CallWriter:
     ) -> str:
         """Write a call; *dtype* is the type of the first of the arguments, which fit."""
         pattern = self._pattern(name, dtype)
-        if pattern is None:
+        if pattern is None or (name == "pow" and dtype.is_complex()):
             return self.helper(name, texts, dtype)
         spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
         seen = SeenFunction(name, spelled, (dtype,) * len(texts))
@@ -237,12 +262,9 @@ class CallWriter:
         functions = self.target.functions
         known = functions.real if dtype is None or not dtype.is_complex() else functions.complex
         return CodegenError(
-            message(
-                f"{self.target.language} has no function '{name}'{of_type}",
-                kernel=self.writer.kernel.name,
-                where=call,
-                hint=near_names(name, known),
-            )
+            f"{self.target.language} has no function '{name}'{of_type}",
+            where=call,
+            hint=near_names(name, known),
         )
 
 

@@ -17,6 +17,7 @@ from pymbolic.mapper.stringifier import (
 from kgen.ir.expr import Expr
 from kgen.ir.promotion import arithmetic, settle
 from kgen.ir.types import NumpyType
+from kgen.ir.vector_values import numbers_of
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.writers.complex import call_operation, stem
@@ -56,6 +57,8 @@ def chain_text(
     *own_prec* is the precedence of the operators; *first_as* the type that the first
     operand is cast to.
     """
+    if result.dtype.kind == "V":
+        return _of_vectors(writer, parts, result, own_prec, prec)
     chain = []
     for sign, part in parts:
         own = writer.own_type(part, result)
@@ -65,6 +68,28 @@ def chain_text(
     if result.is_complex() and writer.target.complex_style is not ComplexStyle.BUILTIN:
         return _complex(writer, chain, result, own_prec, prec)
     return _real(writer, chain, result, own_prec, prec)
+
+
+def _of_vectors(
+    writer: WriterContext,
+    parts: Iterable[tuple[str, Expr]],
+    result: NumpyType,
+    own_prec: int,
+    prec: int,
+) -> str:
+    """Write operations of vectors and numbers; these have the type of the vectors' numbers."""
+    numbers = numbers_of(result.dtype)
+    assert numbers is not None
+    base = NumpyType(numbers[0])
+    texts: list[str] = []
+    for sign, part in parts:
+        inner = _INNER_PRECEDENCE.get(sign, PREC_UNARY) if sign else own_prec
+        if writer.typer.operand(part) == result:
+            text = writer.rec(part, inner, result)
+        else:
+            text = writer.converted(part, base, inner)
+        texts.append(f" {sign} {text}" if texts else negated(text) if sign else text)
+    return parenthesized("".join(texts), own_prec, prec)
 
 
 def _real(

@@ -12,7 +12,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, map_runs
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import Assignment
@@ -31,19 +31,14 @@ __all__ = ["declare_at_top", "needs_braces", "table_need", "with_declarations"]
 
 def needs_braces(children: tuple[Node, ...], at: int) -> bool:
     """Tell whether child number *at* of a block defines a name that ends before the block."""
-    return at < len(children) - 1 and _leaves_name(children[at])
+    return _leaves_name(children[at]) and at < len(children) - 1
 
 
 def _leaves_name(node: Node) -> bool:
     """Tell whether the statements of *node* define a name to the end of the braces around."""
-    match node:
-        case Let():
-            return True
-        case Comment():
-            return _leaves_name(node.body)
-        case Block():
-            return bool(node.children) and _leaves_name(node.children[-1])
-    return False
+    if isinstance(node, Block):
+        return bool(node.children) and _leaves_name(node.children[-1])
+    return isinstance(node, Let) or (isinstance(node, Comment) and _leaves_name(node.body))
 
 
 def with_declarations(kernel: DeviceKernel, function: DeviceFunction) -> DeviceFunction:
@@ -52,6 +47,8 @@ def with_declarations(kernel: DeviceKernel, function: DeviceFunction) -> DeviceF
     A private scalar is declared where it is first assigned, if that is in a scope around all
     its other uses: the ``Run`` says so. The ``temporaries`` that are left are declared at the top.
     """
+    if not function.temporaries:
+        return function
     finder = _UseFinder(kernel, function.temporaries)
     finder.visit(function.body, ())
     first: dict[int, tuple[str, bool]] = {}
@@ -176,7 +173,7 @@ def declare_at_top(
     for name in names:
         temporary = writer.kernel.temporary_variables[name]
         if temporary.initializer is not None:
-            writer.preamble.add(table_need(writer.target, writer.kernel, temporary))
+            writer.preamble.add(table_need(writer.target, temporary))
         elif temporary.base_storage is not None:
             shared.setdefault(temporary.base_storage, []).append(temporary)
         else:
@@ -197,7 +194,7 @@ def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator
     for name in piece_names(temporary):
         declaration: cgen.Declarator = cgen.Value(type_name, name)
         if temporary.shape:
-            declaration = cgen.ArrayOf(declaration, _storage_size(writer.kernel, temporary))
+            declaration = cgen.ArrayOf(declaration, _storage_size(temporary))
         if temporary.alignment is not None:
             declaration = cgen.AlignedAttribute(temporary.alignment, declaration)
         yield declaration
@@ -216,28 +213,22 @@ class Union(cgen.Declarator):
         return ["union", "{", *lines, "}"], self.name
 
 
-def _storage_size(kernel: DeviceKernel, temporary: TemporaryVariable) -> int:
+def _storage_size(temporary: TemporaryVariable) -> int:
     size = 1
     for extent, stride in zip(temporary.shape, temporary.fixed_strides, strict=True):
         if not isinstance(extent, int) or not isinstance(stride, int):
             space = AddressSpace.stringify(temporary.address_space)
             raise CodegenError(
-                message(
-                    f"the size of {space} temporary '{temporary.name}' is not a constant",
-                    kernel=kernel.name,
-                    because=str(temporary),
-                    hint="fix_parameters(kernel, n=...), a smaller tile by split_iname, or "
-                    f"set_temporary_address_space(kernel, '{temporary.name}', 'global')",
-                )
+                f"the size of {space} temporary '{temporary.name}' is not a constant",
+                because=str(temporary),
+                hint="fix_parameters(kernel, n=...), a smaller tile by split_iname, or "
+                f"set_temporary_address_space(kernel, '{temporary.name}', 'global')",
             )
         if stride < 0:
             raise CodegenError(
-                message(
-                    f"temporary '{temporary.name}' has a negative stride, {stride}",
-                    kernel=kernel.name,
-                    because="its elements would stand before its storage",
-                    hint="leave strides out, or reverse the subscripts",
-                )
+                f"temporary '{temporary.name}' has a negative stride, {stride}",
+                because="its elements would stand before its storage",
+                hint="leave strides out, or reverse the subscripts",
             )
         size += (extent - 1) * stride
     return size
@@ -247,28 +238,22 @@ def _storage_size(kernel: DeviceKernel, temporary: TemporaryVariable) -> int:
 _MOST_ENTRIES = 1 << 24
 
 
-def table_need(target: CFamilyLanguage, kernel: DeviceKernel, table: TemporaryVariable) -> Need:
+def table_need(target: CFamilyLanguage, table: TemporaryVariable) -> Need:
     """Return the definition of a table of constants."""
     assert isinstance(table.dtype, NumpyType)
     values: np.ndarray[Any, Any] = table.initializer
     if values.shape != table.shape:
         raise CodegenError(
-            message(
-                f"the initializer of '{table.name}' has shape {values.shape}, the temporary "
-                f"{table.shape}",
-                kernel=kernel.name,
-            )
+            f"the initializer of '{table.name}' has shape {values.shape}, the temporary "
+            f"{table.shape}"
         )
-    size = _storage_size(kernel, table)
+    size = _storage_size(table)
     if size > _MOST_ENTRIES:
         raise CodegenError(
-            message(
-                f"the table '{table.name}' has {size} entries with the gaps between its elements",
-                kernel=kernel.name,
-                because=f"its strides are {', '.join(map(str, table.fixed_strides))}; "
-                f"code holds at most {_MOST_ENTRIES} constants",
-                hint="leave strides out, or pass the values as an argument",
-            )
+            f"the table '{table.name}' has {size} entries with the gaps between its elements",
+            because=f"its strides are {', '.join(map(str, table.fixed_strides))}; "
+            f"code holds at most {_MOST_ENTRIES} constants",
+            hint="leave strides out, or pass the values as an argument",
         )
     flat = np.zeros(size, table.dtype.dtype)
     strides = [stride * flat.itemsize for stride in table.fixed_strides]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 import cgen
 
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import has_fragile_barriers
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.pieces import piece_names, without_separate
@@ -19,7 +20,7 @@ from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import FoundInCallTag
 from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.builder import CFamilyTarget
-from kgen.targets.module import ArgumentInfo, Launch, Module
+from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.bodies import body_of
@@ -49,9 +50,7 @@ def emit_module(
     """
     target = kernel.target
     if not isinstance(target, CFamilyTarget):
-        raise CodegenError(
-            message(f"{type(target).__name__} does not generate code", kernel=kernel.name)
-        )
+        raise CodegenError(f"{type(target).__name__} does not generate code")
     preamble = Preamble()
     builder = target.get_device_ast_builder()
     is_fragile = any(has_fragile_barriers(f.body) for f in functions)
@@ -63,25 +62,29 @@ def emit_module(
         for f in functions
     )
     writer = builder.get_expression_to_code_mapper(kernel, preamble)
-    bodies: list[cgen.Generable] = []
+    programs: list[GeneratedProgram] = []
     heads: list[cgen.NestedDeclarator] = []
     for function in functions:
         _check_types(target, kernel, function)
         own = writer.for_function(function)
         block = cgen.Block(body_of(builder, own, function))
         heads.append(declare_function(builder, own, function))
-        bodies += [cgen.Line(), builder.get_function_definition(heads[-1], block)]
+        code = str(builder.get_function_definition(heads[-1], block))
+        programs.append(GeneratedProgram(function.name, True, code))
     writer = writer.for_function(None)
     launches = tuple(
         Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
     )
+    if target.argument_limit is not None:
+        for launch in launches:
+            _check_argument_size(kernel, launch, target.argument_limit)
     passed = [arg for arg in kernel.args if arg.name not in host_inames]
     driver = host_driver(builder, writer, functions, launches, host)
     preamble.add_user_code(kernel, builder.preamble_generators())
-    top = list(preamble.generate())
     return Module(
         name=kernel.name,
-        device_source=str(cgen.Module([*top, *(bodies if top else bodies[1:])])),
+        preamble=preamble.text(),
+        device_programs=tuple(programs),
         host_source="" if driver is None else str(driver.body),
         declarations="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
         arguments=tuple(_argument_infos(writer, passed)),
@@ -97,6 +100,26 @@ def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFu
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
         kind = "argument" if isinstance(declared, KernelArgument) else "temporary"
         target.type_name(dtype_of(declared), kernel=kernel.name, where=f"{kind} '{name}'")
+
+
+#: The bytes of a pointer, and of the offset of an array.
+_POINTER: Final = 8
+
+
+def _check_argument_size(kernel: DeviceKernel, launch: Launch, limit: int) -> None:
+    """Reject a function whose arguments take more bytes than a launch can pass."""
+    sizes = {
+        arg.name: arg.dtype.itemsize
+        for arg in kernel.args
+        if isinstance(arg, ValueArg) and isinstance(arg.dtype, NumpyType)
+    }
+    used = sum(sizes.get(name, _POINTER) for name in launch.parameters)
+    if used > limit:
+        raise CodegenError(
+            f"the {len(launch.parameters)} arguments of '{launch.function}' take {used} bytes",
+            because=f"the target's limit_arg_size_nbytes is {limit}",
+            hint="split the kernel, put numbers into an array, or join arrays: concatenate_arrays",
+        )
 
 
 def _conditions(
@@ -136,9 +159,13 @@ def _argument_infos(
         if is_input is None:
             is_input = arg.name in kernel.get_read_variables() or not is_output
         yield from _array_infos(writer, arg, is_input, is_output, is_temporary=False)
-    for _, temporary in sorted(kernel.temporary_variables.items()):
+    temporaries = kernel.temporary_variables
+    storages = {t.base_storage: t.base_storage for t in temporaries.values() if t.base_storage}
+    for _, temporary in sorted(temporaries.items()):
         if is_pointer(temporary):
-            yield from _array_infos(writer, temporary, False, False, is_temporary=True)
+            shared = storages.get(temporary.base_storage or temporary.name)
+            for info in _array_infos(writer, temporary, False, False, is_temporary=True):
+                yield replace(info, storage=shared)
 
 
 def _array_infos(
@@ -151,8 +178,9 @@ def _array_infos(
 ) -> Iterable[ArgumentInfo]:
     """Describe an array, or each of the pieces that it is kept in."""
     assert isinstance(array.dtype, NumpyType)
-    has_shape = isinstance(array.shape, tuple) and auto not in array.shape
-    has_strides = has_shape and not isinstance(array, ImageArg)
+    has_axes = isinstance(array.shape, tuple) and auto not in array.shape
+    has_shape = has_axes and None not in array.shape
+    has_strides = has_axes and not isinstance(array, ImageArg)
     space = array.address_space if isinstance(array, ArrayArg) else AddressSpace.GLOBAL
     for name in piece_names(array):
         yield ArgumentInfo(

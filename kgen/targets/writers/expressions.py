@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -28,8 +28,9 @@ from kgen.analysis.range import Ranges, Sizes, is_int32
 from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import DeviceFunction
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
+from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -50,7 +51,7 @@ from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
-from kgen.ir.vector_values import lane_of
+from kgen.ir.vector_values import lane_of, numbers_of
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.preamble import Preamble
@@ -60,7 +61,7 @@ from kgen.targets.writers.chains import chain_text, truncated
 from kgen.targets.writers.complex import cast_complex, stem
 from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.writers.literals import digits_type, literal, typed_integer
-from kgen.targets.writers.site import NO_VALUES, EmissionSite
+from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["ExpressionWriter"]
 
@@ -96,6 +97,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.integers = IntegerWriter(target, self.site, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.site)
         self._whole_names = kernel.all_inames() | kernel.all_params()
+        #: Of Python numbers beside a type, but for 0 and -0.0: the text, and its precedence.
+        self._numbers: dict[tuple[type[Any], Any, NumpyType], tuple[str, int]] = {}
+        self._type_names: dict[NumpyType, str] = {}
         self._root = self
         self._statements: dict[frozenset[str], Self] = {}
 
@@ -104,17 +108,21 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if site is self.site:
             return self
         if site.values:
-            return self.at(replace(site, values=NO_VALUES))._with_values(site.values)
+            return self.at(site.with_values({}))._with_values(site.values)
         writer = self._new(site)
         writer.integers = self.integers.at(site, writer._plain)
         writer.accesses = self.accesses.at(site, writer.integers)
         return writer
 
-    def statement(self, inames: frozenset[str], values: Mapping[str, Expr]) -> Self:
-        """Return what writes a statement inside of *inames*, whose variables have *values*."""
-        writer = self._statements.get(inames)
+    def statement(
+        self, site: EmissionSite, inames: frozenset[str], values: Mapping[str, Expr]
+    ) -> Self:
+        """Return what writes a statement at *site*: inside of *inames*, which have *values*."""
+        writer = self._statements.get(inames) if site is self.site else None
         if writer is None:
-            writer = self._statements[inames] = self.at(self.site.statement(inames))
+            writer = self.at(site.statement(inames))
+            if site is self.site:
+                self._statements[inames] = writer
         return writer._with_values(values) if values else writer
 
     def _with_values(self, values: Mapping[str, Expr]) -> Self:
@@ -142,6 +150,16 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """What writes calls."""
         return CallWriter(self)
 
+    def __call__(self, expr: Expr, prec: int, beside: NumpyType) -> str:
+        """Write *expr*; what has no method of its own goes the longer way."""
+        method = getattr(self, getattr(expr, "mapper_method", "map_foreign"), None)
+        if method is None:
+            return super().__call__(expr, prec, beside)
+        text: str = method(expr, prec, beside)
+        return text
+
+    rec = __call__
+
     # -- entry ----------------------------------------------------------------------------
 
     def declared_type(self, name: str, dtype: NumpyType) -> str:
@@ -163,13 +181,19 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def type_name(self, dtype: NumpyType) -> str:
         """Return the name of a type, whose headers the code then needs."""
-        self.preamble.seen_dtypes.add(dtype)
-        self.preamble.add(*self.target.needs_of(dtype.dtype))
-        where = None if self.typer.insn is None else f"instruction '{self.typer.insn}'"
-        return self.target.type_name(dtype, kernel=self.kernel.name, where=where)
+        name = self._type_names.get(dtype)
+        if name is None:
+            self.preamble.seen_dtypes.add(dtype)
+            self.preamble.add(*self.target.needs_of(dtype.dtype))
+            where = None if self.typer.insn is None else f"instruction '{self.typer.insn}'"
+            name = self.target.type_name(dtype, kernel=self.kernel.name, where=where)
+            self._type_names[dtype] = name
+        return name
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
         """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
+        if dtype.dtype.kind == "V" and is_constant(expr):  # where a reduction starts
+            return self._vector_of(expr, dtype)
         own = self.own_type(expr, dtype)
         if own.is_complex() or dtype.is_complex():
             return self.cast(expr, own, dtype, PREC_NONE)
@@ -181,6 +205,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             and isinstance(expr, _CHANGING)
         )
         return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
+
+    def _vector_of(self, number: Any, dtype: NumpyType) -> str:
+        """Write a vector all of whose numbers are *number*."""
+        numbers, vector = numbers_of(dtype.dtype), self.target.vector_of(dtype.dtype)
+        assert numbers is not None
+        assert vector is not None
+        base, count = numbers
+        return vector.value([self._literal(number, NumpyType(base), PREC_NONE)] * count)
 
     def condition(self, expr: Expr) -> str:
         """Write *expr* as the condition of a branch."""
@@ -251,7 +283,13 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- leaves ---------------------------------------------------------------------------
 
     def map_constant(self, expr: Any, enclosing_prec: int, beside: NumpyType) -> str:
-        return self._literal(expr, self.own_type(expr, beside), enclosing_prec)
+        if not expr or type(expr) not in _REAL:
+            return self._literal(expr, self.own_type(expr, beside), enclosing_prec)
+        key = type(expr), expr, beside
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = self._constant(expr, self.own_type(expr, beside))
+        return parenthesized(*known, enclosing_prec)
 
     def map_typed_literal(self, expr: TypedLiteral, enclosing_prec: int, beside: NumpyType) -> str:
         return self._literal(expr.value, expr.type, enclosing_prec)
@@ -260,11 +298,15 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._literal(float("nan"), self.typer.beside(expr, beside), enclosing_prec)
 
     def _literal(self, value: Any, dtype: Any, prec: int) -> str:
+        return parenthesized(*self._constant(value, dtype), prec)
+
+    def _constant(self, value: Any, dtype: Any) -> tuple[str, int]:
+        """Write a number as a *dtype*: the text and its precedence."""
         self.type_name(dtype)
-        text, own = literal(self.target, value, dtype)
-        if not np.isfinite(value):
+        written = literal(self.target, value, dtype)
+        if not cmath.isfinite(value):
             self.preamble.add(*self.target.math_needs)
-        return parenthesized(text, own, prec)
+        return written
 
     def map_variable(self, expr: p.Variable, enclosing_prec: int, beside: NumpyType) -> str:
         name = expr.name
@@ -297,6 +339,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def map_subscript(self, expr: p.Subscript, enclosing_prec: int, beside: NumpyType) -> str:
         if self.site.texts and expr in self.site.texts:
             return self.site.texts[expr]
+        if expr.index == ():
+            name = assignee_name(expr)
+            if name not in self.kernel.array_vars:  # x[()] of a number
+                return self.map_variable(p.Variable(name), enclosing_prec, beside)
         return self.accesses.element(expr)
 
     def map_linear_subscript(
@@ -470,7 +516,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         result = self.typer.beside(expr, beside)
         exponent: Any = expr.exponent
         if result.is_complex() and is_constant(exponent) and exponent == 0:
-            return self.exact(1, result, enclosing_prec)  # cpow(0, 0) is no number
+            return self.exact(1, result, enclosing_prec)
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)
@@ -693,12 +739,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> str:
         raise CodegenError(
-            message(
-                f"an expression of type '{type(expr).__name__}' is not code of "
-                f"{self.target.language}: {to_text(expr)}",
-                kernel=self.kernel.name,
-                hint="replace it by known operations with map_instructions",
-            )
+            f"an expression of type '{type(expr).__name__}' is not code of "
+            f"{self.target.language}: {to_text(expr)}",
+            hint="replace it by known operations with map_instructions",
         )
 
     map_call_with_kwargs: Any = handle_unsupported_expression

@@ -9,9 +9,10 @@ from typing import Final
 import cgen
 
 from kgen.ir.types import NumpyType
-from kgen.targets.base import CFamilyLanguage
+from kgen.targets.base import CFamilyLanguage, ComplexStyle
 from kgen.targets.functions import Helper
 from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.complex import stem
 
 __all__ = ["find_helper", "helper_name", "helper_need"]
 
@@ -90,6 +91,35 @@ def _high_half(kind: str) -> list[cgen.Generable]:
     ]
 
 
+def _complex_power(kind: str, target: CFamilyLanguage, dtype: NumpyType) -> list[cgen.Generable]:
+    """Write a power that is numpy's for 0, of which libraries take the logarithm."""
+
+    def call(name: str, *operands: str) -> str:
+        suffix = "f" if dtype.itemsize == 8 else ""
+        pattern = target.functions.complex[name].format(f=suffix, t=stem(dtype))
+        return f"{pattern}({', '.join(operands)})"
+
+    def is_zero(part: str, name: str) -> str:
+        return f"{call(part, name)} == 0"
+
+    one, zero = "1", "0"
+    if target.complex_style is ComplexStyle.FUNCTIONS:
+        constructor = target.complex_constructors[dtype.dtype]
+        one, zero = f"{constructor}(1, 0)", f"{constructor}(0, 0)"
+    zero_base = f"{is_zero('real', 'a')} && {is_zero('imag', 'a')}"
+    return [
+        cgen.If(
+            cgen.Line(f"{is_zero('real', 'b')} && {is_zero('imag', 'b')}"),
+            cgen.Statement(f"return {one}"),
+        ),
+        cgen.If(
+            cgen.Line(f"{zero_base} && {is_zero('imag', 'b')} && {call('real', 'b')} > 0"),
+            cgen.Statement(f"return {zero}"),
+        ),
+        cgen.Statement(f"return {call('pow', 'a', 'b')}"),
+    ]
+
+
 #: By name: all take numbers of one type, and most return one of it.
 HELPERS: Final[Mapping[str, Helper]] = {
     "cube": Helper(partial(_product, "a * a * a"), "a"),
@@ -112,6 +142,8 @@ def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper 
         return Helper(partial(_float_mod, fmod=target.functions.real["fmod"].format(f=suffix)))
     if name == "pow" and dtype.dtype.kind == "u":
         return Helper(_unsigned_power)
+    if name == "pow" and dtype.is_complex():
+        return Helper(partial(_complex_power, target=target, dtype=dtype))
     return target.functions.helpers.get(name) or HELPERS.get(name)
 
 

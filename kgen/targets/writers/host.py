@@ -9,16 +9,17 @@ import cgen
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in, variables_in
 from kgen.ir.expr import Expr, substitute, variable_names
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import children_of
+from kgen.ir.tree import exprs_of, nodes_in
 from kgen.ir.types import NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.module import HostIf, HostLoop, Launch, Step
 from kgen.targets.writers.bodies import BodyEmitter
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.signature import declare_parameters, parameters_of
+from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["HostDriver", "host_driver", "host_steps"]
 
@@ -117,7 +118,14 @@ class _DriverEmitter(BodyEmitter):
         self.launches = {launch.function: launch for launch in launches}
         self.is_single = is_single
 
-    def run(self, node: Run, writer: ExpressionWriter, out: list[cgen.Generable]) -> None:
+    def run(
+        self,
+        node: Run,
+        writer: ExpressionWriter,
+        site: EmissionSite,
+        out: list[cgen.Generable],
+    ) -> None:
+        writer = writer.at(site)
         launch = self.launches[self.builder.get_function_name(node.insn_id)]
         passed = [
             writer.integers.text(node.values[name]) if name in node.values else name
@@ -140,25 +148,9 @@ def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:
 
 def _read_by(node: Node) -> set[str]:
     """Return the variables in the bounds and conditions of the host."""
-    return _own_names(node).union(*map(_read_by, children_of(node)))
-
-
-def _own_names(node: Node) -> set[str]:
-    match node:
-        case For():
-            return set(variable_names(node.first, node.stop))
-        case Let():
-            return set(variable_names(node.value))
-        case If():
-            return set(variable_names(node.condition))
-        case Run():
-            return set(variable_names(*node.values.values()))
-    return set()
+    return {name for part in nodes_in(node) for name in variable_names(*exprs_of(part))}
 
 
 def _loops_of(node: Node) -> set[str]:
     """Return the variables that have a value on the host alone."""
-    names = set(node.values) if isinstance(node, Run) else set()
-    if isinstance(node, For | Let):
-        names.add(node.iname if isinstance(node, For) else node.name)
-    return names.union(*map(_loops_of, children_of(node)))
+    return {*variables_in(node), *(name for run in runs_in(node) for name in run.values)}

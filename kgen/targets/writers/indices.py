@@ -20,7 +20,7 @@ from pymbolic.mapper.stringifier import (
 )
 
 from kgen.analysis.range import Ranges, is_int32
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.expr import (
     Expr,
@@ -216,7 +216,7 @@ class IntegerWriter:
 
         As in ``(n + m) / 2 - n``, where ``n`` and ``m`` are large. What data decides is as said.
         """
-        return self.sizes.survey(expr)[1]
+        return self.sizes.has_large_steps(expr)
 
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
@@ -267,6 +267,8 @@ class IntegerWriter:
     def _either(self, expr: p.If, prec: int, wide: bool) -> str:
         if not wide:
             return self.fallback(expr, prec)
+        if _is_number(expr.then) and _is_number(expr.else_):  # which take no cast
+            return self._leaf(self.fallback(expr, PREC_UNARY), prec, True)
         condition = self.fallback(expr.condition, PREC_LOGICAL_OR)
         then = self.text(expr.then, PREC_LOGICAL_OR, wide=True)
         other = self.text(expr.else_, PREC_IF, wide=True)
@@ -335,12 +337,10 @@ class IntegerWriter:
         if axis >= len(names):
             known = ", ".join(f"'{kind}.{k}'" for k in range(len(names)))
             raise CodegenError(
-                message(
-                    f"there is no hardware axis '{kind}.{axis}' in {self.target.language}",
-                    kernel=self.ranges.kernel.name,
-                    because=f"its axes are {known}" if known else "it has no hardware axes",
-                    hint="tag the loop with another axis; join_inames makes one loop of two",
-                )
+                f"there is no hardware axis '{kind}.{axis}' in {self.target.language}",
+                kernel=self.ranges.kernel.name,
+                because=f"its axes are {known}" if known else "it has no hardware axes",
+                hint="tag the loop with another axis; join_inames makes one loop of two",
             )
         if wide:
             return self._leaf(names[axis], prec, True)

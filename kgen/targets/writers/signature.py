@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import cgen
 
 from kgen.ast.nodes import DeviceFunction
-from kgen.ir.data import ImageArg, ValueArg
+from kgen.ir.data import ArrayBase, ImageArg, TemporaryVariable, ValueArg
 from kgen.ir.pieces import piece_names
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
@@ -67,7 +67,7 @@ def declare_parameters(
                     declared,
                     value,
                     is_written=name in written,
-                    restrict=kernel.options.restrict,
+                    restrict=kernel.options.restrict and not _shares_memory(declared),
                 )
             )
             offset = writer.accesses.offsets.get(piece)
@@ -75,6 +75,11 @@ def declare_parameters(
                 declared_type = writer.declared_type(offset, INT64)
                 parameters.append(cgen.Const(cgen.Value(declared_type, offset)))
     return parameters
+
+
+def _shares_memory(array: ArrayBase) -> bool:
+    """Tell whether other temporaries may have the memory of an array."""
+    return isinstance(array, TemporaryVariable) and array.base_storage is not None
 
 
 def _memory_names(writer: ExpressionWriter, name: str) -> tuple[str, ...]:

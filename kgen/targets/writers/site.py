@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from constantdict import constantdict
 
@@ -11,14 +11,13 @@ from kgen.analysis.range import Sizes
 from kgen.analysis.signs import Signs
 from kgen.ir.expr import Expr
 
-__all__ = ["NO_VALUES", "EmissionSite"]
+__all__ = ["EmissionSite"]
 
-NO_VALUES: Mapping[str, Expr] = constantdict()
+_NO_VALUES: Mapping[str, Expr] = constantdict()
 _NO_TEXTS: Mapping[Expr, str] = constantdict()
 
 
-@dataclass(frozen=True, slots=True)
-class EmissionSite:
+class EmissionSite(NamedTuple):
     """A place in the code: a statement, or the bounds and conditions of loops around it.
 
     ``signs`` have what loops and conditions around say, ``sizes`` how large values can get where no
@@ -30,7 +29,7 @@ class EmissionSite:
     signs: Signs
     sizes: Sizes
     inames: frozenset[str] = frozenset()
-    values: Mapping[str, Expr] = NO_VALUES
+    values: Mapping[str, Expr] = _NO_VALUES
     texts: Mapping[Expr, str] = _NO_TEXTS
     is_divergent: bool = False
 
@@ -41,18 +40,18 @@ class EmissionSite:
 
     def with_values(self, values: Mapping[str, Expr]) -> EmissionSite:
         """Return the site where loop variables have *values*."""
-        return replace(self, values=values)
+        return self._replace(values=values)
 
     def at_top(self) -> EmissionSite:
         """Return the site where no variable of the code has a value yet."""
-        return replace(self, signs=self.signs.within({}), sizes=self.sizes.within({}))
+        return self._replace(signs=self.signs.within({}), sizes=self.sizes.within({}))
 
     def inside(self, name: str, first: Expr, stop: Expr | None = None) -> EmissionSite:
         """Return the site in a loop from *first* to before *stop*, or where *name* is *first*."""
         signs, sizes = self.signs.inside(name, first, stop), self.sizes.inside(name, first, stop)
-        return replace(self, signs=signs, sizes=sizes)
+        return self._replace(signs=signs, sizes=sizes)
 
     def under(self, *conditions: Expr) -> EmissionSite:
         """Return the site where *conditions* hold."""
         signs = self.signs.under(*conditions)
-        return self if signs is self.signs else replace(self, signs=signs)
+        return self if signs is self.signs else self._replace(signs=signs)

@@ -62,9 +62,7 @@ def statements_of(
         if find_function(writer.kernel, name) is None:
             problem = f"there is no function '{name}'"
             hint = f"merge([program, ...]) adds the kernel '{name}', register_callable a function"
-    raise CodegenError(
-        message(problem, kernel=writer.kernel.name, where=f"instruction '{insn}'", hint=hint)
-    )
+    raise CodegenError(problem, where=f"instruction '{insn}'", hint=hint)
 
 
 def declare_and_assign(

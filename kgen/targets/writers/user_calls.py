@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cgen
@@ -14,11 +14,11 @@ from pymbolic.mapper.c_code import CCodeMapper
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_UNARY
 
 from kgen.analysis.parts import describe
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.arg_descriptors import ArgDescriptor
 from kgen.ir.assignee import assignee_name
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.expr import Expr, SubArrayRef, to_text
+from kgen.ir.expr import Expr, SubArrayRef, TypedLiteral, to_text
 from kgen.ir.functions import RegisteredFunction
 from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import settle
@@ -167,6 +167,8 @@ class _CodePrinter(CCodeMapper):
         writer = self.writer
         if expr.is_address:
             return parenthesized("&" + self._place(expr.expr), PREC_UNARY, enclosing_prec)
+        if expr.dtype is not None and isinstance(expr.expr, TypedLiteral):
+            return writer.exact(expr.expr, expr.dtype, enclosing_prec)
         if expr.dtype is not None:
             return writer.converted(expr.expr, expr.dtype, enclosing_prec)
         own = settle(writer.typer.operand(expr.expr))
@@ -181,23 +183,17 @@ class _CodePrinter(CCodeMapper):
         for iname in swept:
             if self.kernel.get_iname_bounds(iname).interval.low != 0:
                 raise CodegenError(
-                    message(
-                        f"the loop '{iname}' of '{to_text(expr)}' does not start at 0",
-                        kernel=self.kernel.name,
-                        hint=f"write the subscript with {iname} + its first value",
-                    )
+                    f"the loop '{iname}' of '{to_text(expr)}' does not start at 0",
+                    hint=f"write the subscript with {iname} + its first value",
                 )
         array = self.kernel.array_vars[assignee_name(expr)]
         if array.name in writer.accesses.images:
             raise CodegenError(
-                message(
-                    f"'{to_text(expr)}' is a part of an image, which has no address",
-                    kernel=self.kernel.name,
-                    hint=f"declare '{array.name}' as a GlobalArg",
-                )
+                f"'{to_text(expr)}' is a part of an image, which has no address",
+                hint=f"declare '{array.name}' as a GlobalArg",
             )
         values = {**writer.site.values, **dict.fromkeys(swept, 0)}
-        site = replace(writer.site, inames=writer.site.inames | set(swept), values=values)
+        site = writer.site._replace(inames=writer.site.inames | set(swept), values=values)
         return writer.at(site).accesses.element(expr.subscript)
 
     def map_constant(self, expr: Any, enclosing_prec: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import cgen
@@ -136,10 +136,8 @@ class _VectorWriter:
             if vector is not None:
                 called = self._fresh(name)
                 loads[access] = called, vector
-                pointer = f"{self._space(name)}{vector.name} const *"
-                value = f"*({pointer}) &{self._first(access)}"
                 declared = cgen.Const(cgen.Value(vector.name, called))
-                lines.append(cgen.Initializer(declared, value))
+                lines.append(cgen.Initializer(declared, self._load(vector, access)))
         stored = self._vector(insn.assignee) if isinstance(insn.assignee, p.Subscript) else None
         if not loads and stored is None:
             return None
@@ -164,18 +162,27 @@ class _VectorWriter:
     # -- parts --------------------------------------------------------------------------------
 
     def _at(self, lane: int) -> ExpressionWriter:
-        return self.writer.at(replace(self.writer.site, values=self.lanes[lane]))
+        return self.writer.at(self.writer.site._replace(values=self.lanes[lane]))
 
     def _value(self, lane: int, known: Mapping[Expr, str]) -> str:
-        site = replace(self.writer.site, values=self.lanes[lane], texts=known)
+        site = self.writer.site._replace(values=self.lanes[lane], texts=known)
         return self.writer.at(site).assigned(self.insn.expression, self.dtype)
 
     def _first(self, access: p.Subscript) -> str:
         """Write the element of lane 0."""
         return self._at(0).rec(access, PREC_CALL, self.dtype)
 
+    def _load(self, vector: VectorType, access: p.Subscript) -> str:
+        first = self._first(access)
+        if vector.functions is not None:
+            return f"{vector.functions[0]}(0, &{first})"
+        return f"*({self._space(_array_of(access))}{vector.name} const *) &{first}"
+
     def _store(self, vector: VectorType, value: str) -> cgen.Generable:
         name = self.insn.assignee_var_names()[0]
+        if vector.functions is not None:
+            place = self._first(self.insn.assignee)
+            return cgen.Statement(f"{vector.functions[1]}({value}, 0, &{place})")
         pointer = f"({self._space(name)}{vector.name} *) &{self._first(self.insn.assignee)}"
         streamed = self.writer.target.streaming_store
         is_plain = not vector.needs and any(
@@ -234,6 +241,8 @@ class _VectorWriter:
                 "put the axis of the lanes last: tag_array_axes, or order='F'",
             )
             return None
+        if vector.functions is not None:
+            return vector
         rest = unaligned_part(self.kernel, indices[0], self.count)
         if not (is_constant(rest) and rest == 0):
             self._complain(access, *self._unaligned(indices[0], rest))

@@ -10,13 +10,14 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
+    flatten_product,
     flatten_sum,
     is_constant,
     is_zero,
@@ -83,13 +84,12 @@ class _ConstantFolder(IdentityMapper):
         if not self.is_free:
             return _with_first_numbers(p.Sum, children, operator.add)
         parts = flatten_sum(p.Sum(children))
-        numbers = [part for part in parts if is_constant(part)]
-        others = [part for part in parts if not is_constant(part)]
+        numbers, others = _split_constants(parts)
         total: Any = sum(numbers)
         if not others:
             return total
         if total == 0 and not isinstance(total, float):
-            return _sum(others)
+            return others[0] if len(others) == 1 else p.Sum(tuple(others))
         return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(parts))
 
     def map_product(self, expr: p.Product) -> Expr:
@@ -97,8 +97,7 @@ class _ConstantFolder(IdentityMapper):
         if not self.is_free:
             return _with_first_numbers(p.Product, children, operator.mul)
         parts = flatten_product(p.Product(children))
-        numbers = [part for part in parts if is_constant(part)]
-        others = [part for part in parts if not is_constant(part)]
+        numbers, others = _split_constants(parts)
         if not others:
             return prod(numbers)
         return p.Product((prod(numbers), *others)) if len(numbers) > 1 else p.Product(parts)
@@ -125,6 +124,13 @@ class _ConstantFolder(IdentityMapper):
         return p.Power(base, exponent)
 
 
+def _split_constants(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    numbers, others = list[Expr](), list[Expr]()
+    for part in parts:
+        (numbers if is_constant(part) else others).append(part)
+    return numbers, others
+
+
 def _with_first_numbers(
     kind: type[Any], children: tuple[Expr, ...], combine: Callable[[Any, Any], Any]
 ) -> Expr:
@@ -135,22 +141,6 @@ def _with_first_numbers(
     while rest and is_constant(total) and is_constant(rest[0]):
         total = combine(total, rest.pop(0))
     return kind((total, *rest)) if rest else total
-
-
-def _sum(terms: Sequence[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
-
-
-def flatten_product(expr: Expr) -> tuple[Expr, ...]:
-    """Return the factors of a product, nested products opened."""
-    stack, factors = [expr], []
-    while stack:
-        top = stack.pop()
-        if isinstance(top, p.Product):
-            stack.extend(reversed(top.children))
-        else:
-            factors.append(top)
-    return tuple(factors)
 
 
 # -- common factors -------------------------------------------------------------------------------
@@ -221,34 +211,31 @@ def _read_axes(
         axis = names.index(item) if item in names else int(item) if str(item).isdigit() else -1
         if not 0 <= axis < count:
             raise TransformError(
-                message(
-                    f"'{variable.name}' has no axis {item!r}",
-                    kernel=kernel.name,
-                    hint=f"it has {count}; they count from 0"
-                    + (f", and are called {', '.join(names)}" if names else ""),
-                )
+                f"'{variable.name}' has no axis {item!r}",
+                hint=f"it has {count}; they count from 0"
+                + (f", and are called {', '.join(names)}" if names else ""),
             )
         axes.append(axis)
     return tuple(axes)
 
 
 def _find_increments(kernel: LoopKernel, name: str) -> dict[str | None, tuple[Expr, ...]]:
-    """Return what each instruction adds to *name*, as terms; refuses what does otherwise."""
+    """Return what each instruction adds to *name*, as terms; rejects what does otherwise."""
     found: dict[str | None, tuple[Expr, ...]] = {}
     for insn in kernel.instructions:
         if isinstance(insn, CInstruction) and name in insn.read_variables:
-            raise _unfit(kernel, name, insn, "reads it in C code")
+            raise _unfit(name, insn, "reads it in C code")
         if name not in insn.assignee_var_names():
             continue
         if not isinstance(insn, Assignment):
-            raise _unfit(kernel, name, insn, "writes it together with others")
+            raise _unfit(name, insn, "writes it together with others")
         terms = flatten_sum(insn.expression)
         added = tuple(term for term in terms if term != insn.assignee)
         elsewhere = (*added, *index_of(insn.assignee), *insn.sorted_predicates)
         if len(added) == len(terms) - 1 and name not in variable_names(*elsewhere):
             found[insn.id] = added
         elif not is_zero(insn.expression):
-            raise _unfit(kernel, name, insn, "neither adds to it nor sets it to 0")
+            raise _unfit(name, insn, "neither adds to it nor sets it to 0")
     return found
 
 
@@ -273,13 +260,10 @@ def _loops_of_one_life(
     return frozenset[str].intersection(*(insn.within_inames for insn in uses))
 
 
-def _unfit(kernel: LoopKernel, name: str, insn: InstructionBase, does: str) -> TransformError:
+def _unfit(name: str, insn: InstructionBase, does: str) -> TransformError:
     return TransformError(
-        message(
-            f"the factors of '{name}' cannot be collected: instruction '{insn.id}' {does}",
-            kernel=kernel.name,
-            where=str(insn),
-        )
+        f"the factors of '{name}' cannot be collected: instruction '{insn.id}' {does}",
+        where=str(insn),
     )
 
 

@@ -12,11 +12,11 @@ from pytools import UniqueNameGenerator
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
 from kgen.analysis.instances import Instances, relate_sides
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.assignee import index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import ArrayArg, SubstitutionRule
-from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, to_text
+from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, Reduction, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
@@ -27,6 +27,7 @@ from kgen.transforms.select import (
     NoSuchNameError,
     NothingSelectedError,
     matcher,
+    require_inames,
     require_new_name,
     split_names,
     taken_names,
@@ -34,7 +35,7 @@ from kgen.transforms.select import (
 )
 from kgen.transforms.statements import remove_instructions
 
-__all__ = ["assignment_to_subst", "extract_subst"]
+__all__ = ["assignment_to_subst", "extract_subst", "reduction_arg_to_subst_rule"]
 
 
 # -- of assignments ------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def assignment_to_subst(
     if lhs_name not in known:
         raise NoSuchNameError(kernel.name, "variable", lhs_name, known)
     if lhs_name not in kernel.writers:
-        raise TransformError(message(f"nothing is assigned to '{lhs_name}'", kernel=kernel.name))
+        raise TransformError(f"nothing is assigned to '{lhs_name}'")
     names = UniqueNameGenerator(set(taken_names(kernel)))
     extra = split_names(extra_arguments)
     test = matcher(kernel, within)
@@ -108,7 +109,7 @@ def assignment_to_subst(
 
 
 def _definition(kernel: LoopKernel, reader: InstructionBase, name: str) -> Assignment:
-    """Return the last assignment to *name* before *reader*, or refuse."""
+    """Return the last assignment to *name* before *reader*, or raise an error."""
     ids = [insn_id for insn_id in kernel.writers[name] if insn_id != reader.id]
     if len(ids) > 1:
         before = ancestors(kernel, reader)
@@ -120,19 +121,16 @@ def _definition(kernel: LoopKernel, reader: InstructionBase, name: str) -> Assig
         return writer
     what = "by no single assignment" if writer is None else f"by '{writer.id}', no assignment"
     raise TransformError(
-        message(
-            f"'{name}', which '{reader.id}' reads, is written {what}",
-            kernel=kernel.name,
-            because=f"its writers are {', '.join(map(repr, kernel.writers[name]))}",
-            hint=f"add_dependency(kernel, 'id:{reader.id}', 'id:...') orders them",
-        )
+        f"'{name}', which '{reader.id}' reads, is written {what}",
+        because=f"its writers are {', '.join(map(repr, kernel.writers[name]))}",
+        hint=f"add_dependency(kernel, 'id:{reader.id}', 'id:...') orders them",
     )
 
 
 def _rule_of(
     kernel: LoopKernel, writer: Assignment, name: str, extra: tuple[str, ...]
 ) -> SubstitutionRule:
-    """Return ``name(subscripts) := expression``, or refuse."""
+    """Return ``name(subscripts) := expression``, or raise an error."""
     index = index_of(writer.assignee)
     subscripts = tuple(v.name for v in index if isinstance(v, p.Variable))
     reason: str | None = None
@@ -146,13 +144,10 @@ def _rule_of(
         reason = "it reads what it writes"
     if reason is not None:
         raise TransformError(
-            message(
-                f"instruction '{writer.id}', which writes '{writer.assignee_name}', cannot become "
-                "a rule",
-                kernel=kernel.name,
-                where=str(writer),
-                because=reason,
-            )
+            f"instruction '{writer.id}', which writes '{writer.assignee_name}', cannot become "
+            "a rule",
+            where=str(writer),
+            because=reason,
         )
     return SubstitutionRule(name, tuple(dict.fromkeys((*subscripts, *extra))), writer.expression)
 
@@ -165,12 +160,9 @@ def _check_use(
     missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
     if missing:
         raise TransformError(
-            message(
-                f"instruction '{reader.id}' is not inside of '{missing[0]}', on which "
-                f"'{to_text(writer.assignee)}' depends",
-                kernel=kernel.name,
-                where=str(writer),
-            )
+            f"instruction '{reader.id}' is not inside of '{missing[0]}', on which "
+            f"'{to_text(writer.assignee)}' depends",
+            where=str(writer),
         )
     before_writer = ancestors(kernel, writer) | {str(writer.id)}
     for name in sorted(read & kernel.writers.keys()):
@@ -184,11 +176,8 @@ def _check_use(
             )
             if not is_before and not is_later:
                 raise TransformError(
-                    message(
-                        f"'{name}' may have changed between '{writer.id}' and '{reader.id}'",
-                        kernel=kernel.name,
-                        because=f"'{insn_id}' writes it, and '{writer.id}' reads it",
-                    )
+                    f"'{name}' may have changed between '{writer.id}' and '{reader.id}'",
+                    because=f"'{insn_id}' writes it, and '{writer.id}' reads it",
                 )
 
 
@@ -286,12 +275,7 @@ def extract_subst(
     arguments = split_names(parameters)
     unused = [name for name in arguments if name not in mentions_of(pattern).variables]
     if unused:
-        raise TransformError(
-            message(
-                f"parameter '{unused[0]}' is not in the template '{to_text(pattern)}'",
-                kernel=kernel.name,
-            )
-        )
+        raise TransformError(f"parameter '{unused[0]}' is not in the template '{to_text(pattern)}'")
     rule = SubstitutionRule(subst_name, arguments, pattern)
     extractor = _Extractor(rule)
     test = matcher(kernel, within)
@@ -300,11 +284,82 @@ def extract_subst(
         for insn in kernel.instructions
     )
     if not extractor.count:
-        raise NothingSelectedError(
-            message(f"no expression looks like '{to_text(pattern)}'", kernel=kernel.name)
-        )
+        raise NothingSelectedError(f"no expression looks like '{to_text(pattern)}'")
     substitutions = {**kernel.substitutions, subst_name: rule}
     return kernel.copy(instructions=instructions, substitutions=substitutions)
+
+
+@transform
+def reduction_arg_to_subst_rule(
+    kernel: LoopKernel,
+    inames: str | Iterable[str],
+    insn_match: Any = None,
+    subst_rule_name: str | None = None,
+) -> LoopKernel:
+    """Make rules of the operands of reductions over some loops, whose variables they take.
+
+    Precomputing such a rule stores what is to be added up.
+
+    :arg inames: one loop, or several; of a reduction over more, the others stay variables
+    :arg insn_match: only in the instructions that match
+    :arg subst_rule_name: of the rule, where only one is made; ``red_i_arg`` when left out
+
+    ::
+
+        a = sum(i, 2*b[i])   =>   red_i_arg(i) := 2*b[i]
+                                  a = sum(i, red_i_arg(i))
+
+    Raises :class:`TransformError` where no reduction runs over the loops, and where one name is
+    given for several rules.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a = sum(i, 2*b[i])")
+    >>> knl = reduction_arg_to_subst_rule(knl, "i").default_entrypoint
+    >>> print(*knl.substitutions.values(), *knl.instructions)
+    red_i_arg(i) := 2*b[i] a = reduce(sum, [i], red_i_arg(i))  {id=insn}
+    """
+    names = require_inames(kernel, inames)
+    maker = _OperandRules(kernel, names, subst_rule_name)
+    test = matcher(kernel, insn_match)
+    instructions = tuple(
+        insn.with_transformed_expressions(maker.rec) if test(insn) else insn
+        for insn in kernel.instructions
+    )
+    if not maker.rules:
+        raise NothingSelectedError(f"no reduction runs over {' and '.join(map(repr, names))}")
+    return kernel.copy(
+        instructions=instructions, substitutions={**kernel.substitutions, **maker.rules}
+    )
+
+
+class _OperandRules(IdentityMapper):
+    """Puts rules in the place of operands of reductions over *inames*, and collects the rules."""
+
+    def __init__(self, kernel: LoopKernel, inames: tuple[str, ...], name: str | None) -> None:
+        super().__init__()
+        self.inames = inames
+        self.name = name
+        if name is not None:
+            require_new_name(kernel, name)
+        self.new_name = UniqueNameGenerator(set(taken_names(kernel)))
+        self.rules: dict[str, SubstitutionRule] = {}
+
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
+        expr = super().map_reduction(expr, *args, **kwargs)
+        if not set(self.inames) <= set(expr.inames):
+            return expr
+        return expr.over(expr.inames, tuple(map(self._use, expr.exprs)))
+
+    def _use(self, operand: Expr) -> Expr:
+        if self.name is not None and self.rules:
+            raise TransformError(
+                f"'{self.name}' is given as the name of several rules",
+                because="there are several operands of reductions over these loops",
+                hint="leave the name out, or choose one reduction: insn_match=...",
+            )
+        name = self.name or str(self.new_name(f"red_{'_'.join(self.inames)}_arg"))
+        self.rules[name] = SubstitutionRule(name, self.inames, operand)
+        return p.Variable(name)(*map(p.Variable, self.inames))
 
 
 class _Unifier(UnidirectionalUnifier):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.checked import checked
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expansion import RuleExpander
@@ -20,9 +20,9 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import ConcreteMatchable, StackMatch, parse_stack_match
 from kgen.ir.mentions import mentions_of
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernel_of, kernels_of
 from kgen.transforms.select import NoSuchNameError, transform
-from kgen.transforms.uses import direct_rules, rules_of
+from kgen.transforms.uses import called_rules, direct_rules, rules_of
 
 __all__ = [
     "expand_callers",
@@ -64,7 +64,7 @@ def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
     expander = _Expander(kernel, None if within is None else parse_stack_match(within))
     if within is None:
         for name in order:
-            expander.bodies[name] = expander.rec(rules[name].expression, ())
+            expander.bodies[name] = expander.rec(expander.rules[name].expression, ())
     return _expanded(kernel, expander)
 
 
@@ -106,7 +106,7 @@ class _Expander(RuleExpander):
     """
 
     def __init__(self, kernel: LoopKernel, test: StackMatch | None) -> None:
-        super().__init__(kernel.substitutions)
+        super().__init__(_without_capture(kernel))
         self.kernel = kernel
         self.test = test
         self.bodies: dict[str, Expr] = {}
@@ -140,12 +140,10 @@ class _Expander(RuleExpander):
             body = self.rec(rule.expression, inner)
         if len(operands) != len(rule.arguments):
             raise TransformError(
-                message(
-                    f"rule '{rule}' takes {counted(len(rule.arguments), 'argument')}, not "
-                    f"{len(operands)}",
-                    kernel=self.kernel.name,
-                    where=None if self.insn is None else f"instruction '{self.insn.id}'",
-                )
+                f"rule '{rule}' takes {counted(len(rule.arguments), 'argument')}, not "
+                f"{len(operands)}",
+                kernel=self.kernel.name,
+                where=None if self.insn is None else f"instruction '{self.insn.id}'",
             )
         return substitute(body, dict(zip(rule.arguments, operands, strict=True)))
 
@@ -177,21 +175,44 @@ class _Expander(RuleExpander):
         return self.test(self.kernel, self.insn, stack)
 
 
+def _without_capture(kernel: LoopKernel) -> dict[str, SubstitutionRule]:
+    """Rename arguments of rules that have the name of something in a rule that they use.
+
+    Rules are expanded inside of others before arguments get values: in ``g(i) := f(i)`` with
+    ``f(x) := a[i, x]``, the first subscript is the loop around the use of ``g``.
+    """
+    rules = dict(kernel.substitutions)
+    for name, rule in kernel.substitutions.items():
+        inner = called_rules(rules, (rule.expression,)) if rule.arguments else ()
+        taken = rules.keys() | frozenset().union(*(rules[one].free_names for one in inner))
+        if taken.isdisjoint(rule.arguments):
+            continue
+        new_name = kernel.get_var_name_generator()
+        new = {one: new_name(one) for one in rule.arguments if one in taken}
+        rules[name] = dataclasses.replace(
+            rule,
+            arguments=tuple(new.get(one, one) for one in rule.arguments),
+            expression=substitute(rule.expression, {one: p.Variable(new[one]) for one in new}),
+        )
+    return rules
+
+
 def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
-    """Order the rules so that each comes after those that it uses; refuses circles."""
+    """Order the rules so that each comes after those that it uses; rejects circles."""
     rules = kernel.substitutions
-    uses = {name: direct_rules(rules, (rule.expression,)) for name, rule in rules.items()}
+    uses = {
+        name: [one for one in direct_rules(rules, (rule.expression,)) if one not in rule.arguments]
+        for name, rule in rules.items()
+    }
     try:
         return tuple(TopologicalSorter(uses).static_order())
     except CycleError as err:
         cycle = " -> ".join(reversed(err.args[1]))
         raise TransformError(
-            message(
-                "substitution rules use each other in a circle",
-                kernel=kernel.name,
-                because=cycle,
-                hint="a rule stands for an expression and cannot call itself",
-            )
+            "substitution rules use each other in a circle",
+            kernel=kernel.name,
+            because=cycle,
+            hint="a rule stands for an expression and cannot call itself",
         ) from None
 
 
@@ -204,8 +225,7 @@ def find_rules_matching(kernel: LoopKernel | TranslationUnit, pattern: str) -> l
     >>> find_rules_matching(knl, "f*")
     ['f1', 'f2']
     """
-    kernels = kernel.kernels() if isinstance(kernel, TranslationUnit) else (kernel,)
-    names = {name for one in kernels for name in one.substitutions}
+    names = {name for one in kernels_of(kernel) for name in one.substitutions}
     return sorted(name for name in names if fnmatchcase(name, pattern))
 
 
@@ -225,5 +245,6 @@ def find_one_rule_matching(program: LoopKernel | TranslationUnit, pattern: str) 
         raise TransformError(
             f"{len(found)} rules fit '{pattern}': {', '.join(found)}\n  hint: name one of them"
         )
-    name = program.default_entrypoint.name if isinstance(program, TranslationUnit) else program.name
-    raise NoSuchNameError(name, "rule", pattern, find_rules_matching(program, "*"))
+    raise NoSuchNameError(
+        kernel_of(program).name, "rule", pattern, find_rules_matching(program, "*")
+    )

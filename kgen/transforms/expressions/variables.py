@@ -8,7 +8,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, SubstitutionMapper
 from kgen.ir.instruction import CInstruction, InstructionBase
@@ -51,7 +51,7 @@ def substitute_in_instructions(
     def change(insn: InstructionBase) -> InstructionBase:
         if names.isdisjoint(insn.dependency_names()) or not matches(insn):
             return insn
-        _reject_in_c(kernel, insn, names)
+        _reject_in_c(insn, names)
         return insn.with_transformed_expressions(mapper)
 
     return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
@@ -79,15 +79,12 @@ def _all(insn: Any) -> bool:
     return True
 
 
-def _reject_in_c(kernel: LoopKernel, insn: InstructionBase, names: frozenset[str]) -> None:
+def _reject_in_c(insn: InstructionBase, names: frozenset[str]) -> None:
     if not isinstance(insn, CInstruction):
         return
     stuck = sorted(names & insn.read_variables.union(insn.assignee_var_names()))
     if stuck:
         raise TransformError(
-            message(
-                f"'{stuck[0]}' cannot be replaced in the C code of instruction '{insn.id}'",
-                kernel=kernel.name,
-                hint=f"pass it by a name of its own: iname_exprs=[('x', '{stuck[0]}')]",
-            )
+            f"'{stuck[0]}' cannot be replaced in the C code of instruction '{insn.id}'",
+            hint=f"pass it by a name of its own: iname_exprs=[('x', '{stuck[0]}')]",
         )

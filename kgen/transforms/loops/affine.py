@@ -23,7 +23,7 @@ from kgen.ir.language.expressions import parse
 from kgen.transforms.loops.rewrite import Replacement, replace_in_domains, replace_inames
 from kgen.transforms.select import (
     matcher,
-    require_iname,
+    require_inames,
     require_new_name,
     split_names,
     transform,
@@ -58,39 +58,28 @@ def affine_map_inames(
     >>> print(knl.default_entrypoint.instructions[0])
     a[-z + 3] = 0  {id=insn}
     """
-    old, new = split_names(old_inames), split_names(new_inames)
-    for name in old:
-        require_iname(kernel, name)
+    old, new = require_inames(kernel, old_inames), split_names(new_inames)
     texts = [equations] if isinstance(equations, str) else equations
-    pairs = [_read_equation(kernel, equation) for equation in texts]
+    pairs = [_read_equation(equation) for equation in texts]
     used = {name for pair in pairs for name in variable_names(*pair)}
     params = sorted(used - {*old, *new})
     unknown = [name for name in params if name not in kernel.all_params()]
     if unknown:
         raise TransformError(
-            message(
-                f"'{unknown[0]}' is none of the inames {', '.join((*old, *new))}, and no parameter",
-                kernel=kernel.name,
-            )
+            f"'{unknown[0]}' is none of the inames {', '.join((*old, *new))}, and no parameter"
         )
     try:
         related = equation_set((*old, *new), params, pairs)
     except ExpressionToAffineConversionError as err:
-        raise TransformError(message(str(err), kernel=kernel.name)) from None
+        raise TransformError(str(err)) from None
     return _replaced(kernel, old, new, solve(old, new, related))
 
 
-def _read_equation(kernel: LoopKernel, given: str | tuple[Any, Any]) -> tuple[Expr, Expr]:
+def _read_equation(given: str | tuple[Any, Any]) -> tuple[Expr, Expr]:
     if isinstance(given, str):
         left, sign, right = given.partition("=")
         if not sign or "=" in right:
-            raise TransformError(
-                message(
-                    f"'{given}' is not an equation",
-                    kernel=kernel.name,
-                    hint="write 'z = 3 - i'",
-                )
-            )
+            raise TransformError(f"'{given}' is not an equation", hint="write 'z = 3 - i'")
         return parse(left), parse(right)
     left, right = (parse(side) if isinstance(side, str) else side for side in given)
     return left, right
@@ -129,8 +118,7 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
     a[z - 2] = 0  {id=insn}
     """
     old, new, related = read_map(transform_map)
-    for name in old:
-        require_iname(kernel, name)
+    require_inames(kernel, old)
     return _replaced(kernel, old, new, solve(old, new, related))
 
 
@@ -141,11 +129,8 @@ def _replaced(
         require_new_name(kernel, name)
     if inverse is None:
         raise TransformError(
-            message(
-                f"the relation between {', '.join(old)} and {', '.join(new)} is not one to one",
-                kernel=kernel.name,
-                hint="each value of the new inames must give one value of the old, and back",
-            )
+            f"the relation between {', '.join(old)} and {', '.join(new)} is not one to one",
+            hint="each value of the new inames must give one value of the old, and back",
         )
     change = Replacement(inverse.values, inverse.new)
     new_domains = partial(replace_in_domains, kernel, change, valid=inverse.valid)
@@ -167,11 +152,9 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
                 _warn_of_order(before, first, order)
                 return _nested(after, inverse.new, nesting.chains)
         raise TransformError(
-            message(
-                f"iterations that depend on each other change places: {first.point}",
-                kernel=before.name,
-                hint="a map that keeps their order has another one",
-            )
+            f"iterations that depend on each other change places: {first.point}",
+            kernel=before.name,
+            hint="a map that keeps their order has another one",
         )
     found = reordering.find_swapped(nesting.order)
     if found is not None:

@@ -9,8 +9,9 @@ from kgen.analysis.steps import cyclic_values
 from kgen.analysis.strides import unit_stride_scores
 from kgen.ir.data import Iname
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import BasicSet, dim_names, from_named, to_named
+from kgen.ir.sets.dims import BasicSet, Set, dim_names, from_named, to_named
 from kgen.ir.sets.domain import as_basic_set
+from kgen.ir.sets.interval import Interval
 from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.select import taken_names
@@ -44,7 +45,8 @@ class _Fit:
     def __init__(self, kernel: LoopKernel, waiting: list[str]) -> None:
         self.kernel = kernel
         self.waiting = dict.fromkeys(waiting)
-        self.bounds = {name: kernel.get_iname_bounds(name).interval for name in waiting}
+        self._intervals: dict[Set, Interval] = {}
+        self.bounds = {name: self._interval(name) for name in waiting}
         #: the axes of the loops around each instruction, and their sizes
         self.taken: dict[str, set[int]] = {}
         self.sizes: dict[int, int] = {}
@@ -52,7 +54,14 @@ class _Fit:
         self.strided: dict[str, int] = {}
         for name in kernel.inames:
             for tag in kernel.iname_tags_of_type(name, LocalInameTag):
-                self._take(name, tag.axis, kernel.get_iname_bounds(name).interval.count or 0)
+                self._take(name, tag.axis, self._interval(name).count or 0)
+
+    def _interval(self, name: str) -> Interval:
+        """Return the numbers between which a loop runs, found once for equal domains."""
+        domain = self.kernel.domain_of((name,))
+        if domain not in self._intervals:
+            self._intervals[domain] = self.kernel.get_iname_bounds(name).interval
+        return self._intervals[domain]
 
     def _take(self, name: str, axis: int, extent: int) -> None:
         if extent:

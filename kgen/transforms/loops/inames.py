@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
+from typing import Any, TypeAlias, TypeVar
 
 from kgen.analysis.domains import drop_dims
 from kgen.analysis.instances import hint_for_axis
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import Id, Or
 from kgen.ir.sets.dims import BasicSet, dim_names
 from kgen.ir.tags import AxisTag, ConcurrentTag
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernel_of
 from kgen.transforms.loops.tag import check_tags
-from kgen.transforms.select import matcher, require_iname, split_names, transform
+from kgen.transforms.select import matcher, require_inames, transform
 from kgen.transforms.statements import found
 from kgen.transforms.uses import inames_used
 
 __all__ = [
     "add_inames_for_unused_hw_axes",
     "add_inames_to_insn",
+    "connected",
     "get_iname_duplication_options",
     "has_schedulable_iname_nesting",
     "remove_inames_from_insn",
     "remove_unused_inames",
 ]
+
+KeyT = TypeVar("KeyT")
 
 
 @transform
@@ -49,9 +52,7 @@ def add_inames_to_insn(
     >>> add_inames_to_insn(knl, "i", "id:one").default_entrypoint.insn_inames("one")
     frozenset({'i'})
     """
-    new = frozenset(split_names(inames))
-    for name in sorted(new):
-        require_iname(kernel, name)
+    new = frozenset(require_inames(kernel, inames))
     chosen = {insn.id for insn in found(kernel, insn_match)}
 
     def change(insn: InstructionBase) -> InstructionBase:
@@ -60,13 +61,9 @@ def add_inames_to_insn(
         reduced = sorted(new & insn.reduction_inames())
         if reduced:
             raise TransformError(
-                message(
-                    f"instruction '{insn.id}' reduces over '{reduced[0]}' and cannot be inside "
-                    "of it",
-                    kernel=kernel.name,
-                    hint=f"duplicate_inames(kernel, '{reduced[0]}', 'id:{insn.id}') gives the "
-                    "reduction a loop of its own",
-                )
+                f"instruction '{insn.id}' reduces over '{reduced[0]}' and cannot be inside of it",
+                hint=f"duplicate_inames(kernel, '{reduced[0]}', 'id:{insn.id}') gives the "
+                "reduction a loop of its own",
             )
         return insn.copy(within_inames=insn.within_inames | new, within_inames_is_final=True)
 
@@ -93,9 +90,7 @@ def remove_inames_from_insn(
     >>> remove_inames_from_insn(knl, "i", "id:one").default_entrypoint.insn_inames("one")
     frozenset()
     """
-    gone = frozenset(split_names(inames))
-    for name in sorted(gone):
-        require_iname(kernel, name)
+    gone = frozenset(require_inames(kernel, inames))
     chosen = {insn.id for insn in found(kernel, insn_match)}
 
     def change(insn: InstructionBase) -> InstructionBase:
@@ -105,11 +100,8 @@ def remove_inames_from_insn(
         used = gone & (inames_used(kernel, rest) | insn.dependency_names())
         if used:
             raise TransformError(
-                message(
-                    f"instruction '{insn.id}' cannot leave loop '{min(used)}'",
-                    kernel=kernel.name,
-                    because=f"it uses '{min(used)}': {insn}",
-                )
+                f"instruction '{insn.id}' cannot leave loop '{min(used)}'",
+                because=f"it uses '{min(used)}': {insn}",
             )
         return rest
 
@@ -135,9 +127,7 @@ def remove_unused_inames(
     >>> print(knl.default_entrypoint.domains[0])
     { [i] : 0 <= i <= 3 }
     """
-    wanted = frozenset(kernel.inames if inames is None else split_names(inames))
-    for name in sorted(wanted):
-        require_iname(kernel, name)
+    wanted = frozenset(kernel.inames if inames is None else require_inames(kernel, inames))
     used = {name for insn in kernel.instructions for name in inames_used(kernel, insn)}
     unused = wanted - kernel.with_outer_inames(frozenset(used))
     # a loop that is kept needs those that bound it
@@ -174,7 +164,7 @@ def has_schedulable_iname_nesting(kernel: LoopKernel | TranslationUnit) -> bool:
     >>> has_schedulable_iname_nesting(make_kernel("{ [i,j]: 0<=i,j<4 }", text))
     False
     """
-    return next(_overlaps(_only_kernel(kernel)), None) is None
+    return next(_torn_nests(kernel_of(kernel)), None) is None
 
 
 @checked
@@ -184,43 +174,64 @@ def get_iname_duplication_options(
     """Yield pairs ``(iname, within)`` for :func:`duplicate_inames` that may let loops nest.
 
     There are none for a kernel whose loops do. It may take several of them, one after the
-    other.
+    other. For each loop of those that do not nest there is every way to leave some of the
+    instructions in it, and not all; instructions in the same loops stay together.
 
     >>> from kgen.frontend import make_kernel
     >>> text = ["a[i,j] = 0", "b[j] = 0 {inames=j}", "c[i] = 0 {inames=i}"]
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", text)
     >>> [(iname, str(within)) for iname, within in get_iname_duplication_options(knl)]
-    [('i', '(id:insn_1)'), ('i', '(id:insn)'), ('j', '(id:insn_0)'), ('j', '(id:insn)')]
+    [('i', '(id:insn)'), ('i', '(id:insn_1)'), ('j', '(id:insn)'), ('j', '(id:insn_0)')]
     """
-    one = _only_kernel(kernel)
-    inside = one.iname_to_insns()
-    for first, second in _overlaps(one):
-        both = inside[first] & inside[second]
-        for name in (first, second):
-            yield name, _ids(inside[name] - both)
-            yield name, _ids(both)
+    one = kernel_of(kernel)
+    for nests in _torn_nests(one):
+        names = frozenset().union(*nests)
+        for name in sorted(names, key=one.iname_order.__getitem__):
+            inside = [ids for loops, ids in nests.items() if name in loops]
+            for count in range(1, len(inside)):
+                for some in combinations(inside, count):
+                    yield name, Or(tuple(Id(insn_id) for ids in some for insn_id in sorted(ids)))
 
 
-def _ids(names: Iterable[str]) -> Or:
-    return Or(tuple(Id(name) for name in sorted(names)))
+def connected(loops_of: Mapping[KeyT, Collection[str]]) -> list[list[KeyT]]:
+    """Return the instructions, or nests, that have loops in common, or with others in between.
+
+    >>> connected({"a": "ij", "b": "k", "c": "jl"})
+    [['a', 'c'], ['b']]
+    """
+    place = {insn: number for number, insn in enumerate(loops_of)}
+    part_of: dict[str, list[KeyT]] = {}  # per loop
+    parts: list[list[KeyT]] = []
+    for insn, loops in loops_of.items():
+        old = {id(part_of[name]): part_of[name] for name in loops if name in part_of}
+        joined = sorted((insn, *chain.from_iterable(old.values())), key=place.__getitem__)
+        parts = [*(part for part in parts if id(part) not in old), joined]
+        part_of.update((name, joined) for member in joined for name in loops_of[member])
+    return sorted(parts, key=lambda part: place[part[0]])
 
 
-def _only_kernel(kernel: LoopKernel | TranslationUnit) -> LoopKernel:
-    return kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
+#: The ids of instructions by the loops around them.
+_Nests: TypeAlias = Mapping[frozenset[str], Sequence[str]]
 
 
-def _overlaps(kernel: LoopKernel) -> Iterator[tuple[str, str]]:
-    """Yield pairs of sequential loops that share some but not all of their instructions."""
-    inside = kernel.iname_to_insns()
-    loops = frozenset(name for name in inside if not kernel.has_tag(name, ConcurrentTag))
-    seen: set[tuple[str, str]] = set()
-    for inames in dict.fromkeys(insn.within_inames & loops for insn in kernel.instructions):
-        order = sorted(inames, key=lambda name: (-len(inside[name]), kernel.iname_order[name]))
-        for outer, inner in pairwise(order):
-            pair = (outer, inner)
-            if not inside[inner] <= inside[outer] and pair not in seen:
-                seen.add(pair)
-                yield pair
+def _torn_nests(kernel: LoopKernel) -> Iterator[_Nests]:
+    """Yield sets of loops that cannot be nested: each part is connected, and none is around all.
+
+    What is around all of a part is its outermost loop; without it, the part may fall apart.
+    """
+    parallel = {name for name in kernel.inames if kernel.has_tag(name, ConcurrentTag)}
+    all_nests: dict[frozenset[str], list[str]] = {}
+    for insn in kernel.instructions:
+        all_nests.setdefault(insn.within_inames - parallel, []).append(str(insn.id))
+    open_parts: list[_Nests] = [all_nests]
+    while open_parts:
+        nests = open_parts.pop()
+        for part in connected({loops: loops for loops in nests if loops}):
+            around = frozenset.intersection(*part)
+            if not around:
+                yield {loops: nests[loops] for loops in part}
+            elif len(part) > 1:
+                open_parts.append({loops - around: nests[loops] for loops in part})
 
 
 @transform
@@ -261,12 +272,9 @@ def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: Any = None) -> Loo
         for tag, names in missing:
             if len(names) > 1:
                 raise TransformError(
-                    message(
-                        f"instruction '{insn.id}' is not on axis '{tag}', which has "
-                        f"{len(names)} inames: {', '.join(names)}",
-                        kernel=kernel.name,
-                        hint=hint_for_axis(kernel, insn, names),
-                    )
+                    f"instruction '{insn.id}' is not on axis '{tag}', which has "
+                    f"{len(names)} inames: {', '.join(names)}",
+                    hint=hint_for_axis(kernel, insn, names),
                 )
         new = {names[0] for _, names in missing}
         return insn.copy(within_inames=insn.within_inames | new, within_inames_is_final=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from typing import Any
 
 from pytools import UniqueNameGenerator
 from pytools.graph import CycleError, compute_topological_order
@@ -12,13 +12,17 @@ from pytools.graph import CycleError, compute_topological_order
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import difference
 from kgen.analysis.instances import Instances, relate, relate_sides
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.checked import checked
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.expr import Expr, Reduction, WalkMapper
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
-from kgen.ir.unit import TranslationUnit
-from kgen.transforms.select import require_iname, taken_names
+from kgen.ir.unit import TranslationUnit, kernel_of
+from kgen.transforms.loops.inames import connected
+from kgen.transforms.select import require_inames, taken_names
 
 __all__ = ["get_kennedy_unweighted_fusion_candidates"]
 
@@ -30,12 +34,14 @@ def get_kennedy_unweighted_fusion_candidates(
     *,
     prefix: str = "ifused",
 ) -> Mapping[str, Collection[str]]:
-    """Return loops that can be fused, for :func:`rename_inames_in_batch`.
+    """Return loops that can be fused, for :func:`rename_inames_in_batch`; of reductions, too.
 
     Loops are put together greedily, in the order of the program, after Kennedy and McKinley
     (1994): those that have the same values, tags and loops around them, between which nothing
     else has to run, and of which no iteration needs a later one of a loop before it. A loop that
-    is no candidate runs as a whole: what waits for a part of it waits for all of it.
+    is no candidate runs as a whole: what waits for a part of it waits for all of it. Loops of
+    reductions are put together where neither of their instructions waits for the other; outer
+    ones with outer ones, and those inside of these likewise.
 
     :arg prefix: the new loops are called ``prefix``, ``prefix_0``, ...
 
@@ -57,13 +63,107 @@ def get_kennedy_unweighted_fusion_candidates(
     >>> print(rename_inames_in_batch(knl, found).default_entrypoint.instructions[1])
     c[ifused] = b[ifused]  {id=insn}
     """
-    if isinstance(kernel, TranslationUnit):
-        kernel = kernel.default_entrypoint
+    kernel = kernel_of(kernel)
     loops = [name for name in kernel.iname_order if name in set(candidates)]
-    for name in candidates:
-        require_iname(kernel, name)
+    require_inames(kernel, candidates)
     names = UniqueNameGenerator(set(taken_names(kernel)))
-    return {names(prefix): tuple(group) for group in _Candidates(kernel, loops).groups()}
+    reduced = frozenset(n for insn in kernel.instructions for n in insn.reduction_inames())
+    found = [
+        *_Candidates(kernel, [name for name in loops if name not in reduced]).groups(),
+        *_reduction_groups(kernel, frozenset(loops) & reduced),
+    ]
+    return {names(prefix): tuple(group) for group in found}
+
+
+@dataclass(frozen=True)
+class _ReductionLoop:
+    """A loop of a reduction, its instruction, and the loops of reductions around it.
+
+    Those have their groups as well, or their names where they are no candidates.
+    """
+
+    name: str
+    insn: InstructionBase
+    outer: tuple[str, ...]
+    around: tuple[int | str, ...]
+
+
+def _reduction_groups(kernel: LoopKernel, candidates: frozenset[str]) -> list[list[str]]:
+    """Return the loops of reductions that can be put together, in the order of the program.
+
+    Groups run in the order of their numbers: what waits for an instruction is in later groups
+    than the loops of that.
+    """
+    groups: list[list[_ReductionLoop]] = []
+    group_of: dict[str, int] = {}
+    before = {insn.id: ancestors(kernel, insn) for insn in kernel.instructions}
+    first_after: dict[str, int] = {}  # per instruction: the first group after it
+    for insn in sorted(kernel.instructions, key=lambda insn: len(before[insn.id])):
+        least = max((first_after[name] for name in before[insn.id]), default=0)
+        for loop in _reduction_loops(insn, candidates, group_of):
+            if loop.name in group_of:
+                continue
+            fitting = (n for n in range(least, len(groups)) if _fits(kernel, groups[n][0], loop))
+            number = group_of[loop.name] = next(fitting, len(groups))
+            if number == len(groups):
+                groups.append([])
+            groups[number].append(loop)
+        own = (group_of[name] + 1 for name in insn.reduction_inames() & candidates)
+        first_after[str(insn.id)] = max(own, default=least)
+    return [[loop.name for loop in group] for group in groups]
+
+
+def _reduction_loops(
+    insn: InstructionBase, candidates: frozenset[str], group_of: Mapping[str, int]
+) -> Iterator[_ReductionLoop]:
+    """Yield the candidates of an instruction, outer ones first, as their groups become known."""
+    nested: list[tuple[Expr, tuple[str, ...]]] = [(expr, ()) for expr in insn.expressions()]
+    while nested:
+        expr, outer = nested.pop(0)
+        for node in _outermost_reductions(expr):
+            inside: tuple[str, ...] = outer
+            for name in node.inames:
+                if name in candidates:
+                    around = tuple(group_of.get(other, other) for other in inside)
+                    yield _ReductionLoop(name, insn, inside, around)
+                inside = (*inside, name)
+            nested += [(operand, inside) for operand in node.exprs]
+
+
+class _Outermost(WalkMapper):
+    """Collects the reductions that are in no other one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Reduction] = []
+
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> None:
+        self.found.append(expr)
+
+
+def _outermost_reductions(expr: Expr) -> list[Reduction]:
+    finder = _Outermost()
+    finder(expr)
+    return finder.found
+
+
+def _fits(kernel: LoopKernel, first: _ReductionLoop, loop: _ReductionLoop) -> bool:
+    """Tell whether a loop of a reduction can be one with another."""
+    if first.insn.within_inames != loop.insn.within_inames or first.around != loop.around:
+        return False
+    if kernel.inames[first.name].tags != kernel.inames[loop.name].tags:
+        return False
+    around = sorted(loop.insn.within_inames, key=kernel.iname_order.__getitem__)
+    return _same_values(kernel, around, (*first.outer, first.name), (*loop.outer, loop.name))
+
+
+def _same_values(
+    kernel: LoopKernel, around: Sequence[str], ones: Sequence[str], others: Sequence[str]
+) -> bool:
+    """Tell whether two nests of loops have the same values in every iteration around."""
+    first, second = (kernel.domain_of((*around, *loops)) for loops in (ones, others))
+    renaming = dict(zip(ones, others, strict=True))
+    return difference(first, second, renaming, kernel.assumptions) is None
 
 
 class _Candidates:
@@ -77,11 +177,9 @@ class _Candidates:
             own = sorted(insn.within_inames & self.loops, key=kernel.iname_order.__getitem__)
             if len(own) > 1:
                 raise TransformError(
-                    message(
-                        f"loops '{own[0]}' and '{own[1]}' cannot both be candidates",
-                        kernel=kernel.name,
-                        because=f"instruction '{insn.id}' is inside of both",
-                    )
+                    f"loops '{own[0]}' and '{own[1]}' cannot both be candidates",
+                    kernel=kernel.name,
+                    because=f"instruction '{insn.id}' is inside of both",
                 )
         self.accesses: dict[str, list[Access]] = {}
         for access in collect_accesses(kernel):
@@ -115,7 +213,7 @@ class _Candidates:
             for insn in insns
         }
         blocks: dict[str, _Block] = {}
-        for part in _connected(loops_of):
+        for part in connected(loops_of):
             whole = frozenset.intersection(*(loops_of[insn] for insn in part))
             for several in [part] if whole else [[insn] for insn in part]:
                 loops = whole or loops_of[several[0]]
@@ -124,19 +222,6 @@ class _Candidates:
                 before = blocks[name].insns if name in blocks else ()
                 blocks[name] = _Block(name, (*before, *several), loops, candidate)
         return tuple(blocks.values())
-
-
-def _connected(loops_of: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Return the instructions that have loops in common, or with others in between."""
-    place = {insn: number for number, insn in enumerate(loops_of)}
-    part_of: dict[str, list[str]] = {}  # per loop
-    parts: list[list[str]] = []
-    for insn, loops in loops_of.items():
-        old = {id(part_of[name]): part_of[name] for name in loops if name in part_of}
-        joined = sorted((insn, *chain.from_iterable(old.values())), key=place.__getitem__)
-        parts = [*(part for part in parts if id(part) not in old), joined]
-        part_of.update((name, joined) for member in joined for name in loops_of[member])
-    return sorted(parts, key=lambda part: place[part[0]])
 
 
 @dataclass(frozen=True)
@@ -219,11 +304,9 @@ class _Nest:
             return compute_topological_order(followers, key=place.__getitem__)
         except CycleError as err:
             raise TransformError(
-                message(
-                    f"'{err.node}' waits for what waits for it",
-                    kernel=self.kernel.name,
-                    because="the dependencies form a cycle among whole loops",
-                )
+                f"'{err.node}' waits for what waits for it",
+                kernel=self.kernel.name,
+                because="the dependencies form a cycle among whole loops",
             ) from None
 
     def _shared_loops(self, one: str, other: str) -> frozenset[str] | None:
@@ -248,8 +331,7 @@ class _Nest:
         if shared is None:
             return False
         around = sorted(shared, key=kernel.iname_order.__getitem__)
-        first, second = (kernel.domain_of((*around, loop)) for loop in (one, other))
-        return difference(first, second, {one: other}, kernel.assumptions) is None
+        return _same_values(kernel, around, (one,), (other,))
 
     def _can_follow(self, earlier: str, node: str) -> bool:
         """Tell whether no iteration of *node* needs a later one of *earlier*."""

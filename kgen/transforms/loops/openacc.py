@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kgen.errors import TransformError, message, near_names
+from kgen.errors import TransformError, near_names
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
-from kgen.transforms.select import require_iname, split_names, transform
+from kgen.transforms.select import require_inames, transform
 
 __all__ = ["parallelize"]
 
@@ -70,22 +70,18 @@ def parallelize(
     a[i_vector + i_gang*128] = 0  {id=insn}
     """
     default = {"gang": num_gangs, "worker": num_workers, "vector": vector_length}
-    _check_lengths(kernel, default)
+    _check_lengths(default)
     loops: list[tuple[tuple[str, ...], dict[str, int | None]]] = []
     for names, text in levels.items():
-        clauses = _read_clauses(kernel, names, text)
+        clauses = _read_clauses(names, text)
         lengths = {level: n or default.get(level) for level, n in clauses.items()}
-        loops.append((split_names(names), lengths))
-        for name in loops[-1][0]:
-            require_iname(kernel, name)
+        loops.append((require_inames(kernel, names), lengths))
     for inames, lengths in loops:
         kernel = _spread(kernel, inames, lengths)
     return kernel
 
 
-def _read_clauses(
-    kernel: LoopKernel, names: object, given: str | Iterable[str]
-) -> dict[str, int | None]:
+def _read_clauses(names: object, given: str | Iterable[str]) -> dict[str, int | None]:
     """Read ``gang worker(4)``: levels, with the lengths that stand there."""
     text = given if isinstance(given, str) else " ".join(given)
     clauses: dict[str, int | None] = {}
@@ -95,50 +91,30 @@ def _read_clauses(
         level = found[1] if found else text[at:].strip()
         if not found or level not in (*_LEVELS, "seq"):
             raise TransformError(
-                message(
-                    f"'{level}' is not a level of loops",
-                    kernel=kernel.name,
-                    because=f"{names!r} has '{text}'",
-                    hint=near_names(level, (*_LEVELS, "seq")),
-                )
+                f"'{level}' is not a level of loops",
+                because=f"{names!r} has '{text}'",
+                hint=near_names(level, (*_LEVELS, "seq")),
             )
         if level in clauses:
-            raise TransformError(
-                message(f"'{text}' names the level '{level}' twice", kernel=kernel.name)
-            )
+            raise TransformError(f"'{text}' names the level '{level}' twice")
         clauses[level] = int(found[2]) if found[2] else None
         if clauses[level] == 0:
-            raise TransformError(
-                message(f"the length in '{text}' is 0, and has to be positive", kernel=kernel.name)
-            )
+            raise TransformError(f"the length in '{text}' is 0, and has to be positive")
         at = found.end()
     if "seq" in clauses and (len(clauses) > 1 or clauses["seq"] is not None):
-        raise TransformError(
-            message(
-                f"'{text}': a loop that is 'seq' has no other level, and no length",
-                kernel=kernel.name,
-            )
-        )
+        raise TransformError(f"'{text}': a loop that is 'seq' has no other level, and no length")
     if not clauses:
-        raise TransformError(
-            message(
-                f"there is no level for {names!r}", kernel=kernel.name, hint="'seq' is a plain loop"
-            )
-        )
+        raise TransformError(f"there is no level for {names!r}", hint="'seq' is a plain loop")
     return clauses
 
 
-def _check_lengths(kernel: LoopKernel, lengths: Mapping[str, Any]) -> None:
+def _check_lengths(lengths: Mapping[str, Any]) -> None:
     argument = {"gang": "num_gangs", "worker": "num_workers", "vector": "vector_length"}
     for level, length in lengths.items():
         if length is None and level == "gang":
             continue
         if not isinstance(length, int) or isinstance(length, bool) or length < 1:
-            raise TransformError(
-                message(
-                    f"{argument[level]}={length!r} is not a positive number", kernel=kernel.name
-                )
-            )
+            raise TransformError(f"{argument[level]}={length!r} is not a positive number")
 
 
 def _spread(

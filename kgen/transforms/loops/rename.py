@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,8 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.domains import copy_dims, difference, drop_dims, rename_params
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
+from kgen.ir.expr import Reduction, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, param_names, rename_dims
@@ -28,6 +29,7 @@ from kgen.transforms.select import (
     InstructionTest,
     matcher,
     require_iname,
+    require_inames,
     require_new_name,
     split_names,
     taken_names,
@@ -75,19 +77,14 @@ def duplicate_inames(
     >>> print(duplicate_inames(knl, "i", "id:one").default_entrypoint.instructions[0])
     a[i_0] = 0  {id=one}
     """
-    old = split_names(inames)
-    for name in old:
-        require_iname(kernel, name)
+    old = require_inames(kernel, inames)
     new = _new_names(kernel, old, new_inames, suffix)
     copies = dict(zip(old, new, strict=True))
     for name in tags or {}:
         if name not in copies:
             raise TransformError(
-                message(
-                    f"a tag is given for '{name}', which is not duplicated",
-                    kernel=kernel.name,
-                    hint=f"the tags go by the old inames: {', '.join(old)}",
-                )
+                f"a tag is given for '{name}', which is not duplicated",
+                hint=f"the tags go by the old inames: {', '.join(old)}",
             )
     given = {copies[name]: [parse_tag(tag)] for name, tag in (tags or {}).items()}
     axes = {
@@ -107,11 +104,8 @@ def _new_names(
     wanted: Sequence[str | None] = split_names(given) if isinstance(given, str) else given or ()
     if wanted and len(wanted) != len(old):
         raise TransformError(
-            message(
-                f"the new names ({', '.join(map(str, wanted))}) are not as many as the inames "
-                f"({', '.join(old)})",
-                kernel=kernel.name,
-            )
+            f"the new names ({', '.join(map(str, wanted))}) are not as many as the inames "
+            f"({', '.join(old)})"
         )
     names = UniqueNameGenerator(set(taken_names(kernel)))
     result: list[str] = []
@@ -137,7 +131,7 @@ def rename_iname(
 
     :arg within: rename for the instructions that match; the others keep the old loop
     :arg preserve_tags: the new iname gets the tags of the old one
-    :arg raise_on_domain_mismatch: refuse, as is the default, to fuse loops with other bounds
+    :arg raise_on_domain_mismatch: reject loops with other bounds, as is the default
 
     ::
 
@@ -227,12 +221,11 @@ def _rename_into(
         return _rename(kernel, {old: new}, matches, {new: tags})
     both = [insn for insn in kernel.instructions if inames_used(kernel, insn) >= {old, new}]
     for insn in filter(matches, both):
+        if _are_of_separate_reductions(insn, frozenset((old, new))):
+            continue
         raise TransformError(
-            message(
-                f"instruction '{insn.id}' uses both '{old}' and '{new}'",
-                kernel=kernel.name,
-                because="one loop cannot take the place of two",
-            )
+            f"instruction '{insn.id}' uses both '{old}' and '{new}'",
+            because="one loop cannot take the place of two",
         )
     change = Replacement({old: p.Variable(new)}, (new,))
     new_domains = partial(_merged_domains, kernel, old, new)
@@ -240,6 +233,22 @@ def _rename_into(
     if check:
         _check_same_loops(kernel, result, old, new)
     return add_tags(result, {new: sorted(tags, key=str)})
+
+
+def _are_of_separate_reductions(insn: InstructionBase, pair: frozenset[str]) -> bool:
+    """Tell whether two loops are of reductions beside each other: ``sum(i, x) + sum(j, y)``."""
+    if not insn.within_inames.isdisjoint(pair):
+        return False
+    reductions = (node for node in walk(*insn.expressions()) if isinstance(node, Reduction))
+    return all(not pair <= {*node.inames, *_names_inside(node)} for node in reductions)
+
+
+def _names_inside(reduction: Reduction) -> Iterator[str]:
+    for node in walk(*reduction.exprs):
+        if isinstance(node, p.Variable):
+            yield node.name
+        elif isinstance(node, Reduction):
+            yield from node.inames
 
 
 def _rename(
@@ -298,7 +307,7 @@ def _own_copy(
     copies: Mapping[str, str],
     select: Selection,
 ) -> BasicSet:
-    """Return a copy of loops inside of copied ones, bounded by these; refuses half of a nest."""
+    """Return a copy of loops inside of copied ones, bounded by these; rejects half of a nest."""
     rest = [name for name in dim_names(domain) if name not in here]
     for insn in kernel.instructions:
         if insn.id in select.chosen and not depends_on(kernel, insn).isdisjoint(rest):
@@ -316,11 +325,7 @@ def _merged_domains(
         if old in param_names(domain) and bounds_follow(kernel, domain, (old,), select):
             if new in dims:
                 raise TransformError(
-                    message(
-                        f"the bounds of '{new}' depend on '{old}'",
-                        kernel=kernel.name,
-                        because="a loop cannot bound itself",
-                    )
+                    f"the bounds of '{new}' depend on '{old}'", because="a loop cannot bound itself"
                 )
             domain = rename_params(domain, {old: new})
         if old in dims and not select.kept:
@@ -332,7 +337,7 @@ def _merged_domains(
 
 
 def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str) -> None:
-    """Reject to fuse loops when an instruction would run for other values than before."""
+    """Reject fusing loops when an instruction would run for other values than before."""
     checked: set[tuple[frozenset[str], frozenset[str]]] = set()
     for one, other in zip(before.instructions, after.instructions, strict=True):
         pair = _all_inames(one), _all_inames(other)
@@ -347,14 +352,12 @@ def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str)
         )
         if point is not None:
             raise TransformError(
-                message(
-                    f"iname '{old}' cannot become '{new}': their bounds differ",
-                    kernel=before.name,
-                    where=f"instruction '{one.id}'",
-                    point=", ".join(f"{name}={value}" for name, value in point.items()),
-                    because=f"'{old}' runs over {before.domain_of((old,))}, "
-                    f"'{new}' over {before.domain_of((new,))}",
-                )
+                f"iname '{old}' cannot become '{new}': their bounds differ",
+                kernel=before.name,
+                where=f"instruction '{one.id}'",
+                point=", ".join(f"{name}={value}" for name, value in point.items()),
+                because=f"'{old}' runs over {before.domain_of((old,))}, "
+                f"'{new}' over {before.domain_of((new,))}",
             )
 
 

@@ -87,14 +87,12 @@ class InameMapper(SubstitutionMapper):
 
     def __init__(
         self,
-        kernel: str,
         change: Replacement,
         rules: Mapping[str, str],
         shadowed: Collection[str] = (),
     ) -> None:
         values = {name: value for name, value in change.values.items() if name not in shadowed}
         super().__init__({**values, **{old: p.Variable(new) for old, new in rules.items()}})
-        self.kernel = kernel
         self.change = change
         self.rules = rules
 
@@ -111,11 +109,10 @@ class InameMapper(SubstitutionMapper):
     def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
         """Run the reduction over the new inames if it runs over the old ones."""
         parts = tuple(self.rec(part, *args) for part in expr.exprs)
-        inames = replaced_names(self.kernel, expr.inames, self.change, "a reduction")
+        inames = replaced_names(expr.inames, self.change, "a reduction")
         if inames == expr.inames and same_objects(parts, expr.exprs):
             return expr
-        operand = parts if isinstance(expr.expr, tuple) else parts[0]
-        return Reduction(expr.operation, inames, operand, expr.allow_simultaneous)
+        return expr.over(inames, parts)
 
     def map_sub_array_ref(self, expr: SubArrayRef, *args: Any) -> Expr:
         """Rename swept inames; anything else would no longer be a part of an array."""
@@ -124,20 +121,15 @@ class InameMapper(SubstitutionMapper):
             value = self.change.values.get(var.name, var)
             if not isinstance(value, p.Variable):
                 raise TransformError(
-                    message(
-                        f"iname '{var.name}' sweeps over a part of an array in a call",
-                        kernel=self.kernel,
-                        because=f"'[{var.name}]: ...' has no form in terms of others",
-                        hint=f"change the other uses only: within='not iname:{var.name}'",
-                    )
+                    f"iname '{var.name}' sweeps over a part of an array in a call",
+                    because=f"'[{var.name}]: ...' has no form in terms of others",
+                    hint=f"change the other uses only: within='not iname:{var.name}'",
                 )
             swept.append(value)
         return SubArrayRef(tuple(swept), self.rec(expr.subscript, *args))
 
 
-def replaced_names(
-    kernel: str, names: tuple[str, ...], change: Replacement, where: str
-) -> tuple[str, ...]:
+def replaced_names(names: tuple[str, ...], change: Replacement, where: str) -> tuple[str, ...]:
     """Put the new inames in the place of the first old one; all old ones or none are there.
 
     Inames that are only renamed need not be there together.
@@ -150,12 +142,9 @@ def replaced_names(
     if len(present) < len(change.values):
         missing = next(name for name in change.values if name not in present)
         raise TransformError(
-            message(
-                f"{where} has iname '{present[0]}' but not '{missing}'",
-                kernel=kernel,
-                because="they are replaced together",
-                hint="leave it out with within=...",
-            )
+            f"{where} has iname '{present[0]}' but not '{missing}'",
+            because="they are replaced together",
+            hint="leave it out with within=...",
         )
     at = names.index(present[0])
     rest = [name for name in names[at:] if name not in change.values]
@@ -200,9 +189,9 @@ def replace_inames(
     select = select_users(kernel, change.old, matches)
     domains = new_domains(select) if new_domains else replace_in_domains(kernel, change, select)
     _reject_torn_bounds(kernel, change, select, new_tags)
-    _reject_torn_dependences(kernel, change, select)
+    _reject_torn_dependences(kernel, select)
     substitutions, renamed = _replace_in_rules(kernel, change, select)
-    mapper = InameMapper(kernel.name, change, renamed)
+    mapper = InameMapper(change, renamed)
     instructions = [
         _replace_in_instruction(kernel, insn, change, mapper) if insn.id in select.chosen else insn
         for insn in kernel.instructions
@@ -259,11 +248,8 @@ def select_users(kernel: LoopKernel, old: Sequence[str], matches: InstructionTes
     if others and not chosen:
         shown = ", ".join(f"'{insn.id}'" for insn in others[:12])
         raise NothingSelectedError(
-            message(
-                f"'within' selects no instruction inside of '{old[0]}'",
-                kernel=kernel.name,
-                because=f"those inside of it are {shown}",
-            )
+            f"'within' selects no instruction inside of '{old[0]}'",
+            because=f"those inside of it are {shown}",
         )
     return Selection(frozenset(chosen), tuple(others), frozenset(kept))
 
@@ -291,7 +277,7 @@ def _reject_torn_bounds(
                     raise _torn_bound(kernel, name, read, writer)
 
 
-def _reject_torn_dependences(kernel: LoopKernel, change: Replacement, select: Selection) -> None:
+def _reject_torn_dependences(kernel: LoopKernel, select: Selection) -> None:
     """Reject other loops for instructions whose values others need, or which need those of others.
 
     Where that depends on data, there is a warning; for arguments as well: who gives instructions
@@ -341,14 +327,11 @@ def _torn_bound(
 ) -> TransformError:
     loops = [loop for loop in kernel.inames if read.array in data_in_bounds(kernel, loop)]
     return TransformError(
-        message(
-            f"'{read.insn_id}' and '{writer.id}' cannot get different loops for '{name}'",
-            kernel=kernel.name,
-            where=f"instruction '{writer}'",
-            because=f"it sets '{read.array}', which bounds '{loops[0]}' around '{read.insn_id}', "
-            f"in each iteration of '{name}'",
-            hint=f"change both: within='id:{read.insn_id} or id:{writer.id}'",
-        )
+        f"'{read.insn_id}' and '{writer.id}' cannot get different loops for '{name}'",
+        where=f"instruction '{writer}'",
+        because=f"it sets '{read.array}', which bounds '{loops[0]}' around '{read.insn_id}', "
+        f"in each iteration of '{name}'",
+        hint=f"change both: within='id:{read.insn_id} or id:{writer.id}'",
     )
 
 
@@ -359,7 +342,7 @@ def _replace_in_instruction(
     if not within.isdisjoint(change.values):
         ordered = tuple(sorted(within, key=kernel.iname_order.__getitem__))
         where = f"instruction '{insn.id}'"
-        within = frozenset(replaced_names(kernel.name, ordered, change, where))
+        within = frozenset(replaced_names(ordered, change, where))
     return insn.with_transformed_expressions(mapper, within_inames=within)
 
 
@@ -393,7 +376,7 @@ def _replace_in_rules(
     result = dict(rules)
     for name in touched:
         rule, new = rules[name], renamed.get(name, name)
-        mapper = InameMapper(kernel.name, change, renamed, rule.arguments)
+        mapper = InameMapper(change, renamed, rule.arguments)
         result[new] = rule.copy(name=new, expression=mapper(rule.expression))
     return result, renamed
 
@@ -470,7 +453,7 @@ def bounds_follow(
 ) -> bool:
     """Tell whether *domain* has old inames as parameters, and is the chosen instructions' own.
 
-    Refuses a domain that others use as well: its bounds would need both versions.
+    Rejects a domain that others use as well: its bounds would need both versions.
     """
     if set(old).isdisjoint(param_names(domain)):
         return False
@@ -492,12 +475,9 @@ def shared_bounds(
     name = direct[0] if direct else dims[0]
     hint = f"duplicate_inames(kernel, '{name}', within='id:{insn.id}') first, or both at once"
     return TransformError(
-        message(
-            f"the bounds of loop '{name}' depend on '{old}', which others keep",
-            kernel=kernel.name,
-            because=f"'{name}' matters to '{insn.id}', which gets another loop for '{old}'",
-            hint=hint if direct else f"bound the loops of '{insn.id}' without '{name}'",
-        )
+        f"the bounds of loop '{name}' depend on '{old}', which others keep",
+        because=f"'{name}' matters to '{insn.id}', which gets another loop for '{old}'",
+        hint=hint if direct else f"bound the loops of '{insn.id}' without '{name}'",
     )
 
 

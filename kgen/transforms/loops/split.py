@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import AffineRow, drop_dims, set_where
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
@@ -24,8 +24,8 @@ from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
     matcher,
     require_iname,
+    require_inames,
     require_new_name,
-    split_names,
     taken_names,
     transform,
 )
@@ -53,7 +53,7 @@ def split_iname(
         neither inherits the tags of the old iname
     :arg slabs: how many first and last iterations of the outer loop get code of their own,
         so that the others need no check of the bounds
-    :arg do_tagged_check: refuse to split a loop that has an implementation tag
+    :arg do_tagged_check: reject splitting a loop that has an implementation tag
     :arg within: split for the instructions that match; the others keep the old loop
 
     ::
@@ -69,7 +69,7 @@ def split_iname(
     >>> print(knl.default_entrypoint.instructions[0])
     a[i_inner + i_outer*16] = 0  {id=insn}
     """
-    length = _positive_integer(kernel, inner_length, "inner_length", split_iname)
+    length = _positive_integer(inner_length, "inner_length", split_iname)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
     tags = (outer_tag, inner_tag)
     return _split(kernel, split_iname, names, tags, range(length), slabs, within, limit_outer=None)
@@ -113,7 +113,7 @@ def chunk_iname(
     >>> print(knl.default_entrypoint.instructions[0])
     a[i_inner + ((n + 1) // 2 if i_outer >= 1 else 0)] = 0  {id=insn}
     """
-    count = _positive_integer(kernel, num_chunks, "num_chunks", split_iname)
+    count = _positive_integer(num_chunks, "num_chunks", split_iname)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
     tags = (outer_tag, inner_tag)
     bounds = kernel.get_iname_bounds(split_iname)
@@ -171,12 +171,9 @@ def _split_evenly(
         )
     elif count > _MOST_CHUNKS:
         raise TransformError(
-            message(
-                f"'{old}' has {extent} iterations, which {count} chunks share unevenly",
-                kernel=kernel.name,
-                because="where each chunk begins is a sum with a term for each of them",
-                hint=f"at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
-            )
+            f"'{old}' has {extent} iterations, which {count} chunks share unevenly",
+            because="where each chunk begins is a sum with a term for each of them",
+            hint=f"at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
         )
     else:  # the sum of the lengths before
         starts = tuple(
@@ -218,22 +215,19 @@ def _split_evenly(
 def _new_pair(
     kernel: LoopKernel, old: str, outer: str | None, inner: str | None, check_tags: bool
 ) -> tuple[str, str]:
-    """Return the names of the two new loops, outer and inner, or refuse."""
+    """Return the names of the two new loops, outer and inner, or raise an error."""
     iname = require_iname(kernel, old)
     tags = [tag for tag in iname.tags if isinstance(tag, InameImplementationTag)]
     if check_tags and tags:
         raise TransformError(
-            message(
-                f"iname '{old}' cannot be split, since it is implemented as '{tags[0]}'",
-                kernel=kernel.name,
-                hint="split first and tag the new inames, or pass do_tagged_check=False",
-            )
+            f"iname '{old}' cannot be split, since it is implemented as '{tags[0]}'",
+            hint="split first and tag the new inames, or pass do_tagged_check=False",
         )
     names = UniqueNameGenerator(set(taken_names(kernel)))
     outer = require_new_name(kernel, outer) if outer else names(f"{old}_outer")
     inner = require_new_name(kernel, inner) if inner else names(f"{old}_inner")
     if outer == inner:
-        raise TransformError(message(f"both new inames are called '{outer}'", kernel=kernel.name))
+        raise TransformError(f"both new inames are called '{outer}'")
     return outer, inner
 
 
@@ -268,7 +262,7 @@ def _finish(
     slabs: tuple[int, int],
 ) -> LoopKernel:
     """Give the two new loops their slabs and tags."""
-    slab = _read_slabs(kernel, slabs)
+    slab = _read_slabs(slabs)
     if slab != (0, 0):
         kernel = kernel.copy(iname_slab_increments={**kernel.iname_slab_increments, names[0]: slab})
     return add_tags(kernel, {name: [parse_tag(tag)] for name, tag in zip(names, tags, strict=True)})
@@ -282,15 +276,12 @@ def _nonzero(expr: Expr) -> tuple[Expr, ...]:
     return () if is_zero(expr) else (expr,)
 
 
-def _read_slabs(kernel: LoopKernel, slabs: Any) -> tuple[int, int]:
+def _read_slabs(slabs: Any) -> tuple[int, int]:
     first, last = slabs if isinstance(slabs, tuple | list) and len(slabs) == 2 else (-1, -1)
     if first < 0 or last < 0:
         raise TransformError(
-            message(
-                f"slabs={slabs} is not two numbers of iterations",
-                kernel=kernel.name,
-                hint="slabs=(0, 1) gives the last iteration of the outer loop its own code",
-            )
+            f"slabs={slabs} is not two numbers of iterations",
+            hint="slabs=(0, 1) gives the last iteration of the outer loop its own code",
         )
     return first, last
 
@@ -299,7 +290,7 @@ def _read_slabs(kernel: LoopKernel, slabs: Any) -> tuple[int, int]:
 _MOST_ITERATIONS: Final = 2**31 - 1
 
 
-def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> int:
+def _positive_integer(value: Any, what: str, iname: str) -> int:
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_number and 0 < value <= _MOST_ITERATIONS:
         return int(value)
@@ -308,16 +299,13 @@ def _positive_integer(kernel: LoopKernel, value: Any, what: str, iname: str) -> 
         isinstance(value, str) and value.isidentifier()
     )
     raise TransformError(
-        message(
-            f"{what}={shown} is not a fixed integer from 1 to 2**31 - 1",
-            kernel=kernel.name,
-            because=f"the bounds of the loops that '{iname}' is split into would not be affine"
-            if names_parameter
-            else None,
-            hint="fix_parameters(kernel, ...) makes a parameter a number"
-            if names_parameter
-            else f"pass a number, such as {what}=16",
-        )
+        f"{what}={shown} is not a fixed integer from 1 to 2**31 - 1",
+        because=f"the bounds of the loops that '{iname}' is split into would not be affine"
+        if names_parameter
+        else None,
+        hint="fix_parameters(kernel, ...) makes a parameter a number"
+        if names_parameter
+        else f"pass a number, such as {what}=16",
     )
 
 
@@ -326,12 +314,9 @@ def _constant_bounds(kernel: LoopKernel, iname: str, purpose: str, other: str) -
     if bounds.is_constant:
         return bounds
     raise TransformError(
-        message(
-            f"iname '{iname}' has no constant number of iterations for {purpose}",
-            kernel=kernel.name,
-            because=f"it runs over {kernel.domain_of((iname,))}",
-            hint=f"fix_parameters(kernel, ...) makes a parameter a number; {other}",
-        )
+        f"iname '{iname}' has no constant number of iterations for {purpose}",
+        because=f"it runs over {kernel.domain_of((iname,))}",
+        hint=f"fix_parameters(kernel, ...) makes a parameter a number; {other}",
     )
 
 
@@ -363,16 +348,11 @@ def join_inames(
     >>> print(join_inames(knl, "i,j").default_entrypoint.instructions[0])
     a[j_and_i // 8, j_and_i % 8] = 0  {id=insn}
     """
-    names = split_names(inames)
-    for name in names:
-        require_iname(kernel, name)
+    names = require_inames(kernel, inames)
     if len(names) < 2:
         raise TransformError(
-            message(
-                f"join_inames joins two inames or more, not {len(names)}",
-                kernel=kernel.name,
-                hint="join_inames(kernel, ['i', 'j'])",
-            )
+            f"join_inames joins two inames or more, not {len(names)}",
+            hint="join_inames(kernel, ['i', 'j'])",
         )
     taken = UniqueNameGenerator(set(taken_names(kernel)))
     new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(reversed(names)))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from pytools.tag import Tag
 
-from kgen.errors import KgenWarning, TransformError, message, warn
+from kgen.errors import KgenWarning, TransformError, warn
 from kgen.ir.checked import checked
 from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names, walk
@@ -27,7 +27,7 @@ from kgen.ir.tags import (
     VectorizeTag,
     parse_tag,
 )
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernel_of, kernels_of
 from kgen.transforms.select import (
     Meaning,
     NoSuchNameError,
@@ -35,6 +35,7 @@ from kgen.transforms.select import (
     has_several_kernels,
     matcher,
     require_iname,
+    require_inames,
     split_names,
     transform_of,
 )
@@ -75,8 +76,9 @@ def tag_inames(
           a[i] = 0              i: unr
         end i
 
-    Raises :class:`TransformError` for a second implementation tag, two loops of one
-    instruction on one hardware axis, and a reduction over ``g.N``, ``ilp`` or ``vec``.
+    Raises :class:`TransformError` for a second implementation tag, two loops of one reduction
+    on one hardware axis, and a reduction over ``g.N``, ``ilp`` or ``vec``. That no instruction is
+    inside of two loops on one axis is checked when code is generated.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -153,9 +155,7 @@ def _read_pairs(given: TagsByIname) -> list[tuple[str, list[Tag | None]]]:
 def _read_pair(text: str) -> tuple[str, str]:
     name, colon, tag = text.partition(":")
     if not colon:
-        raise TransformError(
-            message(f"'{text.strip()}' gives an iname no tag", hint="write 'i:g.0, j:l.0'")
-        )
+        raise TransformError(f"'{text.strip()}' gives an iname no tag", hint="write 'i:g.0, j:l.0'")
     return name.strip(), tag.strip()
 
 
@@ -173,7 +173,7 @@ def add_tags(
     for name, tags in wanted.items():
         for given in tags:
             for tag in _tags_meant(kernel, inames, name, given):
-                inames[name] = _with_tag(kernel, inames[name], tag, force)
+                inames[name] = _with_tag(inames[name], tag, force)
     changed = [name for name in wanted if inames[name].tags != kernel.inames[name].tags]
     if not changed:
         return kernel
@@ -196,20 +196,17 @@ def _tags_meant(
     return [tag]
 
 
-def _with_tag(kernel: LoopKernel, iname: Iname, tag: Tag | None, force: bool) -> Iname:
+def _with_tag(iname: Iname, tag: Tag | None, force: bool) -> Iname:
     if tag is not None and not isinstance(tag, InameImplementationTag):
         return iname.copy(tags=iname.tags | {tag})
     old = [t for t in iname.tags if isinstance(t, InameImplementationTag) and t != tag]
     if old and (not force or isinstance(old[0], ForceSequentialTag)):
         fixed = isinstance(old[0], ForceSequentialTag)
         raise TransformError(
-            message(
-                f"iname '{iname.name}' is implemented as '{old[0]}' already, "
-                f"not as '{'for' if tag is None else tag}'",
-                kernel=kernel.name,
-                because="'forceseq' is final" if fixed else None,
-                hint=None if fixed else f"tag_inames(kernel, '{iname.name}:...', force=True)",
-            )
+            f"iname '{iname.name}' is implemented as '{old[0]}' already, "
+            f"not as '{'for' if tag is None else tag}'",
+            because="'forceseq' is final" if fixed else None,
+            hint=None if fixed else f"tag_inames(kernel, '{iname.name}:...', force=True)",
         )
     return iname.copy(tags=(iname.tags - frozenset(old)) | ({tag} if tag else frozenset()))
 
@@ -229,40 +226,31 @@ def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
         if not reduced.isdisjoint(unfit):
             raise _unfit_reduction(kernel, str(insn.id), min(reduced & unfit))
         if taken_axes:
-            _check_axes(kernel, str(insn.id), insn.within_inames, axis_of)
             for node in () if reduced.isdisjoint(axis_of) else walk(*insn.expressions()):
                 if isinstance(node, Reduction):  # those loops around that it depends on
                     used = insn.within_inames.intersection(variable_names(*node.exprs))
-                    _check_axes(kernel, str(insn.id), used.union(node.inames), axis_of)
+                    _check_axes(str(insn.id), used.union(node.inames), axis_of)
 
 
-def _check_axes(
-    kernel: LoopKernel, insn_id: str, inames: frozenset[str], axis_of: Mapping[str, AxisTag]
-) -> None:
+def _check_axes(insn_id: str, inames: frozenset[str], axis_of: Mapping[str, AxisTag]) -> None:
     owner: dict[AxisTag, str] = {}
     for name in sorted(inames & axis_of.keys()):
         other = owner.setdefault(axis_of[name], name)
         if other != name:
             raise TransformError(
-                message(
-                    f"inames '{other}' and '{name}' of instruction '{insn_id}' are both "
-                    f"on the hardware axis '{axis_of[name]}'",
-                    kernel=kernel.name,
-                    hint=f"find_unused_axis_tag(kernel, '{str(axis_of[name])[0]}', "
-                    f"'id:{insn_id}') names a free one",
-                )
+                f"inames '{other}' and '{name}' of instruction '{insn_id}' are both "
+                f"on the hardware axis '{axis_of[name]}'",
+                hint=f"find_unused_axis_tag(kernel, '{str(axis_of[name])[0]}', "
+                f"'id:{insn_id}') names a free one",
             )
 
 
 def _unfit_reduction(kernel: LoopKernel, insn_id: str, name: str) -> TransformError:
     (tag,) = kernel.iname_tags_of_type(name, InameImplementationTag)
     return TransformError(
-        message(
-            f"instruction '{insn_id}' reduces over iname '{name}', which cannot be '{tag}'",
-            kernel=kernel.name,
-            because="its instances are elements of one vector, which nothing adds up",
-            hint=f"tag_inames(kernel, '{name}:ilp'), or leave '{name}' a loop",
-        )
+        f"instruction '{insn_id}' reduces over iname '{name}', which cannot be '{tag}'",
+        because="its instances are elements of one vector, which nothing adds up",
+        hint=f"tag_inames(kernel, '{name}:ilp'), or leave '{name}' a loop",
     )
 
 
@@ -310,7 +298,7 @@ def prioritize_loops(kernel: Program, loop_priority: str | Sequence[str]) -> Pro
     """
     names = split_names(loop_priority)
     program: LoopKernel | TranslationUnit = kernel
-    kernels = list(program.kernels()) if isinstance(program, TranslationUnit) else [program]
+    kernels = kernels_of(program)
     for name in names:
         if not any(_loop_named(one, name) for one in kernels):
             error = NoSuchNameError(kernels[0].name, "iname", name, kernels[0].inames)
@@ -339,8 +327,7 @@ def _loop_named(kernel: LoopKernel, name: str) -> str | None:
 
 @transform_of(Meaning.STATED)
 def _prioritize(kernel: LoopKernel, names: tuple[str, ...]) -> LoopKernel:
-    for name in names:
-        require_iname(kernel, name)
+    require_inames(kernel, names)
     if names in kernel.loop_priority:
         return kernel
     return kernel.copy(loop_priority=(*kernel.loop_priority, names))
@@ -372,7 +359,7 @@ def find_unused_axis_tag(
     if kind not in _AXIS_KINDS:
         raise TransformError(f"'{kind}' is not a kind of hardware axis\n  hint: pass 'g' or 'l'")
     wanted = _AXIS_KINDS[kind]
-    one = kernel.default_entrypoint if isinstance(kernel, TranslationUnit) else kernel
+    one = kernel_of(kernel)
     test = matcher(one, insn_match)
     names = {name for insn in one.instructions if test(insn) for name in insn.within_inames}
     return _free_axis(wanted, [one.inames[name] for name in names])

@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, subscript, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -119,15 +119,13 @@ def _check_varying(kernel: LoopKernel, varying: Collection[str]) -> None:
         for array in kernel.array_vars.values()
         if isinstance(array.shape, tuple)
         for extent in array.shape
-        for name in variable_names(extent)
+        for name in variable_names(*({extent} - {None}))
     )
     for name in varying:
         if name in sizes:
             raise TransformError(
-                message(
-                    f"'{name}' cannot vary: it is a bound of loops or a size of arrays",
-                    kernel=kernel.name,
-                )
+                f"'{name}' cannot vary: it is a bound of loops or a size of arrays",
+                kernel=kernel.name,
             )
 
 
@@ -141,13 +139,12 @@ def _batched(kernel: LoopKernel, variable: Any, count: Expr) -> Any:
     if isinstance(variable, ValueArg):
         return GlobalArg(variable.name, variable.dtype, shape=(count,), tags=variable.tags)
     assert isinstance(variable, ArrayBase)
-    if not isinstance(variable.shape, tuple) or not isinstance(variable.dim_tags, tuple):
+    shape = variable.shape
+    if not isinstance(shape, tuple) or None in shape or not isinstance(variable.dim_tags, tuple):
         raise TransformError(
-            message(
-                f"the shape of '{variable.name}' is not known",
-                kernel=kernel.name,
-                hint=f"declare it: GlobalArg('{variable.name}', shape=...)",
-            )
+            f"the shape of '{variable.name}' is not known",
+            kernel=kernel.name,
+            hint=f"declare it: GlobalArg('{variable.name}', shape=...)",
         )
     levels = [
         tag.layout_nesting_level

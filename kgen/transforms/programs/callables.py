@@ -117,7 +117,7 @@ def register_callable(
 
     :arg callable_: an instance of a subclass of :class:`ScalarCallable`, a
         :class:`CallableKernel`, or a :class:`CallMangleInfo`
-    :arg redefining_not_ok: refuse a name that something else has in the program
+    :arg redefining_not_ok: reject a name that something else has in the program
 
     ::
 

@@ -10,7 +10,7 @@ from pytools import UniqueNameGenerator
 
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.checked import checked
 from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ArrayBase, GlobalArg, Iname, TemporaryVariable
@@ -100,20 +100,20 @@ class _Differentiation:
         self.extents = declared.shape if isinstance(declared, ArrayBase) else ()
         unknown = [axis for axis in batch if not 0 <= axis < len(self.extents)]
         if unknown:
-            raise self._refusal(
+            raise self._error(
                 f"'{by}' has {counted(len(self.extents), 'axis', 'axes')}, none of number "
                 f"{unknown[0]}"
             )
         if by in self.kernel.get_written_variables():
-            raise self._refusal(f"'{by}' is written, so that there is no derivative by its values")
+            raise self._error(f"'{by}' is written, so that there is no derivative by its values")
         self.new_names = UniqueNameGenerator(set(taken_names(self.kernel)))
         self.ids = self.kernel.get_instruction_id_generator()
         self.active = self._depending()
         self.names: dict[str, str] = {}
 
-    def _refusal(self, what: str, insn: InstructionBase | None = None) -> TransformError:
+    def _error(self, what: str, insn: InstructionBase | None = None) -> TransformError:
         where = None if insn is None else f"instruction '{insn}'"
-        return TransformError(message(what, kernel=self.kernel.name, where=where))
+        return TransformError(what, kernel=self.kernel.name, where=where)
 
     def _depending(self) -> frozenset[str]:
         """Return the variables whose values depend on those of *by*."""
@@ -150,7 +150,7 @@ class _Differentiation:
         for name in (*outputs, *copied):
             require_argument(kernel, name)
             if name not in written:
-                raise self._refusal(f"'{name}' is no output: nothing writes it")
+                raise self._error(f"'{name}' is no output: nothing writes it")
         wanted = self._wanted(outputs)
         domains, inames = list(kernel.domains), dict(kernel.inames)
         derivatives: dict[str, Assignment] = {}
@@ -203,7 +203,7 @@ class _Differentiation:
 
     def _derivative(self, insn: InstructionBase, loops: tuple[str, ...]) -> Assignment:
         if not isinstance(insn, Assignment) or insn.atomicity:
-            raise self._refusal("only plain assignments can be differentiated", insn)
+            raise self._error("only plain assignments can be differentiated", insn)
         index = tuple(map(p.Variable, loops))
         axes = [axis for axis in range(len(self.extents)) if axis not in self.batch]
 
@@ -225,11 +225,11 @@ class _Differentiation:
         elif isinstance(place, p.Subscript) and isinstance(place.aggregate, p.Variable):
             name, at = place.aggregate.name, place.index_tuple
         else:
-            raise self._refusal(f"'{to_text(place)}' has no derivative", insn)
+            raise self._error(f"'{to_text(place)}' has no derivative", insn)
         try:
             value = Differentiator(leaf)(insn.expression)
         except TransformError as err:
-            raise self._refusal(str(err), insn) from None
+            raise self._error(str(err), insn) from None
         return insn.copy(
             id=str(self.ids(f"{insn.id}_d{self.by}")),
             assignee=subscript(p.Variable(self.name_of(name)), (*at, *index)),

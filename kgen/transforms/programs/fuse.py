@@ -14,12 +14,12 @@ from kgen.analysis.domains import (
     intersect_domains,
     rename_params,
 )
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set, dim_names
-from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.ir.unit import CallableKernel, TranslationUnit, kernel_of
 from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.select import check_well_formed
 from kgen.transforms.statements import replace_instruction_ids
@@ -65,12 +65,12 @@ def fuse_kernels(
     b[i] = 2*a[i]  {id=insn}
     c[i] = b[i] + 1  {id=insn_0}
     """
-    parts = [_kernel(program) for program in kernels]
+    parts = [kernel_of(program) for program in kernels]
     if not parts:
-        raise TransformError(message("there are no kernels to fuse"))
+        raise TransformError("there are no kernels to fuse")
     marks = [""] * len(parts) if suffixes is None else list(suffixes)
     if len(marks) != len(parts):
-        raise TransformError(message(f"suffixes has {len(marks)} items for {len(parts)} kernels"))
+        raise TransformError(f"suffixes has {len(marks)} items for {len(parts)} kernels")
     flow = [_read_flow(item, parts) for item in data_flow or ()]
     name = "_and_".join(dict.fromkeys(part.name for part in parts))
     renamed = _with_own_names(parts, marks)
@@ -90,18 +90,14 @@ def fuse_kernels(
     )
 
 
-def _kernel(program: LoopKernel | TranslationUnit) -> LoopKernel:
-    return program.default_entrypoint if isinstance(program, TranslationUnit) else program
-
-
 def _read_flow(item: Flow, parts: Sequence[LoopKernel]) -> Flow:
     name, first, then = item
     for index, users, verb in ((first, _writers, "writes"), (then, _users, "reads or writes")):
         if not 0 <= index < len(parts):
-            raise TransformError(message(f"data_flow has {item}; there is no kernel {index}"))
+            raise TransformError(f"data_flow has {item}; there is no kernel {index}")
         if not users(parts[index], name):
             raise TransformError(
-                message(f"data_flow has {item}; nothing {verb} '{name}'", kernel=parts[index].name)
+                f"data_flow has {item}; nothing {verb} '{name}'", kernel=parts[index].name
             )
     return name, first, then
 
@@ -169,10 +165,8 @@ def _fuse(one: LoopKernel, two: LoopKernel) -> LoopKernel:
     for field in ("target", "index_dtype", "options"):
         if getattr(one, field) != getattr(two, field):
             raise TransformError(
-                message(
-                    f"'{one.name}' and '{two.name}' cannot be fused: their {field} differs",
-                    because=f"{getattr(one, field)}; {getattr(two, field)}",
-                )
+                f"'{one.name}' and '{two.name}' cannot be fused: their {field} differs",
+                because=f"{getattr(one, field)}; {getattr(two, field)}",
             )
     fused = one.copy(
         instructions=(*one.instructions, *two.instructions),
@@ -205,10 +199,8 @@ def _check_kinds(one: LoopKernel, two: LoopKernel) -> None:
         here, there = kinds_of_one[name], kinds_of_two[name]
         if here != there:
             raise TransformError(
-                message(
-                    f"'{name}' is {here} of '{one.name}' and {there} of '{two.name}'",
-                    hint="rename one of them: rename_iname, rename_argument",
-                )
+                f"'{name}' is {here} of '{one.name}' and {there} of '{two.name}'",
+                hint="rename one of them: rename_iname, rename_argument",
             )
 
 
@@ -228,12 +220,10 @@ def _check_loops(one: LoopKernel, two: LoopKernel, assumptions: Set) -> None:
     point = difference(one.domain_of(shared), two.domain_of(shared), {}, assumptions)
     if point is not None:
         raise TransformError(
-            message(
-                f"the loops over {', '.join(shared)} of '{one.name}' and '{two.name}' differ",
-                point=_point(point),
-                because=f"{one.domain_of(shared)}; {two.domain_of(shared)}",
-                hint=f"rename_iname(kernel, '{shared[0]}', ...) gives one of them its own loop",
-            )
+            f"the loops over {', '.join(shared)} of '{one.name}' and '{two.name}' differ",
+            point=_point(point),
+            because=f"{one.domain_of(shared)}; {two.domain_of(shared)}",
+            hint=f"rename_iname(kernel, '{shared[0]}', ...) gives one of them its own loop",
         )
 
 
@@ -265,12 +255,10 @@ def _with_domains(fused: LoopKernel, one: LoopKernel, two: LoopKernel) -> LoopKe
     if found is not None:
         insn_id, point = found
         raise TransformError(
-            message(
-                f"'{one.name}' and '{two.name}' cannot be fused: loops of one bound the other",
-                where=f"instruction '{insn_id}'",
-                point=_point(point),
-                hint="say what holds for the sizes: assume(kernel, 'n >= 1')",
-            )
+            f"'{one.name}' and '{two.name}' cannot be fused: loops of one bound the other",
+            where=f"instruction '{insn_id}'",
+            point=_point(point),
+            hint="say what holds for the sizes: assume(kernel, 'n >= 1')",
         )
     return result
 
@@ -335,10 +323,8 @@ def _joined_arg(
         first, second = first.copy(dtype=dtype), second.copy(dtype=dtype)
     if first != second:
         raise TransformError(
-            message(
-                f"argument '{arg.name}' is declared differently in '{one.name}' and '{two.name}'",
-                because=f"{arg}; {other}",
-            )
+            f"argument '{arg.name}' is declared differently in '{one.name}' and '{two.name}'",
+            because=f"{arg}; {other}",
         )
     return first
 
@@ -357,12 +343,10 @@ def _same(
 ) -> V:
     if name in one and one[name] != two[name]:
         raise TransformError(
-            message(
-                f"the {kind} '{name}' differs from that of another kernel",
-                kernel=kernel.name,
-                because=f"{_text(one[name])}; {_text(two[name])}",
-                hint="rename one of them, or make them equal",
-            )
+            f"the {kind} '{name}' differs from that of another kernel",
+            kernel=kernel.name,
+            because=f"{_text(one[name])}; {_text(two[name])}",
+            hint="rename one of them, or make them equal",
         )
     return two[name]
 

@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import set_params, set_where
-from kgen.errors import KgenError, TransformError, counted, message, near_names
+from kgen.errors import KgenError, TransformError, counted, near_names
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.checked import checked
@@ -56,14 +56,15 @@ def inline_callable_kernel(
 ) -> TranslationUnit:
     """Inline a kernel at all its calls.
 
-    The loops of the kernel go inside of those around the call, with their tags; its temporaries
-    and loops get new names where theirs are taken.
+    The loops of the kernel go inside of those around the call, with their tags. Its temporaries
+    and loops have the first four letters of its name and ``_`` in front; calls that are inlined
+    when code is generated keep names that are free.
 
     ::
 
-        [i]: y[k,i] = double([j]: x[k,j])     =>     for i
-                                                       y[k,i] = 2*x[k,i]
-                                                     end i
+        [i]: y[k,i] = double([j]: x[k,j])     =>     for doub_i
+                                                       y[k,doub_i] = 2*x[k,doub_i]
+                                                     end doub_i
 
     Raises :class:`TransformError` where nothing calls it, where the arguments of a call do not
     fit, and for kernels that call themselves.
@@ -74,7 +75,7 @@ def inline_callable_kernel(
     >>> knl = make_kernel("{ [i,j,k]: 0<=i,j,k<4 }", "[i]: y[k,i] = double([j]: x[k,j])")
     >>> knl = inline_callable_kernel(merge([knl, double]), "double")
     >>> print(knl["kgen_kernel"].instructions[0])
-    y[k, i_0] = 2*x[k, i_0]  {id=insn}
+    y[k, doub_i] = 2*x[k, doub_i]  {id=insn}
     """
     unit = translation_unit
     order = order_of_calls(unit)
@@ -91,7 +92,7 @@ def inline_callable_kernel(
         if function_name not in called_kernels(unit, kernel):
             return kernel
         found = True
-        return inline_calls(kernel, {function_name: callee})
+        return inline_calls(kernel, {function_name: callee}, with_labels=True)
 
     changed = unit.map_kernels(change)
     if not found:
@@ -146,27 +147,43 @@ def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
     return tuple(done)
 
 
-def inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
-    """Inline called kernels in *kernel*, and in its origin as they were written."""
-    result = _inline_calls(kernel, callees)
+def inlined_kernel(
+    program: TranslationUnit | LoopKernel, entrypoint: str | None = None
+) -> LoopKernel:
+    """Return a kernel of a program with all calls inlined; a kernel alone as it is."""
+    if isinstance(program, LoopKernel):
+        return program
+    return inline_all_calls(program, entrypoint or program.default_entrypoint.name)
+
+
+def inline_calls(
+    kernel: LoopKernel, callees: Mapping[str, LoopKernel], *, with_labels: bool = False
+) -> LoopKernel:
+    """Inline called kernels in *kernel*, and in its origin as they were written.
+
+    *with_labels*: the first letters of a kernel's name stand in front of its names.
+    """
+    result = _inline_calls(kernel, callees, with_labels)
     if all(one.written is one for one in (kernel, *callees.values())):
         return result.with_origin(None)
 
     def inlined(origin: LoopKernel) -> LoopKernel:
         written = {name: callee.origin or callee for name, callee in callees.items()}
-        return _inline_calls(origin, written).with_origin(None)
+        return _inline_calls(origin, written, with_labels).with_origin(None)
 
     return result.with_origin(Pending(kernel.written, inlined))
 
 
-def _inline_calls(kernel: LoopKernel, callees: Mapping[str, LoopKernel]) -> LoopKernel:
+def _inline_calls(
+    kernel: LoopKernel, callees: Mapping[str, LoopKernel], with_labels: bool
+) -> LoopKernel:
     expanded = {name: expand_subst(callee) for name, callee in callees.items()}
     swept: set[str] = set()
     for insn_id, name in [(str(insn.id), name) for insn, name in calls_of(kernel)]:
         if name in expanded:
             insn = kernel.id_to_insn[insn_id]
             swept |= insn.sub_array_ref_inames()
-            kernel = _Inlining(kernel, insn, expanded[name]).result()
+            kernel = _Inlining(kernel, insn, expanded[name], with_label=with_labels).result()
     check_well_formed(kernel)
     return remove_unused_inames(kernel, sorted(swept)) if swept else kernel
 
@@ -192,6 +209,13 @@ class Passed:
     places: Mapping[str, Expr]
 
 
+def inputs_and_outputs(callee: LoopKernel) -> tuple[list[str], list[str]]:
+    """Return the arguments that calls pass, in order, and those to which the results go."""
+    inputs = [arg.name for arg in callee.args if isinstance(arg, ValueArg) or arg.is_input]
+    outputs = [arg.name for arg in callee.args if isinstance(arg, ArrayArg) and arg.is_output]
+    return inputs, outputs
+
+
 def passed_by(kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> Passed:
     """Return what a call passes, by the names of the arguments of the kernel that it calls.
 
@@ -204,7 +228,14 @@ def passed_by(kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> 
 class _Inlining:
     """One call replaced: names, values of scalars, places of arrays, instructions."""
 
-    def __init__(self, kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> None:
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        insn: InstructionBase,
+        callee: LoopKernel,
+        *,
+        with_label: bool = False,
+    ) -> None:
         self.kernel = kernel
         self.insn = insn
         self.callee = callee
@@ -213,7 +244,8 @@ class _Inlining:
         self.temporaries: dict[str, TemporaryVariable] = {}
         self.first: list[InstructionBase] = []
         local = (*callee.iname_order, *callee.temporary_variables)
-        self.renamed = {name: str(self.names(name)) for name in local}
+        label = f"{callee.name[:4]}_" if with_label else ""
+        self.renamed = {name: str(self.names(f"{label}{name}")) for name in local}
         values, self.places = self._bind()
         self.values = {name: self._value(name, value) for name, value in values.items()}
         self._reject_missing()
@@ -225,30 +257,29 @@ class _Inlining:
         callee, insn = self.callee, self.insn
         assert isinstance(insn, Assignment | CallInstruction)
         call = insn.expression
-        inputs = [a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input]
-        outputs = [a.name for a in callee.args if isinstance(a, ArrayArg) and a.is_output]
+        inputs, outputs = inputs_and_outputs(callee)
         if not insn.assignees and set(outputs) <= set(inputs):
             outputs = []  # what is passed is changed in its place
         if len(call.parameters) > len(inputs) or len(insn.assignees) != len(outputs):
-            raise self._refusal(
+            raise self._error(
                 f"'{callee.name}' takes ({', '.join(inputs)}) and gives ({', '.join(outputs)}), "
                 f"but the call passes {len(call.parameters)} and assigns {len(insn.assignees)}"
             )
         passed = dict(zip(inputs, call.parameters, strict=False))
         for name, value in getattr(call, "kw_parameters", {}).items():
             if name not in inputs or name in passed:
-                raise self._refusal(
+                raise self._error(
                     f"'{callee.name}' has no further argument '{name}'", near_names(name, inputs)
                 )
             passed[name] = value
         missing = [name for name in inputs if name not in passed]
         if missing:
-            raise self._refusal(f"the call of '{callee.name}' lacks '{missing[0]}'")
+            raise self._error(f"the call of '{callee.name}' lacks '{missing[0]}'")
         for name, place in zip(outputs, insn.assignees, strict=True):
             if passed.setdefault(name, place) != place and not self._same_place(
                 passed[name], place
             ):
-                raise self._refusal(
+                raise self._error(
                     f"'{callee.name}' reads and writes '{name}', which is "
                     f"'{to_text(passed[name])}' before and '{to_text(place)}' after the call"
                 )
@@ -335,7 +366,7 @@ class _Inlining:
         for domain in self.callee.domains:
             for name in param_names(domain):
                 if name not in self.values and name not in self.renamed:
-                    raise self._refusal(
+                    raise self._error(
                         f"'{self.callee.name}' is bounded by '{name}', which is no argument of it",
                         f"declare it: ValueArg('{name}')",
                     )
@@ -400,7 +431,7 @@ class _Inlining:
             named = other.read_variables.union(other.assignee_var_names())
             stuck = sorted(named & (self.places.keys() | self.values.keys()))
             if stuck:
-                raise self._refusal(
+                raise self._error(
                     f"the C code of instruction '{other.id}' in '{self.callee.name}' names its "
                     f"argument '{stuck[0]}'"
                 )
@@ -431,7 +462,7 @@ class _Inlining:
         try:
             return set_params(changed, {inner[name]: v for name, v in self.values.items()})
         except KgenError as err:
-            raise self._refusal(
+            raise self._error(
                 f"a loop of '{self.callee.name}' cannot be bounded by what is passed: {err}"
             ) from None
 
@@ -450,7 +481,7 @@ class _Inlining:
             return p.Subscript(place, index if len(index) > 1 else index[0])
         elif all(i == 0 for i in index):
             return place
-        raise self._refusal(
+        raise self._error(
             f"'{to_text(place)}' is passed for '{name}', which has "
             f"{counted(len(index), 'axis', 'axes')} in "
             f"'{self.callee.name}'",
@@ -465,7 +496,7 @@ class _Inlining:
         start = bounds.lower
         within = self.kernel.all_params() | self.insn.within_inames
         if not within.issuperset(variable_names(start)):
-            raise self._refusal(
+            raise self._error(
                 f"the loop '{iname}' of '{to_text(place)}' starts at '{to_text(start)}', which is "
                 "not known around the call"
             )
@@ -476,9 +507,9 @@ class _Inlining:
         array = self.kernel.array_vars.get(name)
         return array is None or array.shape == ()
 
-    def _refusal(self, what: str, hint: str | None = None) -> TransformError:
+    def _error(self, what: str, hint: str | None = None) -> TransformError:
         where = f"instruction '{self.insn}'"
-        return TransformError(message(what, kernel=self.kernel.name, where=where, hint=hint))
+        return TransformError(what, kernel=self.kernel.name, where=where, hint=hint)
 
 
 def _plus(index: Expr, start: Expr) -> Expr:

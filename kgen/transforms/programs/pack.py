@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import domain_of_copies, set_where
-from kgen.errors import TransformError, message, near_names
+from kgen.errors import TransformError, near_names
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.checked import checked
@@ -226,13 +226,11 @@ class _Packing:
         ):
             sizes, known = (" x ".join(map(to_text, part)) for part in (extents, wanted))
             raise TransformError(
-                message(
-                    f"'{to_text(place)}', of {sizes} elements, does not have the shape of "
-                    f"'{arg.name}', {known}",
-                    kernel=self.kernel.name,
-                    where=f"instruction '{self.insn}'",
-                    hint="pass as many elements as it has: fix_parameters makes sizes numbers",
-                )
+                f"'{to_text(place)}', of {sizes} elements, does not have the shape of "
+                f"'{arg.name}', {known}",
+                kernel=self.kernel.name,
+                where=f"instruction '{self.insn}'",
+                hint="pass as many elements as it has: fix_parameters makes sizes numbers",
             )
         return list(wanted)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kgen.analysis.domains import fix_dims, fix_params
 from kgen.analysis.infer import size_names
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.construction.declare import parameter_names, undeclared_names
 from kgen.ir.data import ValueArg
@@ -18,7 +18,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, used_param_names
 from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.text import parse_assumptions
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.transforms.expressions.variables import substitute_everywhere, substitute_in_instructions
 from kgen.transforms.select import Meaning, NoSuchNameError, Program, matcher, transform_of
 
@@ -72,7 +72,7 @@ def fix_used_parameters(
 ) -> LoopKernel:
     """Replace those parameters and value arguments by numbers that the kernel has.
 
-    Names that it has for an array or a loop are refused; see :func:`fix_parameters`.
+    Names that it has for an array or a loop are rejected; see :func:`fix_parameters`.
     """
     if not value_dict:
         return kernel
@@ -95,11 +95,9 @@ def fix_used_parameters(
     if assumptions.is_empty() and not kernel.assumptions.is_empty():
         shown = ", ".join(f"{name}={value}" for name, value in values.items())
         raise TransformError(
-            message(
-                f"{shown} contradicts the assumptions",
-                kernel=kernel.name,
-                because=f"they are {kernel.assumptions}",
-            )
+            f"{shown} contradicts the assumptions",
+            kernel=kernel.name,
+            because=f"they are {kernel.assumptions}",
         )
     changed = substitute_everywhere(kernel, values)
     return changed.copy(
@@ -117,18 +115,14 @@ def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> 
     """Return the number that stands for *name*, of the type that it was declared with."""
     declared = kernel.arg_dict.get(name)
     if not is_constant(value):
-        raise TransformError(
-            message(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)
-        )
+        raise TransformError(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         value = int(value)
     elif is_size:
         raise TransformError(
-            message(
-                f"parameter '{name}' bounds a loop or an array and cannot be {value!r}",
-                kernel=kernel.name,
-                because="it is no integer",
-            )
+            f"parameter '{name}' bounds a loop or an array and cannot be {value!r}",
+            kernel=kernel.name,
+            because="it is no integer",
         )
     dtype = None if declared is None else declared.dtype
     if is_size or dtype is None or dtype.is_integral():
@@ -152,8 +146,7 @@ def assume(kernel: Program, assumptions: Any) -> Program:
     >>> assume(knl, "n >= 1").default_entrypoint.assumptions
     Set("[n] -> {  : n > 0 }")
     """
-    program: LoopKernel | TranslationUnit = kernel
-    kernels = list(program.kernels()) if isinstance(program, TranslationUnit) else [program]
+    kernels = kernels_of(kernel)
     given = parse_assumptions(assumptions)
     known = {name for one in kernels for name in parameter_names(one)}
     for name in used_param_names(given):
@@ -167,10 +160,8 @@ def _assume(kernel: LoopKernel, given: Set, assumptions: Any) -> LoopKernel:
     both = kernel.assumptions.intersect(given)
     if sample_point(both) is None:
         raise TransformError(
-            message(
-                f"'{assumptions}' contradicts the assumptions",
-                kernel=kernel.name,
-                because=f"they are {kernel.assumptions}",
-            )
+            f"'{assumptions}' contradicts the assumptions",
+            kernel=kernel.name,
+            because=f"they are {kernel.assumptions}",
         )
     return kernel.copy(assumptions=both)

@@ -185,9 +185,15 @@ class AccumulatorBuilder:
         It waits for the instructions *wait_for*; return the ids of those that write the
         accumulators.
         """
-        types = tuple(self.typer(operand) for operand in operands)
+        types = tuple(dtype for operand in operands for dtype in self._operand_types(operand))
         operands, site = self.realize_operands(reduction, operands, site)
         return self.combine(reduction, accumulators, operands, types, site.after(wait_for))
+
+    def _operand_types(self, operand: Expr) -> tuple[NumpyType, ...]:
+        """Return the type of an operand, or those of a reduction that stands for several."""
+        if isinstance(operand, Reduction):
+            return tuple(self.types_of(operand))
+        return (self.typer(operand),)
 
     def combine(
         self,

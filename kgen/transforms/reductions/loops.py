@@ -12,7 +12,7 @@ from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import domain_of_copies, rename_params
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names
@@ -22,7 +22,7 @@ from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import NumpyType
-from kgen.transforms.select import require_iname, taken_names
+from kgen.transforms.select import require_inames, taken_names
 from kgen.transforms.storage.filling import loops_filling, subscripts_of
 
 __all__ = ["Place", "ReductionLoops"]
@@ -76,15 +76,11 @@ class ReductionLoops:
         Reductions over the same inames with equal *sharers* share their loops.
         """
         inames = reduction.inames
-        for name in inames:
-            require_iname(self.kernel, name)
+        require_inames(self.kernel, inames)
         if len(set(inames)) < len(inames):
             raise TransformError(
-                message(
-                    f"the reduction '{reduction}' names a loop variable twice",
-                    kernel=self.kernel.name,
-                    where=f"instruction '{insn_id}'",
-                )
+                f"the reduction '{reduction}' names a loop variable twice",
+                where=f"instruction '{insn_id}'",
             )
         self._reject_bounds_from_inside(reduction, place, insn_id)
         shared = self.loops_shared(reduction, insn_id)
@@ -176,16 +172,13 @@ class ReductionLoops:
                 for name in sorted(named):
                     if writer is not insn and not _is_same_along(name, access, writer):
                         raise TransformError(
-                            message(
-                                f"'{access}' is read by a reduction in the loop over '{name}' "
-                                f"in which '{writer.id}' writes it, in another iteration",
-                                kernel=kernel.name,
-                                where=str(insn.span or insn),
-                                because=f"the reduction shares the loop over '{name}' with what "
-                                "is fetched in it",
-                                hint=f"duplicate_inames(kernel, '{name}', 'id:{writer.id}') "
-                                "gives the writer a loop of its own",
-                            )
+                            f"'{access}' is read by a reduction in the loop over '{name}' "
+                            f"in which '{writer.id}' writes it, in another iteration",
+                            where=str(insn.span or insn),
+                            because=f"the reduction shares the loop over '{name}' with what "
+                            "is fetched in it",
+                            hint=f"duplicate_inames(kernel, '{name}', 'id:{writer.id}') "
+                            "gives the writer a loop of its own",
                         )
 
     def _reject_bounds_from_inside(self, reduction: Reduction, place: Place, insn_id: str) -> None:
@@ -194,13 +187,9 @@ class ReductionLoops:
         for name in reduction.inames:
             if name in outside:
                 raise TransformError(
-                    message(
-                        f"the bounds of a loop around the reduction over '{name}' depend on "
-                        f"'{name}'",
-                        kernel=self.kernel.name,
-                        where=f"instruction '{insn_id}'",
-                        hint=f"declare '{name}' in a domain of its own: '{{ [{name}]: ... }}'",
-                    )
+                    f"the bounds of a loop around the reduction over '{name}' depend on '{name}'",
+                    where=f"instruction '{insn_id}'",
+                    hint=f"declare '{name}' in a domain of its own: '{{ [{name}]: ... }}'",
                 )
 
     def _depends_on_copies(self, inames: tuple[str, ...], place: Place) -> bool:

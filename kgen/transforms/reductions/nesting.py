@@ -7,16 +7,14 @@ from typing import Any
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, message
-from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute, to_text
+from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.reductions.loops import Place, ReductionLoops
 from kgen.transforms.select import (
     NothingSelectedError,
     matcher,
-    require_iname,
-    split_names,
+    require_inames,
     transform,
 )
 
@@ -66,9 +64,7 @@ def split_reduction_outward(
 def _split_reductions(
     kernel: LoopKernel, inames: str | Iterable[str], within: Any, *, inward: bool
 ) -> LoopKernel:
-    names = split_names(inames)
-    for name in names:
-        require_iname(kernel, name)
+    names = require_inames(kernel, inames)
     splitter = _Splitter(kernel, names, inward=inward)
     test = matcher(kernel, within)
     chosen = {i.id for i in kernel.instructions if i.reduction_inames() >= {*names} and test(i)}
@@ -78,10 +74,7 @@ def _split_reductions(
     )
     if not splitter.found:
         raise NothingSelectedError(
-            message(
-                f"there is no reduction over {', '.join(map(repr, names))} and others",
-                kernel=kernel.name,
-            )
+            f"there is no reduction over {', '.join(map(repr, names))} and others"
         )
     return kernel.copy(instructions=instructions)
 
@@ -99,18 +92,10 @@ class _Splitter(IdentityMapper):
         rest = tuple(name for name in expr.inames if name not in self.names)
         if not rest or len(rest) + len(self.names) != len(expr.inames):
             return mapped
-        if expr.is_tuple_typed:
-            raise TransformError(
-                message(
-                    f"the reduction '{to_text(expr)}' has several values and cannot be split",
-                    kernel=self.kernel.name,
-                )
-            )
         self.found = True
         moved = tuple(name for name in expr.inames if name in self.names)
         outer, inner = (rest, moved) if self.inward else (moved, rest)
-        nested = Reduction(expr.operation, inner, mapped.expr, expr.allow_simultaneous)
-        return Reduction(expr.operation, outer, nested, expr.allow_simultaneous)
+        return expr.over(outer, (expr.over(inner, mapped.exprs),))
 
 
 @transform
@@ -134,9 +119,7 @@ def make_reduction_inames_unique(
     >>> print(make_reduction_inames_unique(knl).default_entrypoint.instructions[1])
     b = reduce(sum, [k_0], y[k_0])  {id=insn_0}
     """
-    names = frozenset(kernel.inames if inames is None else split_names(inames))
-    for name in sorted(names):
-        require_iname(kernel, name)
+    names = frozenset(kernel.inames if inames is None else require_inames(kernel, inames))
     test = matcher(kernel, within)
     chosen = {i.id for i in kernel.instructions if i.reduction_inames() and test(i)}
     others = (insn for insn in kernel.instructions if insn.id not in chosen)
@@ -173,9 +156,4 @@ class _UniqueMaker(IdentityMapper):
         inner = place.inside(expr.inames, copies)
         renamed = {old: p.Variable(new) for old, new in copies.items()}
         parts = tuple(self.rec(substitute(part, renamed), inner, insn_id) for part in expr.exprs)
-        return Reduction(
-            expr.operation,
-            tuple(copies.get(name, name) for name in expr.inames),
-            parts if isinstance(expr.expr, tuple) else parts[0],
-            expr.allow_simultaneous,
-        )
+        return expr.over(tuple(copies.get(name, name) for name in expr.inames), parts)

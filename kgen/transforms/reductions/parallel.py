@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgen.errors import StaticValueFindingError, TransformError, message
+from kgen.errors import StaticValueFindingError
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr, Reduction, to_text, variable_names
 from kgen.ir.grid import Axis
@@ -64,12 +64,12 @@ def find_distribution(
         tags = {n: t for n, t in tags.items() if not isinstance(t, HardwareConcurrentTag)}
         if not tags:
             return None
-    _reject_tags(kernel, reduction, tags, site)
+    _reject_tags(reduction, tags, site)
     on_axes = {name: tag for name, tag in tags.items() if isinstance(tag, AxisTag)}
     local = {name: tag for name, tag in on_axes.items() if isinstance(tag, LocalInameTag)}
     group = {name: tag for name, tag in on_axes.items() if isinstance(tag, GroupInameTag)}
     ilp = tuple(name for name, tag in tags.items() if isinstance(tag, IlpBaseTag))
-    _reject_order(kernel, reduction, tags, site)
+    _reject_order(reduction, tags, site)
     left = _loops_left(builder, reduction, on_axes, site)
     lanes = _lanes(builder, reduction, local, site) if local else None
     interleaved = _interleaved(builder, ilp, site) if ilp else None
@@ -160,7 +160,6 @@ def _writes_shared(kernel: LoopKernel, insn: InstructionBase) -> bool:
 
 
 def _reject_tags(
-    kernel: LoopKernel,
     reduction: Reduction,
     tags: Mapping[str, ConcurrentTag],
     site: Site,
@@ -169,17 +168,13 @@ def _reject_tags(
     for name, tag in tags.items():
         if not isinstance(tag, LocalInameTag | GroupInameTag | IlpBaseTag):
             kin = "'l.0'" if isinstance(tag, LocalInameTagBase) else "'ilp'"
-            raise _refusal(
-                kernel,
-                site,
+            raise site.error(
                 f"the reduction over iname '{name}' cannot run as '{tag}'",
                 f"tag_inames(kernel, {{'{name}': {kin}}})",
             )
         other = owner.setdefault(tag, name)
         if other != name and isinstance(tag, AxisTag):
-            raise _refusal(
-                kernel,
-                site,
+            raise site.error(
                 f"the reduction '{to_text(reduction)}' has two loops on one hardware axis: "
                 f"'{other}' and '{name}' are both tagged '{tag}'",
                 "tag one of them with another axis, or leave it a loop",
@@ -187,12 +182,11 @@ def _reject_tags(
 
 
 def _reject_order(
-    kernel: LoopKernel,
     reduction: Reduction,
     tags: Mapping[str, ConcurrentTag],
     site: Site,
 ) -> None:
-    """Reject to change the order of what does not commute: groups, then work-items, then loops."""
+    """Reject changing the order of what does not commute: groups, then work-items, then loops."""
     if reduction.operation.is_commutative:
         return
     ranks = [
@@ -201,9 +195,7 @@ def _reject_order(
     ]
     ilp = [name for name, tag in tags.items() if isinstance(tag, IlpBaseTag)]
     if ranks != sorted(ranks) or ilp:
-        raise _refusal(
-            kernel,
-            site,
+        raise site.error(
             f"the reduction '{to_text(reduction)}' keeps the order of its operands, and the "
             f"parallel loops {', '.join(map(repr, tags))} would change it",
             "name the parallel loops first: work-groups, work-items, then plain loops",
@@ -230,14 +222,12 @@ def _loops_left(
     for name, origin in left.items():
         if name in used or origin in bounds:
             (tag,) = kernel.iname_tags_of_type(origin, AxisTag)
-            raise _refusal(
-                kernel,
-                site,
+            raise site.error(
                 f"the reduction '{to_text(reduction)}' runs on the hardware axis '{tag}', and "
                 f"depends on the loop '{origin}' around it, which is on the same axis",
                 f"tag '{origin}' or the loop of the reduction with another axis",
             )
-    _reject_divergence(builder, reduction, taken, left.values(), site)
+    _reject_divergence(builder, reduction, taken, site)
     return frozenset(left)
 
 
@@ -245,7 +235,6 @@ def _reject_divergence(
     builder: AccumulatorBuilder,
     reduction: Reduction,
     taken: set[AxisTag],
-    left: object,
     site: Site,
 ) -> None:
     """Reject conditions, bounds and operands that each work-item has its own value of."""
@@ -272,9 +261,7 @@ def _reject_divergence(
                 what = f"the reduction '{to_text(reduction)}' is under divergent control flow: "
             else:
                 what = f"the reduction '{to_text(reduction)}' reads a value of other work-items: "
-            raise _refusal(
-                kernel,
-                site,
+            raise site.error(
                 f"{what}'{name}' differs between the work-items of '{on_axis[0]}', which "
                 "have to work together",
                 f"let '{name}' be computed outside of '{on_axis[0]}', or store it in an array "
@@ -298,7 +285,7 @@ def _lanes(
 
 
 def axis_of(builder: AccumulatorBuilder, iname: str, site: Site) -> Axis:
-    """Return the hardware axis of *iname*, or refuse: its size is not a constant."""
+    """Return the hardware axis of *iname*, or raise an error: its size is not a constant."""
     kernel = builder.kernel
     try:
         return kernel.axes[builder.loops.origin(iname)]
@@ -312,9 +299,7 @@ def _interleaved(builder: AccumulatorBuilder, inames: tuple[str, ...], site: Sit
     for name in inames:
         bounds = kernel.get_iname_bounds(name)
         if not bounds.is_constant:
-            raise _refusal(
-                kernel,
-                site,
+            raise site.error(
                 f"the loop '{name}' of a reduction is tagged 'ilp' and runs "
                 f"{to_text(bounds.extent)} times, which is not a constant",
                 f"split_iname(kernel, '{name}', 4, inner_tag='ilp')",
@@ -358,8 +343,3 @@ def _join_instances(
     inames, each = interleaved.every(builder, entries)
     inner = around.inside(inames).after([*starts, *waits])
     return totals, builder.combine(reduction, totals, each, dtypes, inner)
-
-
-def _refusal(kernel: LoopKernel, site: Site, what: str, hint: str) -> TransformError:
-    where = f"instruction '{site.insn.id}'"
-    return TransformError(message(what, kernel=kernel.name, where=where, hint=hint))

@@ -7,7 +7,7 @@ import dataclasses
 import pymbolic.primitives as p
 
 from kgen.analysis.prefixes import domain_inside
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.expr import Reduction, substitute, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -44,15 +44,12 @@ def find_interchanged_loops(
         bounds = kernel.get_iname_bounds(name)
         if not bounds.is_constant:
             raise TransformError(
-                message(
-                    f"the reduction '{to_text(reduction)}' would need an accumulator for each "
-                    f"iteration of the loop '{name}', and their number is not a constant",
-                    kernel=kernel.name,
-                    where=f"instruction '{insn_id}'",
-                    because=f"its loop '{min(shared)}' is around '{missing[name]}', which is "
-                    f"outside of '{name}'",
-                    hint=f"add_inames_to_insn(kernel, '{name}', 'id:{missing[name]}')",
-                )
+                f"the reduction '{to_text(reduction)}' would need an accumulator for each "
+                f"iteration of the loop '{name}', and their number is not a constant",
+                where=f"instruction '{insn_id}'",
+                because=f"its loop '{min(shared)}' is around '{missing[name]}', which is "
+                f"outside of '{name}'",
+                hint=f"add_inames_to_insn(kernel, '{name}', 'id:{missing[name]}')",
             )
         first.append(bounds.lower)
         shape.append(bounds.extent)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.data import is_auto
 from kgen.ir.expr import Reduction, walk
 from kgen.ir.instruction import InstructionBase
@@ -36,10 +36,10 @@ def realize_reduction(
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
     :arg unknown_types_ok: leave instructions whose operands have no types yet as they are, for
-        code generation to realize; else refuse them
+        code generation to realize; else reject them
     :arg automagic_scans_ok: compute outermost reductions that only grow along the loops around
         them as scans: what a step adds is combined with the result of the step before
-    :arg force_scan: the same, and refuse those that do not grow so
+    :arg force_scan: the same, and reject those that do not grow so
     :arg force_outer_iname_for_scan: the loop along which a scan runs; else it is all those
         that bound the reduction. Along ``l.N`` work-items share the work; along ``g.N`` two
         launches compute first, what the groups before each one add up to (``force_scan`` only).
@@ -95,7 +95,7 @@ def realize_reduction(
     chosen = None if insn_id_filter is None else split_names(insn_id_filter)
     for insn_id in chosen or ():
         require_instruction(kernel, insn_id)
-    work = [insn for insn in kernel.instructions if insn.reduction_inames()]
+    work = [insn for insn in kernel.instructions if insn.has_reductions]
     if chosen is not None:
         work = [insn for insn in work if insn.id in chosen]
     if unknown_types_ok:
@@ -111,7 +111,7 @@ def realize_for_code(kernel: LoopKernel) -> LoopKernel:
     A reduction whose loop stores what it reads, such as tiles, once for all iterations of loops
     around it, has an array of accumulators, one for each iteration of those.
     """
-    work = _typed(kernel, [insn for insn in kernel.instructions if insn.reduction_inames()])
+    work = _typed(kernel, [insn for insn in kernel.instructions if insn.has_reductions])
     return _replace(kernel, work, nested=True, wishes=ScanPolicy(), makes_arrays=True)
 
 
@@ -166,14 +166,11 @@ def _other_order(kernel: LoopKernel, outer: str, inner: str) -> TransformError:
     inside = kernel.iname_to_insns()
     alone = min(inside[inner] - inside[outer])
     return TransformError(
-        message(
-            f"a scan needs the loop '{outer}' around '{inner}', and another one needs the contrary",
-            kernel=kernel.name,
-            where=f"instruction '{kernel.id_to_insn[alone]}'",
-            because=f"it is inside of '{inner}', and not of '{outer}'",
-            hint="give the instruction of one of them loops of its own: duplicate_inames(kernel, "
-            f"'{outer},{inner}', within='id:...')",
-        )
+        f"a scan needs the loop '{outer}' around '{inner}', and another one needs the contrary",
+        where=f"instruction '{kernel.id_to_insn[alone]}'",
+        because=f"it is inside of '{inner}', and not of '{outer}'",
+        hint="give the instruction of one of them loops of its own: duplicate_inames(kernel, "
+        f"'{outer},{inner}', within='id:...')",
     )
 
 

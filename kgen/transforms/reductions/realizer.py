@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -78,6 +78,9 @@ class Realizer:
     def accumulate(self, reduction: Reduction, site: Site) -> Accumulated:
         """Append the instructions that compute *reduction*, in the way that fits its loops."""
         builder = self.builder
+        if not reduction.inames:
+            operands, site = self._realize_operands(reduction, reduction.exprs, site)
+            return Accumulated(operands, tuple(sorted(site.depends_on)))
         scan = plan_scan(builder, reduction, site, self.wishes)
         if scan is not None:
             return accumulate_scan(builder, reduction, scan, site)
@@ -104,13 +107,11 @@ class Realizer:
         found = self.accumulate(insn.expression, site)
         if len(found.values) != len(insn.assignees):
             raise TransformError(
-                message(
-                    f"'{to_text(insn.expression)}' has {counted(len(found.values), 'value')} "
-                    "and is assigned "
-                    f"to {len(insn.assignees)} places",
-                    kernel=self.builder.kernel.name,
-                    where=f"instruction '{insn.id}'",
-                )
+                f"'{to_text(insn.expression)}' has {counted(len(found.values), 'value')} "
+                "and is assigned "
+                f"to {len(insn.assignees)} places",
+                kernel=self.builder.kernel.name,
+                where=f"instruction '{insn.id}'",
             )
         first = str(insn.id)
         ids = [first, *(self.builder.new_id(first) for _ in found.values[1:])]
@@ -133,7 +134,7 @@ class Realizer:
             return operands, site
         site, operands = self._only_where_it_counts(reduction, operands, site)
         inner = _Operands(self, site)
-        operands = tuple(inner.rec(operand) for operand in operands)
+        operands = tuple(value for operand in operands for value in inner.values(operand))
         return operands, site.after(inner.waits)
 
     def _only_where_it_counts(
@@ -166,18 +167,23 @@ class _Operands(IdentityMapper):
         self.site = site
         self.waits: list[str] = []
 
+    def values(self, operand: Expr) -> tuple[Expr, ...]:
+        """Return an operand of a reduction, or those that a reduction with several values is."""
+        if not isinstance(operand, Reduction):
+            return (self.rec(operand),)
+        found = self.realizer.accumulate(operand, self.site)
+        self.waits += found.writers
+        return tuple(found.values)
+
     def map_reduction(self, expr: Reduction) -> Expr:
         found = self.realizer.accumulate(expr, self.site)
         self.waits += found.writers
         if len(found.values) > 1:
             raise TransformError(
-                message(
-                    f"'{to_text(expr)}' has {counted(len(found.values), 'value')} and is used "
-                    f"as one",
-                    kernel=self.realizer.builder.kernel.name,
-                    where=f"instruction '{self.site.insn.id}'",
-                    hint="assign it to as many variables first: a, b = ...",
-                )
+                f"'{to_text(expr)}' has {counted(len(found.values), 'value')} and is used as one",
+                kernel=self.realizer.builder.kernel.name,
+                where=f"instruction '{self.site.insn.id}'",
+                hint="assign it to as many variables first: a, b = ...",
             )
         return found.values[0]
 

@@ -13,7 +13,7 @@ from kgen.analysis.prefixes import (
     has_one_step,
     may_exceed,
 )
-from kgen.errors import ReductionIsNotTriangularError, TransformError, message
+from kgen.errors import ReductionIsNotTriangularError, TransformError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, to_text, variable_names, walk
@@ -29,7 +29,7 @@ __all__ = ["Scan", "ScanPolicy", "plan_scan"]
 
 @dataclass(frozen=True)
 class ScanPolicy:
-    """Which reductions become scans: all that can (*automatic*), or all, or it is refused."""
+    """Which reductions become scans: all that can (*automatic*), or all, or it is rejected."""
 
     automatic: bool = False
     forced: bool = False
@@ -69,7 +69,7 @@ class Scan:
 def plan_scan(
     builder: AccumulatorBuilder, reduction: Reduction, site: Site, wishes: ScanPolicy
 ) -> Scan | None:
-    """Prove that *reduction* is a scan and return how it runs, or refuse.
+    """Prove that *reduction* is a scan and return how it runs, or raise an error.
 
     ``None`` for one that is to stay a reduction.
     """
@@ -102,7 +102,7 @@ def _plan(
         if growth.lost is None:
             break
     else:
-        raise _lost(growth, reduction, site, sweep, kernel)
+        raise _lost(growth, reduction, site, sweep)
     first = sum(_is_on(kernel, name, GroupInameTag) for name in order)
     at = len(order) if lane is None else order.index(lane)
     return Scan(
@@ -130,11 +130,7 @@ def _orders(sweep: tuple[str, ...], kernel: LoopKernel) -> tuple[tuple[str, ...]
 
 
 def _lost(
-    growth: Growth,
-    reduction: Reduction,
-    site: Site,
-    sweep: tuple[str, ...],
-    kernel: LoopKernel,
+    growth: Growth, reduction: Reduction, site: Site, sweep: tuple[str, ...]
 ) -> ReductionIsNotTriangularError:
     assert growth.lost is not None
     names = reduction.inames
@@ -144,7 +140,6 @@ def _lost(
     return _not_a_scan(
         reduction,
         site,
-        kernel,
         f"{values} counts at {earlier}, but not at {here}",
         "bound the loop by what grows: 0 <= j <= i",
     )
@@ -158,11 +153,11 @@ def _is_on(kernel: LoopKernel, name: str, kind: type[AxisTag]) -> bool:
 def _sweep(
     kernel: LoopKernel, reduction: Reduction, site: Site, wishes: ScanPolicy
 ) -> tuple[str, ...]:
-    """Return the loops that the reduction grows with, from the outermost."""
+    """Return the loops over which the reduction is a scan, outermost first."""
     wanted = wishes.outer_iname
     if wanted is not None:
         if wanted not in site.within:
-            raise _not_a_scan(reduction, site, kernel, f"it is not inside of the loop '{wanted}'")
+            raise _not_a_scan(reduction, site, f"it is not inside of the loop '{wanted}'")
         found: tuple[str, ...] = (wanted,)
     else:
         found = bounding_loops(kernel, site.within, reduction.inames)
@@ -170,7 +165,6 @@ def _sweep(
         raise _not_a_scan(
             reduction,
             site,
-            kernel,
             "no loop around it bounds it: it has the same value at every step",
             "choose instructions: realize_reduction(..., insn_id_filter='id')",
         )
@@ -178,9 +172,7 @@ def _sweep(
     for name in found:
         for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
             if not isinstance(tag, on_axes):
-                raise _refusal(
-                    site,
-                    kernel,
+                raise site.error(
                     f"the scan '{to_text(reduction)}' cannot run along '{name}', tagged '{tag}'",
                     f"leave '{name}' a loop or tag it l.0, g.0; to compute what comes before in "
                     "every group, name the loop inside of it: force_outer_iname_for_scan='...'",
@@ -194,17 +186,13 @@ def _lane(
     """Return the loop of *sweep* that is over work-items, if there is one."""
     lanes = [name for name in sweep if _is_on(kernel, name, LocalInameTag)]
     if len(lanes) > 1:
-        raise _refusal(
-            site,
-            kernel,
+        raise site.error(
             f"the scan '{to_text(reduction)}' runs along {len(lanes)} axes of work-items: "
             + ", ".join(f"'{name}'" for name in lanes),
             "join them: join_inames(...)",
         )
     if site.predicates and any(_is_on(kernel, name, AxisTag) for name in sweep):
-        raise _refusal(
-            site,
-            kernel,
+        raise site.error(
             f"the scan '{to_text(reduction)}' over work-items stands under a condition",
             "assign it to a temporary without a condition first",
         )
@@ -215,9 +203,7 @@ def _reject_parallel_values(reduction: Reduction, site: Site, kernel: LoopKernel
     """Reject a scan whose own loop is parallel: it takes what is new at a step in order."""
     for name in reduction.inames:
         for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
-            raise _refusal(
-                site,
-                kernel,
+            raise site.error(
                 f"the loop '{name}' of the scan '{to_text(reduction)}' is tagged '{tag}'",
                 f"untag_inames(kernel, '{name}', ...), and tag the loop that it runs along",
             )
@@ -233,16 +219,13 @@ def _reject_uses_of_sweep(
         raise _not_a_scan(
             reduction,
             site,
-            kernel,
             f"what it combines depends on '{min(used)}', the loop that it runs along",
         )
     changing = {*sweep, *kernel.get_written_variables(), *builder.temporaries}
     for condition in sorted(site.predicates, key=str):
         named = changing.intersection(variable_names(condition))
         if named:
-            raise _refusal(
-                site,
-                kernel,
+            raise site.error(
                 f"the scan '{to_text(reduction)}' stands under the condition "
                 f"'{to_text(condition)}', which may change along '{sweep[-1]}'",
                 "assign the scan to a temporary without a condition first",
@@ -266,7 +249,6 @@ def _reject_changing_bounds(
                 raise _not_a_scan(
                     reduction,
                     site,
-                    kernel,
                     f"its bounds depend on '{param}', which instruction '{name}' sets in the "
                     f"loop '{sweep[-1]}', that it runs along",
                 )
@@ -277,7 +259,6 @@ def _reject_changing_bounds(
                 raise _not_a_scan(
                     reduction,
                     site,
-                    kernel,
                     f"what it combines, '{to_text(node)}', has bounds that depend on '{name}', "
                     "the loop that it runs along",
                 )
@@ -296,9 +277,7 @@ def _reject_stores_inside(
             if name not in before or not _is_stored_in_step(
                 kernel, reduction, sweep, writer, array
             ):
-                raise _refusal(
-                    site,
-                    kernel,
+                raise site.error(
                     f"instruction '{name}' writes '{array}', which the scan "
                     f"'{to_text(reduction)}' reads, in the loop that it runs along",
                     f"store what each step adds in that step ({array}[i] = ...) and let the scan "
@@ -347,9 +326,7 @@ def _rows(reduction: Reduction, site: Site, kernel: LoopKernel) -> dict[str, tup
             continue
         values = kernel.get_iname_bounds(name).interval
         if values.low is None or values.high is None:
-            raise _refusal(
-                site,
-                kernel,
+            raise site.error(
                 f"the number of work-items along '{name}' is not fixed, which the scan "
                 f"'{to_text(reduction)}' over work-items needs",
                 f"split_iname(kernel, '{name}', 128, inner_tag='l.0'), or fix_parameters(...)",
@@ -358,24 +335,15 @@ def _rows(reduction: Reduction, site: Site, kernel: LoopKernel) -> dict[str, tup
     return sizes
 
 
-def _refusal(site: Site, kernel: LoopKernel, what: str, hint: str | None = None) -> TransformError:
-    where = f"instruction '{site.insn.id}'"
-    return TransformError(message(what, kernel=kernel.name, where=where, hint=hint))
-
-
 def _not_a_scan(
     reduction: Reduction,
     site: Site,
-    kernel: LoopKernel,
     why: str,
     hint: str | None = None,
 ) -> ReductionIsNotTriangularError:
     return ReductionIsNotTriangularError(
-        message(
-            f"the reduction '{to_text(reduction)}' is no scan",
-            kernel=kernel.name,
-            where=f"instruction '{site.insn.id}'",
-            because=why,
-            hint=hint,
-        )
+        f"the reduction '{to_text(reduction)}' is no scan",
+        where=f"instruction '{site.insn.id}'",
+        because=why,
+        hint=hint,
     )

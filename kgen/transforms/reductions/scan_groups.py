@@ -186,7 +186,7 @@ def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
 
 
 def _scan_parts(steps: Steps, once: Site, parts: Parts) -> list[str]:
-    """Let each part be what all groups before have together; return what to wait for then."""
+    """Replace each part by the total of all previous groups; return the ids to wait for."""
     scan, loops = steps.scan, steps.builder.loops
     carry, starts = steps.accumulators(once, steps.neutral)
     names = {name: loops.new_iname(f"{name}_part") for name in scan.groups}

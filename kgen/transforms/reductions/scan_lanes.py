@@ -69,7 +69,7 @@ class LaneScan:
         return waits
 
     def _step(self, site: Site, lane: Expr, values: Sequence[Expr], waits: list[str]) -> list[str]:
-        """Store new values into the other set, which counts from now on."""
+        """Store new values into the other buffer, and switch to it."""
         if len(self._sets) == 1:
             self._sets.append(self._allocate())
         self._sets.reverse()

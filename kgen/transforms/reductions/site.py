@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
+from kgen.errors import TransformError
 from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.transforms.reductions.loops import Place
@@ -50,6 +51,10 @@ class Site:
             tags=insn.tags,
             span=insn.span,
         )
+
+    def error(self, what: str, hint: str | None = None) -> TransformError:
+        """Make an error that names the instruction."""
+        return TransformError(what, where=f"instruction '{self.insn.id}'", hint=hint)
 
     def inside(self, inames: Iterable[str]) -> Site:
         """Return the same place inside of more loops."""

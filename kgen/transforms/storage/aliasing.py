@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kgen.errors import TransformError, message
+import pymbolic.primitives as p
+
+from kgen.errors import TransformError
+from kgen.ir.affine import simplify
 from kgen.ir.data import TemporaryVariable, read_address_space
+from kgen.ir.expr import Expr, is_constant
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import AddressSpace, NumpyType, auto, to_kgen_type
@@ -25,7 +29,7 @@ def alias_temporaries(
 ) -> LoopKernel:
     """Place private or local temporaries in shared storage, as large as the largest.
 
-    They are not in use at the same time: scheduling refuses an order in which one is read
+    They are not in use at the same time: scheduling rejects an order in which one is read
     after another one was put in its place, and finds barriers for the storage, not for each.
 
     :arg base_name_prefix: what the name of the storage begins with
@@ -48,7 +52,7 @@ def alias_temporaries(
     """
     chosen = chosen_temporaries(kernel, split_names(names))
     for temporary in chosen.values():
-        _check(kernel, temporary)
+        _check(temporary)
     users = users_of(kernel, chosen)
     new_name = kernel.get_var_name_generator()
     base: str = new_name(base_name_prefix or "temp_storage")
@@ -59,23 +63,17 @@ def alias_temporaries(
             using.setdefault(str(user.id), []).append(name)
             if isinstance(user, CInstruction):
                 raise TransformError(
-                    message(
-                        f"temporary '{name}' is used in the C code of instruction '{user.id}'",
-                        kernel=kernel.name,
-                        because="in shared storage it gets another name",
-                    )
+                    f"temporary '{name}' is used in the C code of instruction '{user.id}'",
+                    because="in shared storage it gets another name",
                 )
     for insn_id, several in using.items():
         if len(several) > 1:
             raise TransformError(
-                message(
-                    f"instruction '{insn_id}' uses '{several[0]}' and '{several[1]}' at once",
-                    kernel=kernel.name,
-                    hint="leave one of them out",
-                )
+                f"instruction '{insn_id}' uses '{several[0]}' and '{several[1]}' at once",
+                hint="leave one of them out",
             )
     changed = {name: t.copy(base_storage=base) for name, t in chosen.items()}
-    kernel = kernel.copy(temporary_variables={**kernel.temporary_variables, **changed})
+    kernel = kernel.with_declarations(changed)
     if not synchronize_for_exclusive_use:
         return kernel
 
@@ -92,7 +90,7 @@ def alias_temporaries(
     return kernel.copy(instructions=tuple(map(grouped, kernel.instructions)))
 
 
-def _check(kernel: LoopKernel, temporary: TemporaryVariable) -> None:
+def _check(temporary: TemporaryVariable) -> None:
     because = None
     if temporary.base_storage is not None:
         because = f"it is in storage '{temporary.base_storage}'"
@@ -102,12 +100,9 @@ def _check(kernel: LoopKernel, temporary: TemporaryVariable) -> None:
         because = "it is in global memory, which callers and the runtime allocate"
     if because is not None:
         raise TransformError(
-            message(
-                f"temporary '{temporary.name}' cannot share storage",
-                kernel=kernel.name,
-                because=because,
-                hint="leave it out",
-            )
+            f"temporary '{temporary.name}' cannot share storage",
+            because=because,
+            hint="leave it out",
         )
 
 
@@ -141,7 +136,7 @@ def allocate_temporaries_for_base_storage(
     st: type: np:dtype('uint8'), shape: (16), dim_tags: (N0:stride:1) aspace: private
     """
     wanted = None if only_address_space is None else read_address_space(only_address_space)
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Any] = {}
     spaces: dict[str, Any] = {}
     moved: dict[str, TemporaryVariable] = {}
     new_name = kernel.get_var_name_generator()
@@ -154,26 +149,20 @@ def allocate_temporaries_for_base_storage(
             continue
         if space is auto or spaces.setdefault(base, space) != space:
             raise TransformError(
-                message(
-                    f"where storage '{base}' is is not known",
-                    kernel=kernel.name,
-                    because=f"of '{name}' it says {AddressSpace.stringify(space)}",
-                    hint="preprocess_kernel finds it, set_temporary_address_space sets it",
-                )
+                f"where storage '{base}' is is not known",
+                because=f"of '{name}' it says {AddressSpace.stringify(space)}",
+                hint="preprocess_kernel finds it, set_temporary_address_space sets it",
             )
         if not aliased and base in sizes:
             base = new_name(f"{base}_0")
             spaces[base] = space
             moved[name] = temporary.copy(base_storage=base)
-        sizes[base] = max(sizes.get(base, 0), _size(kernel, temporary))
-        if max_nbytes is not None and sizes[base] > max_nbytes:
+        sizes[base] = _larger(sizes.get(base, 0), _size(temporary))
+        if max_nbytes is not None and is_constant(sizes[base]) and sizes[base] > max_nbytes:
             raise TransformError(
-                message(
-                    f"storage '{base}' needs {sizes[base]} bytes for temporary '{name}', more "
-                    f"than max_nbytes={max_nbytes}",
-                    kernel=kernel.name,
-                    hint=f"give '{name}' a storage of its own, or less shape",
-                )
+                f"storage '{base}' needs {sizes[base]} bytes for temporary '{name}', more "
+                f"than max_nbytes={max_nbytes}",
+                hint=f"give '{name}' a storage of its own, or less shape",
             )
     added = {
         base: TemporaryVariable(
@@ -186,19 +175,26 @@ def allocate_temporaries_for_base_storage(
     return kernel.copy(temporary_variables={**kernel.temporary_variables, **moved, **added})
 
 
-def _size(kernel: LoopKernel, temporary: TemporaryVariable) -> int:
-    """Return the number of bytes that a temporary takes."""
+def _larger(one: Expr, other: Expr) -> Expr:
+    """Return the larger one of two sizes."""
+    if is_constant(one) and is_constant(other):
+        return max(one, other)
+    if one == other or (is_constant(one) and one == 0):
+        return other
+    return p.Max((one, other))
+
+
+def _size(temporary: TemporaryVariable) -> Expr:
+    """Return the number of bytes that a temporary takes: what is global has any size."""
     shape = temporary.shape
     is_known = isinstance(temporary.dtype, NumpyType) and isinstance(shape, tuple)
     strides = temporary.fixed_strides if is_known else ()
-    if not is_known or not all(isinstance(n, int) for n in (*shape, *strides)):
+    has_any_size = temporary.address_space == AddressSpace.GLOBAL and auto not in (shape or ())
+    if not is_known or not (has_any_size or all(isinstance(n, int) for n in (*shape, *strides))):
         raise TransformError(
-            message(
-                f"the size of temporary '{temporary.name}' is not known",
-                kernel=kernel.name,
-                because=str(temporary),
-                hint="preprocess_kernel finds types and shapes, fix_parameters makes sizes numbers",
-            )
+            f"the size of temporary '{temporary.name}' is not known",
+            because=str(temporary),
+            hint="preprocess_kernel finds types and shapes, fix_parameters makes sizes numbers",
         )
     elements = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    return int(elements * temporary.dtype.itemsize)
+    return simplify(elements * temporary.dtype.itemsize)

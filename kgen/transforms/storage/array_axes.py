@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.analysis.signs import Signs
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.data import ArrayArg, ArrayBase
 from kgen.ir.expr import Expr, subscript
@@ -64,17 +64,12 @@ def split_array_axis(
         raise TransformError(f"order '{order}' is neither 'C' nor 'F'")
     if count < 1:
         raise TransformError(
-            message(
-                f"count={count} is not a positive number of elements",
-                kernel=kernel.name,
-                hint=f"split_array_axis(kernel, {array_names!r}, {axis_nr}, 4)",
-            )
+            f"count={count} is not a positive number of elements",
+            hint=f"split_array_axis(kernel, {array_names!r}, {axis_nr}, 4)",
         )
     names = split_names(array_names)
     arrays = _with_known_shapes(kernel, names)
-    changed = {
-        name: _with_split_axis(kernel, arrays[name], axis_nr, count, order) for name in names
-    }
+    changed = {name: _with_split_axis(arrays[name], axis_nr, count, order) for name in names}
 
     signs = Signs(kernel)
 
@@ -87,18 +82,13 @@ def split_array_axis(
     return rewrite_accesses(kernel, mapper, changed)
 
 
-def _with_split_axis(
-    kernel: LoopKernel, array: ArrayBase, axis: int, count: int, order: str
-) -> ArrayBase:
-    _require_axis(kernel, array, axis)
+def _with_split_axis(array: ArrayBase, axis: int, count: int, order: str) -> ArrayBase:
+    _require_axis(array, axis)
     tag = array.dim_tags[axis]
     if not isinstance(tag, FixedStrideArrayDimTag) or tag.stride is auto:
         raise TransformError(
-            message(
-                f"axis {axis} of array '{array.name}' is '{tag}' and cannot be split",
-                kernel=kernel.name,
-                hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
-            )
+            f"axis {axis} of array '{array.name}' is '{tag}' and cannot be split",
+            hint=f"tag_array_axes(kernel, '{array.name}', 'C')",
         )
     extent = array.shape[axis]
     groups = simplify(p.FloorDiv(p.Sum((extent, count - 1)), count))
@@ -173,11 +163,8 @@ def concatenate_arrays(
     names = split_names(array_names)
     if len(set(names)) < 2:
         raise TransformError(
-            message(
-                f"concatenate_arrays takes two arrays or more, not {len(names)}",
-                kernel=kernel.name,
-                hint="concatenate_arrays(kernel, ['a', 'b'])",
-            )
+            f"concatenate_arrays takes two arrays or more, not {len(names)}",
+            hint="concatenate_arrays(kernel, ['a', 'b'])",
         )
     arrays = _with_known_shapes(kernel, names)
     parts = [arrays[name] for name in names]
@@ -188,8 +175,8 @@ def concatenate_arrays(
     shifts: dict[str, Expr] = {}
     total: Expr = 0
     for part in parts:
-        _require_axis(kernel, part, axis_nr)
-        _reject_unlike(kernel, parts[0], part, axis_nr)
+        _require_axis(part, axis_nr)
+        _reject_unlike(parts[0], part, axis_nr)
         shifts[part.name] = total
         total = simplify(p.Sum((total, part.shape[axis_nr])))
     first = parts[0]
@@ -216,7 +203,7 @@ def concatenate_arrays(
     )
 
 
-def _reject_unlike(kernel: LoopKernel, one: ArrayBase, other: ArrayBase, axis: int) -> None:
+def _reject_unlike(one: ArrayBase, other: ArrayBase, axis: int) -> None:
     def traits(array: ArrayBase) -> dict[str, Any]:
         return {
             "kinds": type(array).__name__,
@@ -232,12 +219,8 @@ def _reject_unlike(kernel: LoopKernel, one: ArrayBase, other: ArrayBase, axis: i
     for what, mine in traits(one).items():
         if mine != theirs[what]:
             raise TransformError(
-                message(
-                    f"arrays '{one.name}' and '{other.name}' cannot be put together along axis "
-                    f"{axis}",
-                    kernel=kernel.name,
-                    because=f"their {what} differ: {mine}; {theirs[what]}",
-                )
+                f"arrays '{one.name}' and '{other.name}' cannot be put together along axis {axis}",
+                because=f"their {what} differ: {mine}; {theirs[what]}",
             )
 
 
@@ -251,28 +234,22 @@ def _with_known_shapes(kernel: LoopKernel, names: Sequence[str]) -> dict[str, Ar
         inferred = infer_temporary_shapes(infer_argument_shapes(kernel))
         found = {name: inferred.array_vars[name] for name in names}
     for name, array in found.items():
-        if not isinstance(array.shape, tuple):
+        if _is_open(array):
             raise TransformError(
-                message(
-                    f"the shape of array '{name}' is not known",
-                    kernel=kernel.name,
-                    because="it is declared with shape=None",
-                    hint=f"declare it: {type(array).__name__}('{name}', shape=...)",
-                )
+                f"the shape of array '{name}' is not known",
+                because=f"it is declared with shape={array.shape}",
+                hint=f"declare it: {type(array).__name__}('{name}', shape=...)",
             )
     return found
 
 
 def _is_open(array: ArrayBase) -> bool:
-    return not isinstance(array.shape, tuple) or auto in array.shape
+    return not isinstance(array.shape, tuple) or auto in array.shape or None in array.shape
 
 
-def _require_axis(kernel: LoopKernel, array: ArrayBase, axis: int) -> None:
+def _require_axis(array: ArrayBase, axis: int) -> None:
     naxes = array.num_user_axes()
     if not 0 <= axis < naxes:
         raise TransformError(
-            message(
-                f"array '{array.name}' has {counted(naxes, 'axis', 'axes')}, and no axis {axis}",
-                kernel=kernel.name,
-            )
+            f"array '{array.name}' has {counted(naxes, 'axis', 'axes')}, and no axis {axis}"
         )

@@ -13,7 +13,7 @@ from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.swept import Axis, Box, box_of, swept_footprint
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import Iname, TemporaryVariable, read_address_space
@@ -41,7 +41,7 @@ from kgen.transforms.select import (
     NothingSelectedError,
     matcher,
     require_array,
-    require_iname,
+    require_inames,
     split_names,
     taken_names,
     transform,
@@ -173,12 +173,9 @@ class _Buffer:
 
     def __post_init__(self) -> None:
         kernel = self.kernel
-        for name in self.sweep:
-            require_iname(kernel, name)
+        require_inames(kernel, self.sweep)
         if not self.users:
-            raise NothingSelectedError(
-                message(f"no instruction that is selected uses '{self.array}'", kernel=kernel.name)
-            )
+            raise NothingSelectedError(f"no instruction that is selected uses '{self.array}'")
         for user in self.users:
             if isinstance(user, CInstruction):
                 raise self._reject(user, "it is C code", "leave it out with within=...")
@@ -195,13 +192,10 @@ class _Buffer:
 
     def _reject(self, insn: InstructionBase, because: str, hint: str) -> TransformError:
         return TransformError(
-            message(
-                f"instruction '{insn.id}' cannot use a buffer for '{self.array}'",
-                kernel=self.kernel.name,
-                where=str(insn.span or insn),
-                because=because,
-                hint=hint,
-            )
+            f"instruction '{insn.id}' cannot use a buffer for '{self.array}'",
+            where=str(insn.span or insn),
+            because=because,
+            hint=hint,
         )
 
     @cached_property
@@ -253,25 +247,19 @@ class _Buffer:
 
     def _between(self, insn: InstructionBase) -> TransformError:
         return TransformError(
-            message(
-                f"instruction '{insn.id}' runs while the buffer for '{self.array}' is in use",
-                kernel=self.kernel.name,
-                where=str(insn.span or insn),
-                because=f"it uses '{self.array}' itself, or makes work-items wait, between "
-                "instructions that use the buffer",
-                hint="let it use the buffer as well (within=...), or sweep fewer loops",
-            )
+            f"instruction '{insn.id}' runs while the buffer for '{self.array}' is in use",
+            where=str(insn.span or insn),
+            because=f"it uses '{self.array}' itself, or makes work-items wait, between "
+            "instructions that use the buffer",
+            hint="let it use the buffer as well (within=...), or sweep fewer loops",
         )
 
     def _unordered(self, insn: InstructionBase) -> TransformError:
         (user, *_) = self.users
         return TransformError(
-            message(
-                f"instructions '{insn.id}' and '{user.id}' use '{self.array}' in no order",
-                kernel=self.kernel.name,
-                because=f"only '{user.id}' would use the buffer",
-                hint=f"add_dependency(kernel, 'id:{insn.id}', 'id:{user.id}'), or the other way",
-            )
+            f"instructions '{insn.id}' and '{user.id}' use '{self.array}' in no order",
+            because=f"only '{user.id}' would use the buffer",
+            hint=f"add_dependency(kernel, 'id:{insn.id}', 'id:{user.id}'), or the other way",
         )
 
     # -- elements ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import rename_params
-from kgen.errors import KernelError, TransformError, counted, message
+from kgen.errors import KernelError, TransformError, counted
 from kgen.ir.checked import checked
 from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_address_space
@@ -91,25 +91,11 @@ def _add_dtypes(kernel: LoopKernel, dtype_dict: Mapping[str, Any]) -> LoopKernel
             continue
         if declared.dtype is not None:
             raise TransformError(
-                message(
-                    f"'{name}' is declared as {declared.dtype} and cannot be {dtype}",
-                    kernel=kernel.name,
-                    hint="change the declaration in kernel_data",
-                )
+                f"'{name}' is declared as {declared.dtype} and cannot be {dtype}",
+                hint="change the declaration in kernel_data",
             )
         changed[name] = declared.copy(dtype=dtype)
-    return with_declarations(kernel, changed)
-
-
-def with_declarations(kernel: LoopKernel, changed: Mapping[str, Any]) -> LoopKernel:
-    """Put changed arguments and temporaries in the place of those of their names."""
-    if not changed:
-        return kernel
-    temporaries = kernel.temporary_variables
-    return kernel.copy(
-        args=tuple(changed.get(arg.name, arg) for arg in kernel.args),
-        temporary_variables={n: changed.get(n, var) for n, var in temporaries.items()},
-    )
+    return kernel.with_declarations(changed)
 
 
 @transform_of(Meaning.CHANGED)
@@ -124,9 +110,7 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
     True
     """
     if args and (kwargs or len(args) > 1):
-        raise TransformError(
-            message("set_options takes one text, or options by name, not both", kernel=kernel.name)
-        )
+        raise TransformError("set_options takes one text, or options by name, not both")
     given = args[0] if args else kwargs
     return kernel.copy(options=make_options(given, kernel.options))
 
@@ -152,11 +136,8 @@ def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> Lo
     left_out = [arg.name for arg in kernel.args if arg.name not in names]
     if left_out:
         raise TransformError(
-            message(
-                f"argument '{left_out[0]}' is not in the order '{', '.join(names)}'",
-                kernel=kernel.name,
-                hint=f"name all of {', '.join(repr(arg.name) for arg in kernel.args)}",
-            )
+            f"argument '{left_out[0]}' is not in the order '{', '.join(names)}'",
+            hint=f"name all of {', '.join(repr(arg.name) for arg in kernel.args)}",
         )
     return kernel.copy(args=args)
 
@@ -185,11 +166,8 @@ def rename_argument(
         require_new_name(kernel, new_name)
     elif old.copy(name=new_name) != existing:
         raise TransformError(
-            message(
-                f"argument '{old_name}' cannot become the existing '{new_name}'",
-                kernel=kernel.name,
-                because=f"they differ: {old}; {existing}",
-            )
+            f"argument '{old_name}' cannot become the existing '{new_name}'",
+            because=f"they differ: {old}; {existing}",
         )
     renamed = kernel.copy(
         args=tuple(
@@ -222,7 +200,7 @@ def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
     used.update(*(variable_names(rules[name].expression) for name in called))
     arrays = kernel.array_vars
     used.update(kernel.temporary_variables)
-    known = closure(used, lambda name: arrays[name].layout_names() if name in arrays else ())
+    known = closure(used, lambda name: arrays[name].layout_names if name in arrays else ())
     args = tuple(arg for arg in kernel.args if arg.name in known)
     return kernel if len(args) == len(kernel.args) else kernel.copy(args=args)
 
@@ -249,7 +227,7 @@ def set_temporary_address_space(
         name: _require_temporary(kernel, name).copy(address_space=space)
         for name in split_names(temp_var_names)
     }
-    return with_declarations(kernel, changed)
+    return kernel.with_declarations(changed)
 
 
 def _require_temporary(kernel: LoopKernel, name: str) -> TemporaryVariable:
@@ -277,15 +255,12 @@ def set_array_axis_names(
         naxes = array.num_user_axes()
         if naxes and naxes != len(names):
             raise TransformError(
-                message(
-                    f"array '{ary_name}' has {counted(naxes, 'axis', 'axes')}, and the names "
-                    "of axes are "
-                    f"{len(names)}: {', '.join(names)}",
-                    kernel=kernel.name,
-                )
+                f"array '{ary_name}' has {counted(naxes, 'axis', 'axes')}, and the names "
+                "of axes are "
+                f"{len(names)}: {', '.join(names)}"
             )
         changed[ary_name] = array.copy(dim_names=names)
-    return with_declarations(kernel, changed)
+    return kernel.with_declarations(changed)
 
 
 @transform
@@ -312,14 +287,11 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
             changed[name] = array.copy(dim_tags=dim_tags)
         except KernelError as err:
             raise TransformError(
-                message(
-                    f"array '{name}' cannot be laid out as '{dim_tags}'",
-                    kernel=kernel.name,
-                    because=str(err).splitlines()[0],
-                )
+                f"array '{name}' cannot be laid out as '{dim_tags}'",
+                because=str(err).splitlines()[0],
             ) from None
         reject_elements_by_number(kernel, array, changed[name])
-    return with_declarations(kernel, changed)
+    return kernel.with_declarations(changed)
 
 
 # -- extension points --------------------------------------------------------------------------

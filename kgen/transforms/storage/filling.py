@@ -7,7 +7,7 @@ from functools import partial
 
 from kgen.analysis.access import Access
 from kgen.analysis.loop_bounds import find_bound_computed_inside
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
@@ -64,7 +64,7 @@ def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
 def reject_bound_inside(
     kernel: LoopKernel, what: str, outer: frozenset[str], swept: Iterable[str]
 ) -> None:
-    """Reject to fill *what* in loops whose bounds are set inside of others, for each iteration.
+    """Reject filling *what* in loops whose bounds are set inside of others, for each iteration.
 
     Raises :class:`TransformError`.
     """
@@ -76,20 +76,17 @@ def reject_bound_inside(
     loop, name, writer = found
     (iname, *_) = sorted(writer.within_inames & inside)
     raise TransformError(
-        message(
-            f"{what} cannot be filled in each iteration of '{loop}', outside of '{iname}'",
-            kernel=kernel.name,
-            where=f"instruction '{writer}'",
-            because=f"it sets '{name}', which bounds '{loop}', for each iteration of '{iname}'",
-            hint=f"sweep '{loop}' as well"
-            if iname in swept
-            else f"put '{iname}' among the loops around what fills it",
-        )
+        f"{what} cannot be filled in each iteration of '{loop}', outside of '{iname}'",
+        where=f"instruction '{writer}'",
+        because=f"it sets '{name}', which bounds '{loop}', for each iteration of '{iname}'",
+        hint=f"sweep '{loop}' as well"
+        if iname in swept
+        else f"put '{iname}' among the loops around what fills it",
     )
 
 
 def reject_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozenset[str]) -> None:
-    """Reject to fill local memory in loops whose bounds each work-item of a group sets for itself.
+    """Reject filling local memory in loops whose bounds each work-item of a group sets for itself.
 
     Raises :class:`TransformError`.
     """
@@ -99,14 +96,11 @@ def reject_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozens
         return
     loop, name, writer = found
     raise TransformError(
-        message(
-            f"{what} cannot be filled in local memory in each iteration of '{loop}'",
-            kernel=kernel.name,
-            where=f"instruction '{writer}'",
-            because=f"each work-item sets '{name}', which bounds '{loop}', for itself, and all "
-            "work-items of a group have to meet the barriers around what fills local memory",
-            hint=f"use AddressSpace.PRIVATE, or sweep '{loop}'",
-        )
+        f"{what} cannot be filled in local memory in each iteration of '{loop}'",
+        where=f"instruction '{writer}'",
+        because=f"each work-item sets '{name}', which bounds '{loop}', for itself, and all "
+        "work-items of a group have to meet the barriers around what fills local memory",
+        hint=f"use AddressSpace.PRIVATE, or sweep '{loop}'",
     )
 
 
@@ -123,17 +117,14 @@ def mentioned_inames(
     free: frozenset[str],
     sweep: Sequence[str],
 ) -> frozenset[str]:
-    """Return the loops that are not swept and on which the values depend, or refuse."""
+    """Return the loops that are not swept and on which the values depend, or raise an error."""
     parts = (part for need in needs for part in need.index or () if part is not None)
     mentioned = kernel.inames.keys() & free.union(variable_names(*parts))
     for name in sweep:
         if name not in mentioned:
             raise TransformError(
-                message(
-                    f"iname '{name}' cannot be swept",
-                    kernel=kernel.name,
-                    because=f"neither '{rule}' nor its uses depend on it",
-                )
+                f"iname '{name}' cannot be swept",
+                because=f"neither '{rule}' nor its uses depend on it",
             )
     return frozenset(mentioned.difference(sweep))
 
@@ -178,17 +169,17 @@ class FillOrder:
     def _add_writer(
         self, array: str, writer: InstructionBase, user: str, shared: frozenset[str]
     ) -> None:
-        """Wait for a writer of an array, in the loops that it shares with a user, or refuse it."""
+        """Wait for a writer of an array, in the loops that it shares with a user, or reject it."""
         for name in shared.difference(self.sweep):
             self.around.setdefault(name, (str(writer.id), array))
         own = subscripts_of(writer, array)
         for name in sorted(shared.intersection(self.sweep)):
             if name not in own or not self.kernel.has_tag(name, ConcurrentTag):
-                raise self._refusal(
+                raise TransformError(
                     f"the values of '{self.rule.name}' change while '{name}' is swept",
-                    f"'{writer.id}' writes '{array}' in the loop over '{name}', in which "
+                    because=f"'{writer.id}' writes '{array}' in the loop over '{name}', in which "
                     f"'{user}' uses the rule",
-                    f"do not sweep '{name}'",
+                    hint=f"do not sweep '{name}'",
                 )
         if writer.id not in self._earlier[user]:
             return
@@ -197,11 +188,11 @@ class FillOrder:
             if (
                 other in before_writer and writer.id not in self._earlier[other]
             ):  # else it is a cycle
-                raise self._refusal(
+                raise TransformError(
                     f"the values of '{self.rule.name}' change between its uses",
-                    f"'{writer.id}' writes '{array}' after '{other}' has used the rule, "
+                    because=f"'{writer.id}' writes '{array}' after '{other}' has used the rule, "
                     "and before another use",
-                    "store the values for the uses before and after it apart: within=...",
+                    hint="store the values for the uses before and after it apart: within=...",
                 )
         insns = map(self.kernel.id_to_insn.__getitem__, self._earlier[user])
         barriers = {
@@ -214,7 +205,7 @@ class FillOrder:
     def outer_inames(
         self, needed: frozenset[str], given: Sequence[str] | None, what: str
     ) -> frozenset[str]:
-        """Return the loops around the instruction that fills *what*, or refuse *given* ones.
+        """Return the loops around the instruction that fills *what*, or reject *given* ones.
 
         These are the loops on which the values depend, and those in which they are written.
 
@@ -233,11 +224,11 @@ class FillOrder:
                     outer |= loops.difference(self.sweep)
             outer |= self._setting_bounds(outer).difference(self.sweep)
         for name in sorted(outer.intersection(self.sweep).difference(given or ())):
-            raise self._refusal(f"iname '{name}' is swept and around the sweep")
+            raise TransformError(f"iname '{name}' is swept and around the sweep")
         reject_bound_inside(kernel, what, outer, self.sweep)
         for site in self.sites:
             for name in sorted(outer.difference(site.place.inames)):
-                raise self._refusal(
+                raise TransformError(
                     f"'{site.insn_id}' is outside of iname '{name}', inside of which "
                     "the values are computed",
                     hint="leave that use out with within=...",
@@ -262,9 +253,4 @@ class FillOrder:
                 )
                 hint = f"put '{name}' among the outer inames"
             what = f"the values cannot be computed outside of iname '{name}'"
-            raise self._refusal(what, because, hint)
-
-    def _refusal(
-        self, what: str, because: str | None = None, hint: str | None = None
-    ) -> TransformError:
-        return TransformError(message(what, kernel=self.kernel.name, because=because, hint=hint))
+            raise TransformError(what, because=because, hint=hint)

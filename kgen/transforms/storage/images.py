@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.data import ArrayArg, ImageArg
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
@@ -40,9 +40,7 @@ def change_arg_to_image(kernel: LoopKernel, name: str) -> LoopKernel:
     elif arg.offset is auto or not is_zero(arg.offset):
         why = "it begins at an offset"
     if why is not None or not isinstance(arg, ArrayArg):
-        raise TransformError(
-            message(f"argument '{name}' cannot be an image", kernel=kernel.name, because=why)
-        )
+        raise TransformError(f"argument '{name}' cannot be an image", because=why)
     image = ImageArg(
         name=name,
         dtype=arg.dtype,

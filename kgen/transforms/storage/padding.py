@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 from kgen.analysis.infer import infer_types
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
+from kgen.ir.sets.effort import isl_limit
 from kgen.ir.types import NumpyType
-from kgen.ir.unit import TranslationUnit
+from kgen.ir.unit import TranslationUnit, kernel_of
 from kgen.transforms.array_accesses import reject_elements_by_number
 from kgen.transforms.select import require_array, transform
-from kgen.transforms.storage.declarations import with_declarations
 
 __all__ = ["add_padding", "find_padding_multiple"]
 
@@ -48,8 +48,8 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
     """
     array = _known(kernel, variable)
     strides = array.fixed_strides
-    size = _elements(kernel, array, align_bytes)
-    stride = _stride(kernel, array, axis)
+    size = _elements(array, align_bytes)
+    stride = _stride(array, axis)
     padded = -(-stride // size) * size
     if padded == stride:
         return kernel
@@ -57,14 +57,14 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
     tags = list(array.dim_tags)
     tags[axis] = _with_stride(tags[axis], padded)
     inner = axis
-    for outer in _axes_outside(kernel, array, axis):
+    for outer in _axes_outside(array, axis):
         needed = _times(tags[inner].stride, array.shape[inner])
         if not (_is_int(strides[outer]) and _is_int(needed) and strides[outer] >= needed):
             tags[outer] = _with_stride(tags[outer], needed)
         inner = outer
     changed = array.copy(dim_tags=tuple(tags))
     reject_elements_by_number(kernel, array, changed)
-    return with_declarations(kernel, {variable: changed})
+    return kernel.with_declarations({variable: changed})
 
 
 @checked
@@ -90,15 +90,13 @@ def find_padding_multiple(
     >>> find_padding_multiple(knl, "a", 0, 16)
     4
     """
-    if isinstance(kernel, TranslationUnit):
-        kernel = kernel.default_entrypoint
-    array = _known(kernel, variable)
-    size = _elements(kernel, array, align_bytes)
-    stride = _stride(kernel, array, axis)
-    if allowed_waste < 0:
-        raise TransformError(
-            message(f"allowed_waste is a number from 0, not {allowed_waste}", kernel=kernel.name)
-        )
+    kernel = kernel_of(kernel)
+    with isl_limit("padding", kernel, TransformError):
+        array = _known(kernel, variable)
+        size = _elements(array, align_bytes)
+        stride = _stride(array, axis)
+        if allowed_waste < 0:
+            raise TransformError(f"allowed_waste is a number from 0, not {allowed_waste}")
     multiple = 1
     while -(multiple * stride) % size > allowed_waste * multiple * stride:
         multiple += 1
@@ -117,10 +115,10 @@ def _known(kernel: LoopKernel, variable: str) -> ArrayBase:
     has_strides = isinstance(tags, tuple) and all(
         isinstance(tag, FixedStrideArrayDimTag) for tag in tags
     )
-    if array.dtype is None or not has_strides or not isinstance(array.shape, tuple):
+    has_shape = isinstance(array.shape, tuple) and None not in array.shape
+    if array.dtype is None or not has_strides or not has_shape:
         what = "type" if array.dtype is None else "layout"
         raise _reject(
-            kernel,
             array,
             f"its {what} is not known",
             f"declare it, or add_dtypes(kernel, {{'{variable}': ...}})"
@@ -130,35 +128,26 @@ def _known(kernel: LoopKernel, variable: str) -> ArrayBase:
     return array
 
 
-def _reject(kernel: LoopKernel, array: ArrayBase, because: str, hint: str) -> TransformError:
-    return TransformError(
-        message(
-            f"array '{array.name}' cannot be padded",
-            kernel=kernel.name,
-            because=because,
-            hint=hint,
-        )
-    )
+def _reject(array: ArrayBase, because: str, hint: str) -> TransformError:
+    return TransformError(f"array '{array.name}' cannot be padded", because=because, hint=hint)
 
 
 #: Pages and banks of memory are no larger, and neither are alignments that serve a purpose.
 _MOST_BYTES = 1 << 21
 
 
-def _elements(kernel: LoopKernel, array: ArrayBase, align_bytes: int) -> int:
+def _elements(array: ArrayBase, align_bytes: int) -> int:
     """Return *align_bytes* in elements."""
     assert isinstance(array.dtype, NumpyType)
     size = array.dtype.itemsize
     if align_bytes > _MOST_BYTES:
         raise _reject(
-            kernel,
             array,
             f"{align_bytes} bytes are more than any alignment, {_MOST_BYTES}",
             f"align_bytes={16 * size}",
         )
     if align_bytes <= 0 or align_bytes % size:
         raise _reject(
-            kernel,
             array,
             f"{align_bytes} bytes are no multiple of its elements, of {size} bytes",
             f"align_bytes={max(1, -(-align_bytes // size)) * size}",
@@ -166,11 +155,10 @@ def _elements(kernel: LoopKernel, array: ArrayBase, align_bytes: int) -> int:
     return align_bytes // size
 
 
-def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
+def _stride(array: ArrayBase, axis: int) -> int:
     strides = array.fixed_strides
     if not 0 <= axis < len(strides):
         raise _reject(
-            kernel,
             array,
             f"it has {counted(len(strides), 'axis', 'axes')} and no axis {axis}",
             "count from 0",
@@ -178,7 +166,6 @@ def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
     stride = strides[axis]
     if not isinstance(stride, int) or stride <= 0:
         raise _reject(
-            kernel,
             array,
             f"the stride of axis {axis} is {stride}",
             "fix_parameters(kernel, n=...) makes it a number",
@@ -186,7 +173,7 @@ def _stride(kernel: LoopKernel, array: ArrayBase, axis: int) -> int:
     return stride
 
 
-def _axes_outside(kernel: LoopKernel, array: ArrayBase, axis: int) -> list[int]:
+def _axes_outside(array: ArrayBase, axis: int) -> list[int]:
     """Return the axes whose strides depend on that of *axis*, the nearest first."""
     assert isinstance(array.dim_tags, tuple)
     levels = {
@@ -202,7 +189,6 @@ def _axes_outside(kernel: LoopKernel, array: ArrayBase, axis: int) -> list[int]:
     larger = [k for k in others if not _is_inside(strides, k, axis)]
     if not all(_is_int(strides[k]) for k in larger):
         raise _reject(
-            kernel,
             array,
             "which of its axes are outside of which is not known",
             "declare it with a shape and an order",

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.expr import Expr, tags_of, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
@@ -113,19 +113,12 @@ def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
     for use in read:
         function = use.function if isinstance(use, p.Call) else use
         if not isinstance(function, p.Variable):
-            raise TransformError(
-                message(f"'{to_text(use)}' is not a use of a rule", kernel=kernel.name)
-            )
+            raise TransformError(f"'{to_text(use)}' is not a use of a rule")
         names[function.name] = names.get(function.name, frozenset()) | tags_of(function)
         if isinstance(use, p.Call):
             given.append(use.parameters)
     if len(names) != 1:
-        raise TransformError(
-            message(
-                f"one rule is stored at a time, not {len(names)}: {', '.join(names)}",
-                kernel=kernel.name,
-            )
-        )
+        raise TransformError(f"one rule is stored at a time, not {len(names)}: {', '.join(names)}")
     ((name, tags),) = names.items()
     rule = kernel.substitutions.get(name)
     if rule is None:
@@ -142,11 +135,8 @@ def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
     )
     if not sites:
         raise NothingSelectedError(
-            message(
-                f"no use of rule '{name}' is meant",
-                kernel=kernel.name,
-                hint="look at within=..., and at tags such as 'name$tag'",
-            )
+            f"no use of rule '{name}' is meant",
+            hint="look at within=..., and at tags such as 'name$tag'",
         )
     stays = len(sites) < len(found)
     return Values(

@@ -10,14 +10,14 @@ from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses_to
-from kgen.errors import KernelError, TransformError, message
+from kgen.errors import KernelError, TransformError
 from kgen.ir.data import ArrayBase, SubstitutionRule
 from kgen.ir.expr import Expr, subscript, tags_of, to_text
 from kgen.ir.instruction import CInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse, read_expression
+from kgen.ir.layout import is_open_extent
 from kgen.ir.tags import TagLike
-from kgen.ir.types import auto
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_callers
 from kgen.transforms.loops.rewrite import in_present_inames
@@ -69,7 +69,7 @@ def add_prefetch(
     :arg fetch_bounding_box: fetch all of the box around what is touched, where several
         reads together touch less. Without it, that is done only for arrays that the kernel
         does not write, and where the box is provably inside of them; else conditions leave
-        out the corners of a stencil, and holes are refused.
+        out the corners of a stencil, and holes are rejected.
     :arg fetch_outer_inames: the loops around the fetch; by default those on which the
         subscripts depend and which are not swept
     :arg within: the instructions whose reads are replaced
@@ -93,7 +93,7 @@ def add_prefetch(
     a_fetch[a_dim_0] = a[16*i_outer + a_dim_0]  {id=a_fetch_rule}
     b[i_inner + i_outer*16] = a_fetch[i_inner]  {id=insn}
     """
-    name, tags, given = _read_variable(kernel, var_name)
+    name, tags, given = _read_variable(var_name)
     array = require_array(kernel, name)
     if footprint_subscripts is not None:
         given = (*given, *_read_subscripts(footprint_subscripts))
@@ -133,7 +133,7 @@ def add_prefetch(
     return store(values, storage)
 
 
-def _read_variable(kernel: LoopKernel, given: Any) -> tuple[str, frozenset[Tag], tuple[Index, ...]]:
+def _read_variable(given: Any) -> tuple[str, frozenset[Tag], tuple[Index, ...]]:
     """Read ``a``, ``a$tag`` or ``a[:, j]``: name, tags, and the footprint if there is one."""
     expr = parse(given) if isinstance(given, str) else given
     footprints: tuple[Index, ...] = ()
@@ -141,9 +141,7 @@ def _read_variable(kernel: LoopKernel, given: Any) -> tuple[str, frozenset[Tag],
         footprints = _read_subscripts(expr.index_tuple)
         expr = expr.aggregate
     if not isinstance(expr, p.Variable):
-        raise TransformError(
-            message(f"'{to_text(expr)}' is neither an array nor a part of one", kernel=kernel.name)
-        )
+        raise TransformError(f"'{to_text(expr)}' is neither an array nor a part of one")
     return expr.name, tags_of(expr), footprints
 
 
@@ -173,11 +171,9 @@ def _read_axis(given: Any) -> Expr | None:
         return None
     if len(expr) != 1 or isinstance(expr[0], p.Slice):
         raise KernelError(
-            message(
-                f"'{given if isinstance(given, str) else to_text(given)}' in footprint_subscripts "
-                "is no subscript of one axis",
-                hint="write an element such as 'j + 1', or ':' for all of the axis",
-            )
+            f"'{given if isinstance(given, str) else to_text(given)}' in footprint_subscripts "
+            "is no subscript of one axis",
+            hint="write an element such as 'j + 1', or ':' for all of the axis",
         )
     return read_expression(expr[0], "subscript of a footprint")
 
@@ -200,13 +196,9 @@ def _rule(
         counts.add(len(array.shape))
     if len(counts) > 1:
         raise TransformError(
-            message(
-                f"array '{array.name}' is used with {min(counts)} and with {max(counts)} "
-                "subscripts",
-                kernel=kernel.name,
-                because="the elements to fetch are those of one number of axes",
-                hint="write the same number of subscripts in all instructions",
-            )
+            f"array '{array.name}' is used with {min(counts)} and with {max(counts)} subscripts",
+            because="the elements to fetch are those of one number of axes",
+            hint="write the same number of subscripts in all instructions",
         )
     naxes = max(counts, default=0)
     names = UniqueNameGenerator(set(taken_names(kernel)))
@@ -261,13 +253,10 @@ def _nothing_to_fetch(
         because = f"no read has the tag {', '.join(map(str, sorted(map(str, tags))))}"
         hint = f"leave the tag out, or write {name}$tag[...] in the instruction"
     return NothingSelectedError(
-        message(
-            f"there is no read of '{name}' to prefetch",
-            kernel=kernel.name,
-            where=f"instruction '{chosen[0]}'" if chosen else None,
-            because=because,
-            hint=hint,
-        )
+        f"there is no read of '{name}' to prefetch",
+        where=f"instruction '{chosen[0]}'" if chosen else None,
+        because=because,
+        hint=hint,
     )
 
 
@@ -281,5 +270,5 @@ def _valid(array: ArrayBase, rule: SubstitutionRule) -> dict[str, tuple[Expr, ..
             p.Comparison(p.Variable(argument), "<", extent),
         )
         for argument, extent in zip(rule.arguments, array.shape, strict=True)
-        if extent is not auto
+        if not is_open_extent(extent)
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.loop_bounds import reads_in_bounds
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, is_zero, subscript
@@ -25,7 +25,12 @@ from kgen.transforms.array_accesses import (
     Index,
     rewrite_accesses,
 )
-from kgen.transforms.select import NoSuchNameError, require_iname, split_names, transform
+from kgen.transforms.select import (
+    NoSuchNameError,
+    require_inames,
+    split_names,
+    transform,
+)
 from kgen.transforms.uses import rules_of
 
 __all__ = [
@@ -62,9 +67,7 @@ def privatize_temporaries_with_inames(
     >>> print(privatize_temporaries_with_inames(knl, "i").default_entrypoint.instructions[0])
     t[i] = 2*a[i]  {id=insn}
     """
-    inames = split_names(privatizing_inames)
-    for name in inames:
-        require_iname(kernel, name)
+    inames = require_inames(kernel, privatizing_inames)
     return _privatize(kernel, inames, chosen_temporaries(kernel, only_var_names))
 
 
@@ -177,13 +180,10 @@ def _used_outside(
     tags = sorted(str(t) for t in kernel.iname_tags_of_type(iname, InameImplementationTag))
     tag = f", tagged '{tags[0]}'" if tags else ""
     return TransformError(
-        message(
-            f"instruction '{insn.id}' uses temporary '{name}' outside of loop '{iname}'",
-            kernel=kernel.name,
-            because=f"'{name}' is written inside of '{iname}'{tag}, once per iteration",
-            hint=f"add_inames_to_insn(kernel, '{iname}', 'id:{insn.id}'), or subscript "
-            f"'{name}' by '{iname}'",
-        )
+        f"instruction '{insn.id}' uses temporary '{name}' outside of loop '{iname}'",
+        because=f"'{name}' is written inside of '{iname}'{tag}, once per iteration",
+        hint=f"add_inames_to_insn(kernel, '{iname}', 'id:{insn.id}'), or subscript "
+        f"'{name}' by '{iname}'",
     )
 
 
@@ -192,12 +192,9 @@ def _bounds(kernel: LoopKernel, iname: str) -> LoopRange:
     if kernel.has_tag(iname, (IlpBaseTag, VectorizeTag)) and not bounds.is_constant:
         (tag,) = kernel.iname_tags_of_type(iname, InameImplementationTag)
         raise TransformError(
-            message(
-                f"iname '{iname}', tagged '{tag}', has no constant number of iterations",
-                kernel=kernel.name,
-                because=f"it runs over {kernel.domain_of((iname,))}",
-                hint=f"split_iname(kernel, '{iname}', 4, inner_tag='{tag}') from the start",
-            )
+            f"iname '{iname}', tagged '{tag}', has no constant number of iterations",
+            because=f"it runs over {kernel.domain_of((iname,))}",
+            hint=f"split_iname(kernel, '{iname}', 4, inner_tag='{tag}') from the start",
         )
     return bounds
 
@@ -215,15 +212,12 @@ def _reject_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) 
         tags = kernel.iname_tags_of_type(first, (IlpBaseTag, VectorizeTag))
         tagged = "".join(f", tagged '{tag}'" for tag in tags)
         raise TransformError(
-            message(
-                f"the iterations of '{first}'{tagged}, cannot share loop '{loop}': each has its "
-                f"own '{name}'",
-                kernel=kernel.name,
-                where=f"'{name}' is written by {', '.join(kernel.writers[name])}",
-                because=f"'{name}' bounds '{loop}', which runs over {domain}",
-                hint=f"tag_inames(kernel, '{first}:unr'), which gives each its own loop, or "
-                f"compute '{name}' outside of '{first}'",
-            )
+            f"the iterations of '{first}'{tagged}, cannot share loop '{loop}': each has its "
+            f"own '{name}'",
+            where=f"'{name}' is written by {', '.join(kernel.writers[name])}",
+            because=f"'{name}' bounds '{loop}', which runs over {domain}",
+            hint=f"tag_inames(kernel, '{first}:unr'), which gives each its own loop, or "
+            f"compute '{name}' outside of '{first}'",
         )
 
 

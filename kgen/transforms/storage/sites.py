@@ -11,7 +11,7 @@ from constantdict import constantdict
 
 from kgen.analysis.access import Access, Place
 from kgen.analysis.swept import Axis, first_outside, swept_footprint
-from kgen.errors import TransformError, counted, message
+from kgen.errors import TransformError, counted
 from kgen.ir.data import SubstitutionRule
 from kgen.ir.expr import Expr, subscript, substitute, tags_of, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -69,7 +69,7 @@ class Values:
                 f"rule '{self.rule}' takes {counted(len(arguments), 'argument')}, not "
                 f"{len(operands)}"
             )
-            raise TransformError(message(what, kernel=self.kernel.name))
+            raise TransformError(what)
         at = dict(zip(arguments, operands, strict=True))
         return tuple(at[axis] if axis in at else p.Variable(axis) for axis in axes)
 

@@ -14,7 +14,7 @@ from pytools.tag import Tag
 from kgen.analysis.domains import difference
 from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names, walk
@@ -26,7 +26,12 @@ from kgen.ir.types import AddressSpace, auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import add_tags
-from kgen.transforms.select import require_iname, require_new_iname, require_new_name, taken_names
+from kgen.transforms.select import (
+    require_inames,
+    require_new_iname,
+    require_new_name,
+    taken_names,
+)
 from kgen.transforms.storage.filling import (
     FillOrder,
     mentioned_inames,
@@ -65,11 +70,10 @@ class Storage:
 def store(values: Values, storage: Storage) -> LoopKernel:
     """Compute values ahead, and read them at their sites; see :func:`precompute`."""
     kernel, rule = values.kernel, values.rule
-    for name in (*storage.sweep, *(storage.outer or ())):
-        require_iname(kernel, name)
+    require_inames(kernel, (*storage.sweep, *(storage.outer or ())))
     value = expand_expression(kernel, rule.expression)
     free = _free_names(value, rule)
-    axes = _ordered_axes(kernel, rule, storage, free)
+    axes = _ordered_axes(rule, storage, free)
     given = values.given_accesses(axes)
     if given:
         around = storage.outer or mentioned_inames(kernel, rule, given, free, storage.sweep)
@@ -98,7 +102,7 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     if given:
         used = swept_footprint(kernel, accesses, outer, [Axis(dim.name) for dim in dims])
         _check_covered(kernel, used, footprint, what)
-    _check_left_out(kernel, rule, storage, axes, box)
+    _check_left_out(rule, storage, axes, box)
 
     kept = [k for k, extent in enumerate(box.extents) if extent > 1]
     loops = {dims[k].name: axes[k] for k in kept}
@@ -159,7 +163,7 @@ def _free_names(value: Expr, rule: SubstitutionRule) -> frozenset[str]:
 
 
 def _ordered_axes(
-    kernel: LoopKernel, rule: SubstitutionRule, storage: Storage, free: frozenset[str]
+    rule: SubstitutionRule, storage: Storage, free: frozenset[str]
 ) -> tuple[str, ...]:
     """Return the axes of the storage in order: swept inames in the rule, and its arguments.
 
@@ -176,11 +180,8 @@ def _ordered_axes(
             axis = rule.arguments[given]
         if axis not in known or axis in chosen:
             raise TransformError(
-                message(
-                    f"'{given}' is no storage axis, or is one twice",
-                    kernel=kernel.name,
-                    hint=f"the axes for '{rule}' are {', '.join(known) or 'none'}",
-                )
+                f"'{given}' is no storage axis, or is one twice",
+                hint=f"the axes for '{rule}' are {', '.join(known) or 'none'}",
             )
         chosen.append(str(axis))
     return (*chosen, *(axis for axis in known if axis not in chosen))
@@ -204,9 +205,7 @@ class _Names:
         ids = kernel.get_instruction_id_generator()
         self.insn_id = str(storage.insn_id or ids(rule.name))
         if self.insn_id in kernel.id_to_insn:
-            raise TransformError(
-                message(f"the instruction id '{self.insn_id}' is taken", kernel=kernel.name)
-            )
+            raise TransformError(f"the instruction id '{self.insn_id}' is taken")
 
     def of(self, axes: Sequence[str]) -> list[str]:
         """Return the names of the loops along *axes*: those given, then new ones."""
@@ -238,11 +237,8 @@ class _Names:
         for what, has, wanted in checks:
             if auto not in (has, wanted) and has != wanted:
                 raise TransformError(
-                    message(
-                        f"temporary '{self.temporary}' has the {what} {has}, not {wanted}",
-                        kernel=self.kernel.name,
-                        hint="choose another temporary_name",
-                    )
+                    f"temporary '{self.temporary}' has the {what} {has}, not {wanted}",
+                    hint="choose another temporary_name",
                 )
         changes: dict[str, Any] = {"dtype": found.dtype or to_kgen_type(storage.dtype)}
         if found.address_space is auto:
@@ -261,11 +257,8 @@ def _new_domains(
         return () if domain is None else (domain,)
     if len(old) < len(loops):
         raise TransformError(
-            message(
-                f"iname '{old[0]}' exists, and others of {', '.join(loops)} do not",
-                kernel=kernel.name,
-                hint="name all loops along the axes, or only new ones",
-            )
+            f"iname '{old[0]}' exists, and others of {', '.join(loops)} do not",
+            hint="name all loops along the axes, or only new ones",
         )
     order = tuple(sorted(outer, key=kernel.iname_order.__getitem__))
     point = difference(
@@ -277,12 +270,9 @@ def _new_domains(
     if point is not None:
         shown = ", ".join(f"{name} = {value}" for name, value in point.items())
         raise TransformError(
-            message(
-                f"the existing loops over {', '.join(loops)} do not compute what is needed",
-                kernel=kernel.name,
-                because=f"only one of both contains {shown}",
-                hint="give new names in precompute_inames",
-            )
+            f"the existing loops over {', '.join(loops)} do not compute what is needed",
+            because=f"only one of both contains {shown}",
+            hint="give new names in precompute_inames",
         )
     return ()
 
@@ -291,7 +281,6 @@ def _new_domains(
 
 
 def _check_left_out(
-    kernel: LoopKernel,
     rule: SubstitutionRule,
     storage: Storage,
     axes: Sequence[str],
@@ -303,11 +292,8 @@ def _check_left_out(
     for axis, extent in list(zip(axes, box.extents, strict=True))[len(storage.axes) :]:
         if extent > 1:
             raise TransformError(
-                message(
-                    f"axis '{axis}' is missing in storage_axes",
-                    kernel=kernel.name,
-                    because=f"the uses of '{rule.name}' take {extent} values along it",
-                )
+                f"axis '{axis}' is missing in storage_axes",
+                because=f"the uses of '{rule.name}' take {extent} values along it",
             )
 
 
@@ -317,10 +303,7 @@ def _check_covered(kernel: LoopKernel, used: Set, stored: Set, what: str) -> Non
     if found is not None:
         element = ", ".join(str(found[name]) for name in dim_names(used))
         raise TransformError(
-            message(
-                f"{what} need more than the footprint that is given",
-                kernel=kernel.name,
-                because=f"element [{element}] is not in it, for {found}",
-                hint="leave those uses out with within=..., or tag the others",
-            )
+            f"{what} need more than the footprint that is given",
+            because=f"element [{element}] is not in it, for {found}",
+            hint="leave those uses out with within=..., or tag the others",
         )

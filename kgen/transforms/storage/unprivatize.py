@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.errors import TransformError, message
+from kgen.errors import TransformError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, subscript
 from kgen.ir.instruction import InstructionBase
@@ -20,7 +20,7 @@ from kgen.transforms.array_accesses import (
     Index,
     rewrite_accesses,
 )
-from kgen.transforms.select import require_iname, split_names, transform
+from kgen.transforms.select import require_inames, transform
 from kgen.transforms.storage.privatize import chosen_temporaries, users_of
 
 __all__ = ["unprivatize_temporaries_with_inames"]
@@ -50,9 +50,7 @@ def unprivatize_temporaries_with_inames(
     >>> print(unprivatize_temporaries_with_inames(knl, "i").default_entrypoint.instructions[0])
     t = 2*a[i]  {id=insn}
     """
-    inames = split_names(privatizing_inames)
-    for name in inames:
-        require_iname(kernel, name)
+    inames = require_inames(kernel, privatizing_inames)
     temporaries = chosen_temporaries(kernel, only_var_names)
     users = users_of(kernel, temporaries)
     removed: dict[str, tuple[int, ...]] = {}
@@ -62,11 +60,8 @@ def unprivatize_temporaries_with_inames(
             removed[name] = axes
         elif only_var_names is not None:
             raise TransformError(
-                message(
-                    f"temporary '{name}' has no axis that is always '{', '.join(inames)}'",
-                    kernel=kernel.name,
-                    hint="all its uses must be inside of the loop, subscripted by it",
-                )
+                f"temporary '{name}' has no axis that is always '{', '.join(inames)}'",
+                hint="all its uses must be inside of the loop, subscripted by it",
             )
     if not removed:
         return kernel

@@ -519,3 +519,9 @@ def test_a_rule_may_use_the_loop_variable_that_its_user_reduces_over() -> None:
     knl = make(["gap := x[i] - x[j]", "out[i] = sum(j, gap*gap)"])
     assert loops(knl) == {"insn": "i"}
     assert knl.instructions[0].reduction_inames() == {"j"}
+
+
+def test_final_dependencies_leave_out_no_bound_of_a_loop() -> None:
+    text = "<> m = i + 1  {id=m}\na[i, j] = 1  {id=a, dep=*}"
+    data = [GlobalArg("a", "int32", shape=(4, 4)), ...]
+    assert waits(make(text, ["{ [i]: 0<=i<4 }", "{ [j]: 0<=j<m }"], data))["a"] == ["m"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -242,9 +241,10 @@ def writer() -> ExpressionWriter:
 
 
 def test_writers_of_several_sites_know_nothing_of_each_other() -> None:
-    one, two = (writer().statement(frozenset("i"), {"i": n}) for n in (3, 5))
+    root = writer()
+    one, two = (root.statement(root.site, frozenset("i"), {"i": n}) for n in (3, 5))
     element = p.Variable("a")[p.Variable("i")]
-    named = one.at(replace(one.site, texts={element: "t"}))
+    named = one.at(one.site._replace(texts={element: "t"}))
     expr, dtype = parse("a[i] + a[i + 1]"), NumpyType(np.dtype(f4))
     texts = [each.rec(expr, PREC_NONE, dtype) for each in (one, two, named, one)]
     assert texts == ["a[3] + a[4]", "a[5] + a[6]", "t + a[4]", "a[3] + a[4]"]

@@ -297,3 +297,18 @@ def test_a_part_of_an_array_begins_at_zero() -> None:
     )
     with pytest.raises(lp.CodegenError, match=r"the loop 'j' of .* does not start at 0"):
         lp.generate_code_v2(knl)
+
+
+def test_parts_of_arrays_need_no_types_of_results() -> None:
+    class Untyped(lp.ScalarCallable):
+        def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+            return self.copy(arg_id_to_dtype={0: arg_id_to_dtype[0]}), clbl_inf_ctx
+
+        def generate_preambles(self, target: Any) -> Iterable[tuple[str, str]]:
+            yield "half", "static void half(double const *x, double *y) { y[0] = x[0] / 2; }"
+
+    data = [lp.GlobalArg("a,out", np.float64, shape=(4, 3))]
+    text = "[j]: out[i, j] = half([j]: a[i, j])"
+    knl = compiled("{ [i,j]: 0<=i<4 and 0<=j<3 }", text, data, half=Untyped)
+    a, out = np.ones((4, 3)), np.zeros((4, 3))
+    np.testing.assert_array_equal(knl(a=a, out=out)[1][0][:, 0], np.full(4, 0.5))

@@ -241,3 +241,16 @@ def test_loops_that_begin_or_end_inside_of_a_vector(first: int, stop: int, tag: 
     wanted = np.zeros(8, np.float32)
     wanted[first:stop] = 2 * a[first:stop]
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("layout", ["c,vec", "N1,N0", "C"])
+def test_vectors_of_three(layout: str, opencl_queue: Any) -> None:
+    args = [lp.GlobalArg("a, out", np.float32, shape="n, 3"), ...]
+    knl = lp.make_kernel("{ [i, c]: 0 <= i < n and 0 <= c < 3 }", "out[i, c] = 2*a[i, c] + c", args)
+    knl = lp.tag_inames(lp.tag_array_axes(knl, "a, out", layout), "i:g.0, c:vec")
+    code = lp.generate_code_v2(knl.copy(target=OPENCL)).device_code()
+    assert code.count("vload3(0, &a[") == 1
+    assert code.count("vstore3(out_v, 0, &out[") == 1
+    a = np.arange(15, dtype=np.float32).reshape(5, 3)
+    _, (out,) = knl(opencl_queue, a=a)
+    np.testing.assert_array_equal(out, 2 * a + np.arange(3))

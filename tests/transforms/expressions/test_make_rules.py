@@ -182,3 +182,30 @@ def test_a_rule_outside_of_the_loop_that_sets_elements_of_each_iteration_is_righ
         target=lp.CTarget(),
     )
     assert_same_results(knl, lp.assignment_to_subst(knl, "u"), {"a": np.arange(8.0)})
+
+
+def test_operands_of_reductions_become_rules() -> None:
+    domain = "{ [i, j, k]: 0 <= i < 4 and 0 <= j, k < 8 }"
+    text = "a[i] = sum(j, 2*b[i, j]) + max(j, c[j])\nd[i] = sum((j, k), b[i, j]*c[k])"
+    knl = lp.make_kernel(domain, text)
+    changed = lp.reduction_arg_to_subst_rule(knl, "j")
+    assert [*map(str, changed["kgen_kernel"].substitutions.values())] == [
+        "red_j_arg(j) := 2*b[i, j]",
+        "red_j_arg_0(j) := c[j]",
+        "red_j_arg_1(j) := b[i, j]*c[k]",
+    ]
+    both = lp.reduction_arg_to_subst_rule(knl, "j, k", subst_rule_name="part")
+    assert [*map(str, both["kgen_kernel"].substitutions.values())] == ["part(j, k) := b[i, j]*c[k]"]
+    data = {"b": np.arange(32.0).reshape(4, 8), "c": np.arange(8.0)}
+    for one in (changed, both, lp.precompute(changed, "red_j_arg", "j", default_tag=None)):
+        assert_same_results(knl, one, data)
+
+
+def test_rules_of_operands_that_cannot_be_made() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "a = sum(i, b[i]) {id=a}\nc = sum(i, 1) {id=c}")
+    with pytest.raises(lp.TransformError, match="'f' is given as the name of several rules"):
+        lp.reduction_arg_to_subst_rule(knl, "i", subst_rule_name="f")
+    (rule,) = lp.reduction_arg_to_subst_rule(knl, "i", "id:a", "f")["kgen_kernel"].substitutions
+    assert rule == "f"
+    with pytest.raises(lp.TransformError, match="no reduction runs over 'i'"):
+        lp.reduction_arg_to_subst_rule(lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = 1"), "i")

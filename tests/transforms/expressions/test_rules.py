@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import numpy as np
 import pytest
+from pymbolic import evaluate, parse
 
 import kgen as lp
 from tests.transforms.helpers import instructions, kernel_of
@@ -118,3 +122,48 @@ def test_rules_in_which_nothing_is_meant_keep_their_names() -> None:
     assert instructions(lp.expand_subst(knl, "id:* > id:f $")) == [
         "i,j: b[i, j] = g(i, j) + a[i, 0]**2"
     ]
+
+
+def test_loops_in_rules_are_not_the_arguments_of_rules_around() -> None:
+    rules = ["f(x) := w[x]*a[i, x]", "g(i) := f(i) + 1", "h(f) := f + 2", "out[i, k] = g(k)*h(i)"]
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < n}", rules)
+    assert instructions(lp.expand_subst(knl)) == ["i,k: out[i, k] = (w[k]*a[i, k] + 1)*(i + 2)"]
+    inside = lp.expand_subst(knl, within="... > id:f $")
+    assert str(kernel_of(inside).substitutions["g_0"]) == "g_0(i_0) := w[i_0]*a[i, i_0] + 1"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_rules_with_colliding_names_mean_the_same(seed: int) -> None:
+    """Evaluated with the loops of the kernel, and arguments by value."""
+    rng = random.Random(seed)
+    rules: dict[str, tuple[list[str], str]] = {}
+
+    def draw(arguments: list[str], depth: int) -> str:
+        known = [name for name in rules if name not in arguments]
+        if depth and known and rng.random() < 0.7:
+            name = rng.choice(known)
+            return f"{name}({', '.join(draw(arguments, depth - 1) for _ in rules[name][0])})"
+        return f"{rng.randint(2, 9)}*{rng.choice(['i', 'j', 'k', *arguments])}"
+
+    for name in ("p", "q", "r", "s"):
+        arguments = rng.sample(["i", "j", "k", "x", *rules], rng.randint(1, 3))
+        body = f"{draw(arguments, 2)} + 3*({draw(arguments, 2)}) - {arguments[0]}"
+        rules[name] = arguments, body
+    text = [f"{name}({', '.join(args)}) := {body}" for name, (args, body) in rules.items()]
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < 9}", [*text, f"out[i, j, k] = {draw([], 2)}"])
+    loops = {"i": 2, "j": 5, "k": 7}
+
+    def value(expression: str, names: dict[str, int]) -> Any:
+        return evaluate(parse(expression), {name: call(name) for name in rules} | names)
+
+    def call(name: str) -> Any:
+        arguments, body = rules[name]
+        return lambda *given: value(body, loops | dict(zip(arguments, given, strict=True)))
+
+    (insn,) = kernel_of(knl).instructions
+    assert isinstance(insn, lp.Assignment)
+    want = value(str(insn.expression), loops)
+    for within in (None, "... > id:p $", "... > id:q $", "id:* > id:s $"):
+        (done,) = kernel_of(lp.expand_subst(lp.expand_subst(knl, within))).instructions
+        assert isinstance(done, lp.Assignment)
+        assert evaluate(done.expression, loops) == want

@@ -26,15 +26,6 @@ def test_instructions_enter_loops() -> None:
     assert instructions(add_inames_to_insn(two(), "j", "id:one"))[0] == "i,j: a[i] = 0"
     with pytest.raises(lp.TransformError, match="'two' reduces over 'k' and cannot be inside"):
         add_inames_to_insn(two(), frozenset("k"), "id:two")
-    with pytest.raises(lp.TransformError, match=r"both on the hardware axis 'l\.0'"):
-        add_inames_to_insn(
-            lp.tag_inames(
-                lp.make_kernel("{[i, j]: 0 <= i, j < 8}", ["a[i] = 0 {id=one}", "b[j] = 1"]),
-                "i:l.0, j:l.0",
-            ),
-            "j",
-            "id:one",
-        )
 
 
 def test_instructions_leave_loops_that_they_do_not_need() -> None:
@@ -78,10 +69,10 @@ def test_loops_that_cross_do_not_nest() -> None:
 def test_each_option_lets_crossed_loops_nest() -> None:
     options = list(get_iname_duplication_options(crossed()))
     assert [(iname, str(within)) for iname, within in options] == [
-        ("i", "(id:only_i)"),
         ("i", "(id:both)"),
-        ("j", "(id:only_j)"),
+        ("i", "(id:only_i)"),
         ("j", "(id:both)"),
+        ("j", "(id:only_j)"),
     ]
     for iname, within in options:
         assert has_schedulable_iname_nesting(duplicate_inames(crossed(), iname, within))
@@ -116,3 +107,27 @@ def test_the_hint_for_an_axis_leaves_out_no_instance() -> None:
     knl = lp.tag_inames(knl, "r:for", force=True)
     with pytest.raises(lp.ScheduleError, match="in others, 'i' among them, some of its instances"):
         lp.generate_body(knl)
+
+
+def test_every_way_to_divide_loops_that_do_not_nest() -> None:
+    rows = ["i:j:k:l:m", "j:k:l:m", "k:l:m", "i:l:m", "m"]
+    text = [f"a{n}[l, m] = 1 {{inames={inames}, id=s{n}}}" for n, inames in enumerate(rows[:4])]
+    knl = lp.make_kernel("{ [i,j,k,l,m]: 0<=i,j,k,l,m<4 }", text, silenced_warnings="overwritten*")
+    options = [(name, str(within)) for name, within in lp.get_iname_duplication_options(knl)]
+    assert len(set(options)) == len(options) == 10
+    assert [name for name, _ in options] == ["i"] * 2 + ["j"] * 2 + ["k"] * 6
+    assert ("k", "(id:s0) or (id:s2)") in options or ("k", "(id:s0 or id:s2)") in options
+
+
+def test_what_does_not_nest_may_be_inside_of_what_does() -> None:
+    text = [
+        f"a{n}[m] = 1 {{inames={loops}}}" for n, loops in enumerate(["m:i:j", "m:i", "m:j", "k"])
+    ]
+    domain = "{ [i,j,k,m]: 0<=i,j,k,m<4 }"
+    knl = lp.make_kernel(domain, text[:3], silenced_warnings="overwritten*")
+    assert not lp.has_schedulable_iname_nesting(knl)
+    for name, within in lp.get_iname_duplication_options(knl):
+        assert name in "ij"
+        assert lp.has_schedulable_iname_nesting(lp.duplicate_inames(knl, name, within))
+    nested = lp.make_kernel(domain, text[:2], silenced_warnings="overwritten*")
+    assert [*lp.get_iname_duplication_options(nested)] == []

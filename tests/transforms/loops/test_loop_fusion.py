@@ -124,3 +124,43 @@ def test_any_chain_of_shifts_keeps_its_results() -> None:
         groups = found(knl, "i,j,k")
         assert len(groups) == 1 + shifts[1] + shifts[2]
         check(knl, "i,j,k", groups)
+
+
+PQST = f"{{ [i,p,q,s,t]: 0<=i,p,q,s,t<{N} }}"
+
+
+@pytest.mark.parametrize(
+    ("text", "loops", "groups"),
+    [
+        ("b[i] = sum(p, a[p]*i)\nc[i] = sum(s, 3*a[s])", "p,s", ["ps"]),
+        ("b[i] = sum(p, a[p]) + i*sum(s, a[s])", "p,s", ["ps"]),
+        (
+            "b[i] = sum(p, sum(q, a[p]*a[q]))\nc[i] = sum(s, sum(t, a[t] + s))",
+            "p,q,s,t",
+            ["ps", "qt"],
+        ),
+        ("b[i] = sum((p, q), a[p]*a[q])\nc[i] = sum((s, t), a[t] + s)", "p,q,s,t", ["ps", "qt"]),
+        ("b[i] = sum(p, sum(q, a[p]*a[q]))\nc[i] = sum(s, sum(t, a[t] + s))", "q,t", ["q", "t"]),
+        ("<> x = sum(p, a[p]) {id=x}\nb[i] = x + sum(s, a[s]) {dep=x}", "p,s", ["p", "s"]),
+        ("b[i] = sum(p, a[p]) {id=b}\nc[q] = sum(s, a[s])", "p,s", ["p", "s"]),
+        ("b[i] = sum(p, a[p])\nc[i] = max(s, a[s])", "p,s", ["ps"]),
+    ],
+)
+def test_loops_of_reductions(text: str, loops: str, groups: list[str]) -> None:
+    check(program(text, PQST), loops, groups)
+
+
+def test_loops_of_reductions_with_other_bounds_stay_apart() -> None:
+    domain = f"{{ [i,p,q,s,t]: 0<=i,p,s<{N} and 0<=q<=p and 0<=t<=s+1 }}"
+    text = "b[i] = sum(p, sum(q, a[q]))\nc[i] = sum(s, sum(t, a[t] + s))"
+    assert found(program(text, domain), "p,q,s,t") == ["ps", "q", "t"]
+
+
+def test_groups_of_reductions_do_not_wait_for_each_other() -> None:
+    text = """
+        <> x = sum(p, a[p]) {id=x}
+        <> y = sum(s, a[s]) {id=y}
+        b[i] = sum(q, a[q]) + x {id=b, dep=x}
+        c[i] = sum(t, a[t]) + y {id=c, dep=y:b}
+    """
+    check(program(text, PQST), "p,q,s,t", ["ps", "q", "t"])

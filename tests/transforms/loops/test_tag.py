@@ -101,9 +101,19 @@ def test_forced_sequential_is_final() -> None:
 
 
 def test_two_loops_of_an_instruction_on_one_axis_are_refused() -> None:
-    with pytest.raises(lp.TransformError, match=r"both on the hardware axis 'l\.0'") as info:
-        lp.tag_inames(matrix(), "i:l.0, j:l.0")
-    assert "find_unused_axis_tag(kernel, 'l', 'id:insn')" in str(info.value)
+    knl = lp.tag_inames(matrix(), "i:l.0, j:l.0").copy(target=lp.OpenCLTarget())
+    with pytest.raises(lp.ScheduleError, match=r"both on the hardware axis 'l\.0'") as info:
+        lp.generate_code_v2(lp.add_dtypes(knl, dict.fromkeys("abc", np.float32)))
+    assert "tag_inames(kernel, 'j:unused.l', force=True)" in str(info.value)
+
+
+def test_two_loops_on_one_axis_can_be_taken_apart_later() -> None:
+    text = "for i\n <> h[j] = 1 {id=h}\n w[i] = h[2*i] {dep=h}\nend"
+    knl = lp.make_kernel("{ [i, j]: 0 <= i < 8 and 0 <= j < 16 }", text)
+    knl = lp.split_iname(lp.split_iname(knl, "i", 4, inner_tag="l.0"), "j", 4, inner_tag="l.0")
+    knl = lp.remove_inames_from_insn(knl, frozenset(["i_inner"]), "id:h")
+    code = lp.generate_code_v2(knl.copy(target=lp.OpenCLTarget())).device_code()
+    assert "h[4 * j_outer + lid(0)] = 1" in code
 
 
 def test_loops_of_different_instructions_share_an_axis() -> None:

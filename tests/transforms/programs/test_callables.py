@@ -64,8 +64,8 @@ def test_a_circle_of_calls_is_printed() -> None:
 
 def test_a_call_is_the_loops_of_the_kernel() -> None:
     knl = lp.inline_callable_kernel(lp.merge([rows(), twice()]), "twice")
-    assert instructions(knl) == ["i,i_0: b[i, i_0] = 2*a[i, i_0]"]
-    assert sorted(knl["kgen_kernel"].inames) == ["i", "i_0"]
+    assert instructions(knl) == ["i,twic_i: b[i, twic_i] = 2*a[i, twic_i]"]
+    assert sorted(knl["kgen_kernel"].inames) == ["i", "twic_i"]
     assert "twice" not in knl.callables_table
     np.testing.assert_array_equal(run(knl, a=A)["b"], 2 * A)
 

@@ -178,6 +178,16 @@ def test_operations_on_types(operation: str, expected: Any, dtype: Any) -> None:
     np.testing.assert_allclose(found, expected(a, axis=1))
 
 
+def test_any_real_number_can_be_carried_along_with_the_least_value() -> None:
+    data: list[Any] = [lp.GlobalArg("a,e", F64, shape=(4, 6)), lp.GlobalArg("d", F64, shape=4), ...]
+    knl = lp.make_kernel(
+        "{[i,k]: 0<=i<4 and 0<=k<6}", "c[i], d[i] = argmin(k, a[i,k], e[i,k])", data
+    )
+    a, e = np.random.default_rng(5).integers(0, 4, (2, 4, 6)).astype(F64)
+    expected = [min(zip(*rows, strict=True))[1] for rows in zip(a, e, strict=True)]
+    np.testing.assert_array_equal(run(knl, a=a, e=e)["d"], expected)
+
+
 def test_two_values_are_not_one() -> None:
     knl = lp.make_kernel("{[k]: 0 <= k < n}", "c, d = argmin(k, a[k], k) {id=m}")
     knl = lp.add_and_infer_dtypes(knl, {"a": F64})

@@ -115,7 +115,7 @@ def test_what_cannot_share_storage() -> None:
     with pytest.raises(lp.TransformError, match="there is no temporary 'x'"):
         lp.alias_temporaries(tiles(), "s,x")
     knl = lp.set_temporary_address_space(lp.alias_temporaries(tiles(), "s,t"), "s", "private")
-    with pytest.raises(lp.ScheduleError, match="not all private, or all local"):
+    with pytest.raises(lp.ScheduleError, match="are not in one address space"):
         lp.generate_code_v2(knl)
 
 

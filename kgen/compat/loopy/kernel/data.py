@@ -1,91 +1,19 @@
 """loopy.kernel.data: declarations, tags and address spaces."""
 
-from __future__ import annotations
+from kgen.ir.callables import CallMangleInfo
+from kgen.ir.data import *
+from kgen.ir.data import __all__ as _data
+from kgen.ir.instruction import *
+from kgen.ir.instruction import __all__ as _instructions
+from kgen.ir.tags import *
+from kgen.ir.tags import __all__ as _tags
+from kgen.ir.types import AddressSpace, auto
 
-from kgen.ir.callables import (
-    CallMangleInfo,
-)
-from kgen.ir.data import (
-    ArrayArg,
-    ConstantArg,
-    GlobalArg,
-    ImageArg,
-    Iname,
-    KernelArgument,
-    SubstitutionRule,
-    TemporaryVariable,
-    ValueArg,
-)
-from kgen.ir.instruction import (
-    Assignment,
-    BarrierInstruction,
-    CallInstruction,
-    CInstruction,
-    InstructionBase,
-    MultiAssignmentBase,
-    NoOpInstruction,
-)
-from kgen.ir.tags import (
-    AutoFitLocalInameTag,
-    AxisTag,
-    ConcurrentTag,
-    ForceSequentialTag,
-    GroupInameTag,
-    HardwareConcurrentTag,
-    IlpBaseTag,
-    InameImplementationTag,
-    InOrderSequentialSequentialTag,
-    LocalInameTag,
-    LocalInameTagBase,
-    LoopedIlpTag,
-    UnrolledIlpTag,
-    UnrollHintTag,
-    UnrollTag,
-    VectorizeTag,
-    filter_iname_tags_by_type,
-    parse_tag,
-)
-from kgen.ir.types import (
-    AddressSpace,
-    auto,
-)
-
-__all__ = [
+__all__ = [  # noqa: PLE0604
+    *_data,
+    *_instructions,
+    *_tags,
     "AddressSpace",
-    "ArrayArg",
-    "Assignment",
-    "AutoFitLocalInameTag",
-    "AxisTag",
-    "BarrierInstruction",
-    "CInstruction",
-    "CallInstruction",
     "CallMangleInfo",
-    "ConcurrentTag",
-    "ConstantArg",
-    "ForceSequentialTag",
-    "GlobalArg",
-    "GroupInameTag",
-    "HardwareConcurrentTag",
-    "IlpBaseTag",
-    "ImageArg",
-    "InOrderSequentialSequentialTag",
-    "Iname",
-    "InameImplementationTag",
-    "InstructionBase",
-    "KernelArgument",
-    "LocalInameTag",
-    "LocalInameTagBase",
-    "LoopedIlpTag",
-    "MultiAssignmentBase",
-    "NoOpInstruction",
-    "SubstitutionRule",
-    "TemporaryVariable",
-    "UnrollHintTag",
-    "UnrollTag",
-    "UnrolledIlpTag",
-    "ValueArg",
-    "VectorizeTag",
     "auto",
-    "filter_iname_tags_by_type",
-    "parse_tag",
 ]

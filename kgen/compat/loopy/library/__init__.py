@@ -1,11 +1,5 @@
-"""loopy.library: operations of reductions."""
+"""loopy.library: operations of reductions, and functions."""
 
-from __future__ import annotations
+from kgen.compat.loopy.library import function, random123, reduction
 
-from kgen.compat.loopy.library import (
-    reduction,
-)
-
-__all__ = [
-    "reduction",
-]
+__all__ = ["function", "random123", "reduction"]

@@ -1,13 +1,4 @@
 """loopy.target.opencl: OpenCL."""
 
-from __future__ import annotations
-
-from kgen.targets.opencl import (
-    OpenCLCASTBuilder,
-    OpenCLTarget,
-)
-
-__all__ = [
-    "OpenCLCASTBuilder",
-    "OpenCLTarget",
-]
+from kgen.targets.opencl import *
+from kgen.targets.opencl_functions import *

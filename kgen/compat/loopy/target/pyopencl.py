@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kgen.targets.opencl import (
-    PyOpenCLTarget,
-)
+from typing import TypeAlias
 
-__all__ = [
-    "PyOpenCLTarget",
-]
+from kgen.targets.opencl import *
+from kgen.targets.opencl_functions import OpenCLCallable
+
+PyOpenCLCallable: TypeAlias = OpenCLCallable

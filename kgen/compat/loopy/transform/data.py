@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgen.compat.renamed import renamed
+from kgen.transforms.expressions.make_rules import reduction_arg_to_subst_rule
 from kgen.transforms.storage.aliasing import (
     alias_temporaries,
     allocate_temporaries_for_base_storage,
@@ -23,6 +24,7 @@ __all__ = [
     "alias_temporaries",
     "allocate_temporaries_for_base_storage",
     "change_arg_to_image",
+    "reduction_arg_to_subst_rule",
     "remove_unused_arguments",
     "rename_argument",
     "set_argument_order",

@@ -1,11 +1,3 @@
 """loopy.transform.diff: derivatives."""
 
-from __future__ import annotations
-
-from kgen.transforms.programs.diff import (
-    diff_kernel,
-)
-
-__all__ = [
-    "diff_kernel",
-]
+from kgen.transforms.programs.diff import *

@@ -1,11 +1,3 @@
 """loopy.transform.realize_reduction: reductions as loops."""
 
-from __future__ import annotations
-
-from kgen.transforms.reductions.realize import (
-    realize_reduction,
-)
-
-__all__ = [
-    "realize_reduction",
-]
+from kgen.transforms.reductions.realize import *

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kgen.compat.loopy.schedule import tools, tree
 from kgen.compat.renamed import warn_once
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.linearization import (
@@ -31,6 +32,8 @@ __all__ = [
     "get_one_linearized_kernel",
     "get_one_scheduled_kernel",
     "linearize",
+    "tools",
+    "tree",
 ]
 
 

@@ -1,0 +1,5 @@
+"""loopy.codegen.bounds: bounds of loops, of which kgen has its own."""
+
+from kgen.compat.renamed import refuser
+
+__getattr__ = refuser("generate_code_v2 finds them")

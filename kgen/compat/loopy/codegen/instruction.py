@@ -1,0 +1,5 @@
+"""loopy.codegen.instruction: code of instructions, of which kgen has its own."""
+
+from kgen.compat.renamed import refuser
+
+__getattr__ = refuser("a class derived from ASTBuilderBase changes it")

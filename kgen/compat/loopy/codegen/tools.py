@@ -1,0 +1,5 @@
+"""loopy.codegen.tools: tools of code generation, of which kgen has its own."""
+
+from kgen.compat.renamed import refuser
+
+__getattr__ = refuser("generate_code_v2(...).device_code() is the text")

@@ -1,0 +1,5 @@
+"""loopy.library.function: functions, which kgen knows by their names in expressions."""
+
+from kgen.compat.renamed import refuser
+
+__getattr__ = refuser("register_callable makes a function known; those of all targets are")

@@ -1,0 +1,109 @@
+"""A scheduled kernel as it runs: the time and the work-item of each instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import TypeInferenceFailure
+from kgen.ir.data import TemporaryVariable, ValueArg
+from kgen.ir.expr import Expr
+from kgen.ir.grid import Axis
+from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import GroupInameTag
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.schedule.tree import Schedule, insn_ids
+from kgen.schedule.visits import Visit, visits_of
+
+__all__ = ["AxisKey", "Execution", "is_integer", "is_integer_type", "is_size"]
+
+T = TypeVar("T")
+
+#: A hardware axis: whether it is one of groups, and its number.
+AxisKey = tuple[bool, int]
+
+
+class Execution:
+    """The instructions of a prepared and scheduled kernel that compute, in order.
+
+    Without hardware axes (*has_axes*), loops on them run one iteration after the other.
+    """
+
+    def __init__(self, kernel: LoopKernel, schedule: Schedule, *, has_axes: bool) -> None:
+        self.kernel = kernel
+        self.schedule = schedule
+        self.axes = kernel.axes if has_axes else {}
+        self.typer = ExpressionTyper(kernel)
+        kinds = Assignment | CallInstruction | CInstruction
+        self.visits = [
+            visit
+            for visit in visits_of(schedule.steps)
+            if isinstance(kernel.id_to_insn[visit.insn_id], kinds)
+        ]
+        self._first: dict[int, int] = {}
+        for visit in self.visits:
+            for number, _ in visit.loops:
+                self._first.setdefault(number, visit.position)
+
+    def time_of(self, visit: Visit, value_of: Callable[[str], T]) -> list[int | T]:
+        """Return when an instance runs: positions and iterations, from the outside in."""
+        time: list[int | T] = []
+        for number, iname in visit.loops:
+            time += (self._first[number], value_of(iname))
+        return [*time, visit.position]
+
+    # -- work-items --------------------------------------------------------------------------
+
+    def axes_of(self, insn: InstructionBase) -> dict[AxisKey, tuple[str, Axis]]:
+        """Return the loops around an instruction that are on hardware axes, by axis."""
+        return {
+            (isinstance(axis.tag, GroupInameTag), axis.tag.axis): (name, axis)
+            for name, axis in self.axes.items()
+            if name in insn.within_inames
+        }
+
+    def launch_of(self, insn: InstructionBase) -> tuple[str, ...]:
+        """Return the instructions of the launch in which *insn* is."""
+        launches = (insn_ids(launch.body) for launch in self.schedule.launches)
+        return next(ids for ids in launches if insn.id in ids)
+
+    def temporary(self, name: str) -> TemporaryVariable | None:
+        """Return a temporary, ``None`` for an argument."""
+        return self.kernel.temporary_variables.get(name)
+
+    def space_of(self, name: str) -> Any:
+        """Return the address space of an array."""
+        variable = self.temporary(name)
+        return AddressSpace.GLOBAL if variable is None else variable.address_space
+
+    def writes_own(self, insn: InstructionBase) -> bool:
+        """Tell whether an instruction writes what each work-item, or group, has of its own."""
+        own = (AddressSpace.PRIVATE, AddressSpace.LOCAL)
+        return any(self.space_of(name) in own for name in insn.assignee_var_names())
+
+    # -- types -------------------------------------------------------------------------------
+
+    def is_real(self, expr: Expr) -> bool:
+        """Tell whether an expression may be no integer."""
+        try:
+            return not is_integer_type(self.typer(expr))
+        except TypeInferenceFailure:
+            return True
+
+
+def is_integer(kernel: LoopKernel, name: str) -> bool:
+    """Tell whether a variable is declared with a type of integers."""
+    variable = kernel.array_vars.get(name) or kernel.arg_dict.get(name)
+    return is_integer_type(getattr(variable, "dtype", None))
+
+
+def is_size(kernel: LoopKernel, name: str) -> bool:
+    """Tell whether *name* is an integer that callers pass."""
+    return isinstance(kernel.arg_dict.get(name), ValueArg) and is_integer(kernel, name)
+
+
+def is_integer_type(dtype: Any) -> bool:
+    """Tell whether *dtype*, if it is known, is a type of integers."""
+    return isinstance(dtype, NumpyType) and dtype.is_integral()

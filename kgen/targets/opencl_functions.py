@@ -1,0 +1,109 @@
+"""Functions that OpenCL C has beyond those of all targets: ``clamp``, ``mix``, ``native_sin``..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import pymbolic.primitives as p
+
+from kgen.errors import TypeInferenceFailure
+from kgen.ir.callables import ScalarCallable
+from kgen.ir.expr import TypeCast, TypedLiteral, is_constant
+from kgen.ir.promotion import FLOAT32, common, settle
+from kgen.ir.types import FLOAT64, NumpyType
+from kgen.ir.vector_values import numbers_of
+
+__all__ = ["OPENCL_CALLABLES", "OpenCLCallable"]
+
+
+@dataclass(frozen=True)
+class OpenCLCallable(ScalarCallable):
+    """A function of OpenCL C on numbers of one type, which its arguments are converted to.
+
+    That type is real, and float32 where ``only_float32`` says that there is no other; with
+    ``takes_integers`` it may be an integer.
+
+    >>> OPENCL_CALLABLES["mix"].specialized((FLOAT32, FLOAT64, FLOAT32)).result_types
+    (np:dtype('float64'),)
+    """
+
+    arg_count: int = 1
+    takes_integers: bool = False
+    only_float32: bool = False
+
+    def with_types(self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any) -> Any:
+        """Return the function for the type that all arguments have in common."""
+        given = [dtype for key, dtype in arg_id_to_dtype.items() if int(key) >= 0]
+        if len(given) != self.arg_count:
+            raise TypeInferenceFailure(
+                f"'{self.name}' takes {self.arg_count} arguments, not {len(given)}"
+            )
+        return self._of(given), clbl_inf_ctx
+
+    def emit_call(self, expression_to_code_mapper: Any, expression: Any, target: Any) -> Any:
+        """Call the function with arguments that are cast: overloads are found by exact types."""
+        pairs = zip(expression.parameters, self.operand_types, strict=True)
+        exact = tuple(
+            TypedLiteral(argument, dtype) if is_constant(argument) else TypeCast(dtype, argument)
+            for argument, dtype in pairs
+        )
+        called = p.Call(expression.function, exact)
+        return super().emit_call(expression_to_code_mapper, called, target)
+
+    def _of(self, given: list[Any]) -> Self:
+        for dtype in given:
+            if dtype.numpy_dtype.kind not in "biuf":
+                raise TypeInferenceFailure(
+                    f"'{self.name}' takes real numbers, not {dtype.numpy_dtype}"
+                )
+        joined = settle(common(*given))
+        if joined.is_integral() and not self.takes_integers:
+            joined = FLOAT32 if self.only_float32 else FLOAT64
+        if self.only_float32 and joined != FLOAT32:
+            raise TypeInferenceFailure(
+                f"'{self.name}' takes float32, not {joined.numpy_dtype}\n"
+                f"  hint: convert the arguments: cast(np.float32, ...)"
+            )
+        types = dict.fromkeys((*range(self.arg_count), -1), joined)
+        return self.copy(arg_id_to_dtype=types)
+
+
+@dataclass(frozen=True)
+class _DotProduct(ScalarCallable):
+    """``dot(x, y)`` of two vectors of floats, which is a number."""
+
+    def with_types(self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any) -> Any:
+        """Return the function for one type of vectors."""
+        given = [dtype for key, dtype in arg_id_to_dtype.items() if int(key) >= 0]
+        numbers = [numbers_of(dtype.numpy_dtype) for dtype in given]
+        if len(given) != 2 or given[0] != given[1] or numbers[0] is None:
+            shown = ", ".join(str(dtype.numpy_dtype) for dtype in given)
+            raise TypeInferenceFailure(f"'dot' takes two vectors of one type, not ({shown})")
+        base, count = numbers[0]
+        if base.kind != "f" or count > 4:
+            raise TypeInferenceFailure(
+                f"'dot' takes vectors of 2 to 4 floats, not of {count} {base}"
+            )
+        types = {0: given[0], 1: given[0], -1: NumpyType(base)}
+        return self.copy(arg_id_to_dtype=types), clbl_inf_ctx
+
+
+_NATIVE = "cos exp exp2 exp10 log log2 log10 recip rsqrt sin sqrt tan"
+
+#: By name.
+OPENCL_CALLABLES: Final[Mapping[str, ScalarCallable]] = MappingProxyType(
+    {
+        function.name: function
+        for function in (
+            _DotProduct("dot"),
+            OpenCLCallable("clamp", arg_count=3, takes_integers=True),
+            *(OpenCLCallable(name, arg_count=3) for name in ("mix", "mad", "smoothstep")),
+            OpenCLCallable("step", arg_count=2),
+            *(OpenCLCallable(name) for name in ("sign", "degrees", "radians")),
+            *(OpenCLCallable(f"native_{name}", only_float32=True) for name in _NATIVE.split()),
+        )
+    }
+)

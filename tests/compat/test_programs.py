@@ -1,0 +1,387 @@
+"""What programs written for loopy do with kernels, instructions, options and executors."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+import pytest
+from pymbolic import var
+
+import kgen.compat.loopy as lp
+from kgen.compat.loopy import symbolic
+from kgen.compat.loopy.codegen.result import process_preambles
+from kgen.compat.loopy.kernel.function_interface import ArrayArgDescriptor, get_kw_pos_association
+from kgen.compat.loopy.kernel.instruction import _DataObliviousInstruction
+
+C = lp.ExecutableCTarget()
+
+
+def doubled(**settings: Any) -> lp.TranslationUnit:
+    return lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", **settings)
+
+
+# -- kernels and instructions --------------------------------------------------------------------
+
+
+def test_copied_domains_declare_and_drop_inames() -> None:
+    knl = lp.tag_inames(doubled(), "i:unr").default_entrypoint
+    more = knl.copy(domains=[*knl.domains, isl.BasicSet("[n] -> { [j, k]: 0 <= j, k < n }")])
+    assert sorted(more.inames) == ["i", "j", "k"]
+    assert more.inames["i"] == knl.inames["i"]
+    assert sorted(more.copy(domains=knl.domains).inames) == ["i"]
+
+
+def test_new_domains_can_be_used_at_once() -> None:
+    unit = doubled(target=C)
+    knl = unit.default_entrypoint
+    write = lp.Assignment("out[j + n]", "a[j]", within_inames=frozenset("j"), id="more")
+    knl = knl.copy(
+        domains=[*knl.domains, isl.BasicSet("[n] -> { [j]: 0 <= j < n }")],
+        instructions=[*knl.instructions, write],
+        args=[lp.GlobalArg("out", shape="2*n"), *(a for a in knl.args if a.name != "out")],
+    )
+    _, (out,) = unit.with_kernel(knl)(a=np.arange(3.0))
+    np.testing.assert_array_equal(out, [0, 2, 4, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **more: lp.Assignment("out[i]", "a[i]", **more),
+        lambda **more: lp.CallInstruction("out[i]", "sin(a[i])", **more),
+        lambda **more: lp.CInstruction("i", "f(i);", **more),
+        lambda **more: lp.NoOpInstruction("last", **more),
+        lambda **more: lp.BarrierInstruction("wait", **more),
+    ],
+)
+def test_happens_after_says_what_depends_on_says(make: Any) -> None:
+    insn = make(happens_after={"load": lp.HappensAfter(None, None)})
+    assert insn.depends_on == frozenset({"load"})
+    assert insn.copy(happens_after=frozenset({"set"})).depends_on == frozenset({"set"})
+    assert insn.copy(happens_after=frozenset()) == make()
+    with pytest.raises(lp.LoopyError, match="depends_on and happens_after"):
+        make(depends_on="load", happens_after="set")
+
+
+def test_instructions_that_touch_no_data() -> None:
+    kinds = (lp.NoOpInstruction, lp.BarrierInstruction, lp.Assignment, lp.CInstruction)
+    assert [issubclass(kind, _DataObliviousInstruction) for kind in kinds] == [1, 1, 0, 0]
+
+
+def test_arguments_of_a_call_by_id() -> None:
+    call = lp.CallInstruction((var("x"), var("y")), var("f")(var("z"), 2))
+    assert call.arg_id_to_arg() == {0: var("z"), 1: 2, -1: var("x"), -2: var("y")}
+    with pytest.raises(lp.LoopyError, match="is no call"):
+        lp.CallInstruction("x, y", "reduce(argmax, i, a[i], i)").arg_id_to_arg()
+
+
+def test_positions_of_arguments() -> None:
+    unit = lp.make_function(
+        "{ [i]: 0 <= i < 8 }", "y[i] = y[i] + s*x[i]", ["x", "y", "s", ...], name="axpy"
+    )
+    kw_to_pos, pos_to_kw = get_kw_pos_association(unit["axpy"])
+    assert pos_to_kw == {0: "x", 1: "y", 2: "s", -1: "y"}
+    assert kw_to_pos == {"x": 0, "y": 1, "s": 2}
+
+
+def test_descriptors_and_callables_can_be_copied_and_asked() -> None:
+    descriptor = ArrayArgDescriptor((3,), lp.AddressSpace.GLOBAL, None)
+    assert descriptor.copy(shape=(4,)).shape == (4,)
+    function = lp.ScalarCallable("f", {0: lp.to_loopy_type(np.float32)})
+    assert not function.is_ready_for_codegen()
+    assert function.copy(arg_id_to_descr={}).is_ready_for_codegen()
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+
+def test_an_axis_of_unknown_extent() -> None:
+    args = [lp.GlobalArg("a,out", np.float64, shape=(None, 3)), ...]
+    domain = "{ [i, j]: 0 <= i < n and 0 <= j < 3 }"
+    unit = lp.make_kernel(domain, "out[i, j] = 2*a[i, j]", args, target=C)
+    a, out = np.arange(12.0).reshape(4, 3), np.zeros((4, 3))
+    unit(a=a, out=out, n=4)
+    np.testing.assert_array_equal(out, 2 * a)
+    assert unit.default_entrypoint.array_vars["a"].shape == (None, 3)
+    with pytest.raises(lp.LoopyIndexError, match=r"outside of array 'a', of shape \(None, 3\)"):
+        lp.generate_code_v2(lp.make_kernel(domain, "out[i, j] = a[i, j + 1]", args))
+    with pytest.raises(
+        lp.LoopyError, match=r"axis 0 of array 'a' is implemented by (.*\n)*.*has an unknown extent"
+    ):
+        lp.generate_code_v2(
+            lp.make_kernel(domain, "out[i, j] = a[j, i]", [lp.GlobalArg("a", "f8", (3, None)), ...])
+        )
+    with pytest.raises(lp.LoopyError, match="temporary 't' has an axis of unknown extent"):
+        lp.TemporaryVariable("t", np.float32, shape=(None, 3))
+
+
+def test_no_subscripts_of_numbers_and_scalars() -> None:
+    x, t, out = (p.Subscript(var(name), ()) for name in ("x", "t", "out"))
+    insns = [lp.Assignment(t, 3 * x, id="t"), lp.Assignment(out, t + x, depends_on="t")]
+    data = [
+        lp.ValueArg("x", np.float64),
+        lp.TemporaryVariable("t", shape=()),
+        lp.GlobalArg("out", shape=()),
+    ]
+    _, (result,) = lp.make_kernel("{ : }", insns, data, target=C)(x=1.5)
+    assert result[()] == 6
+
+
+def test_conditions_of_no_parts() -> None:
+    insns = [
+        lp.Assignment("a[i]", p.If(p.LogicalAnd(()), 3, 4)),
+        lp.Assignment("b[i]", p.If(p.LogicalOr(()), 3, 4)),
+    ]
+    _, (a, b) = lp.make_kernel("{ [i]: 0 <= i < 2 }", insns, target=C)()
+    assert (a.tolist(), b.tolist()) == ([3, 3], [4, 4])
+
+
+# -- options and executors -----------------------------------------------------------------------
+
+
+def test_nothing_can_be_said_of_preambles() -> None:
+    unit = doubled(preambles=None, preamble_generators=None, silenced_warnings=None)
+    assert unit == doubled()
+
+
+def test_options_can_be_assigned_until_a_kernel_has_them() -> None:
+    options = lp.Options(no_numpy=True)
+    options.return_dict = True
+    knl = doubled(options=options, target=C)
+    options.return_dict = False
+    assert knl.default_entrypoint.options == lp.Options(no_numpy=True, return_dict=True)
+    with pytest.raises(lp.LoopyError, match=r"constant.*\n.*set_options\(kernel, no_numpy=False\)"):
+        knl.default_entrypoint.options.no_numpy = False
+    changed = knl.default_entrypoint.options.copy()
+    changed.no_numpy = False
+    assert (
+        not knl.copy(callables_table={}, entrypoints=frozenset())
+        .with_kernel(knl.default_entrypoint.copy(options=changed))["loopy_kernel"]
+        .options.no_numpy
+    )
+
+
+def test_unknown_options_are_refused_by_name() -> None:
+    unknown: Any = {"retrn_dict": True}
+
+    def assign() -> None:
+        lp.Options().retrn_dict = True
+
+    makers: list[Any] = [
+        lambda: lp.Options(**unknown),
+        lambda: lp.Options().copy(retrn_dict=True),
+        lambda: doubled(options={"retrn_dict": True}),
+        assign,
+    ]
+    for make in makers:
+        with pytest.raises(lp.LoopyError, match=r"'retrn_dict'\n.*did you mean 'return_dict'"):
+            make()
+    assert lp.Options(ignore_boostable_into=True).ignore_boostable_into
+    earlier: Any = {"write_cl": True}
+    assert lp.Options(**earlier).write_code is True
+
+
+def test_an_executor_has_its_program_and_takes_the_queue_by_name(opencl_queue: Any) -> None:
+    knl = doubled()
+    executor = knl.executor(opencl_queue.context)
+    for _ in range(2):
+        _, (out,) = executor(queue=opencl_queue, a=np.arange(3.0))
+        np.testing.assert_array_equal(out, [0, 2, 4])
+    assert executor.t_unit is executor.program
+    assert executor.t_unit["loopy_kernel"].instructions == knl["loopy_kernel"].instructions
+    assert doubled(target=C).executor().t_unit.target == C
+
+
+# -- code ----------------------------------------------------------------------------------------
+
+
+def test_device_programs_are_one_for_each_launch() -> None:
+    unit = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < 8 }",
+        "a[i] = sin(1.0*i)\n... gbarrier\nb[j] = a[7 - j]",
+        target=lp.OpenCLTarget(),
+        seq_dependencies=True,
+    )
+    code = lp.generate_code_v2(lp.tag_inames(unit, "i:g.0, j:g.0"))
+    assert [program.name for program in code.device_programs] == ["loopy_kernel", "loopy_kernel_0"]
+    for program in code.device_programs:
+        assert str(program.ast) == program.code
+        assert program.code.count("__kernel") == 1
+    assert code.device_code() == "\n".join(
+        [*process_preambles(code.device_preambles), "\n\n".join(map(str, code.device_programs))]
+    )
+
+
+def test_preambles_stand_in_the_order_of_their_tags_and_once() -> None:
+    preambles = [("10_b", "int b;"), ("00_a", "int a;"), ("10_b", "int b;")]
+    assert process_preambles(preambles) == ["int a;\n", "int b;\n"]
+    code = lp.generate_code_v2(
+        lp.make_kernel("{ : }", "a[0] = 1", preambles=preambles[:2], target=lp.CTarget())
+    )
+    assert code.device_code().startswith("int a;\nint b;\n\nvoid")
+
+
+NOT_HERE = {
+    "check": "check_bounds",
+    "codegen.bounds": "get_usable_inames_for_conditional",
+    "codegen.control": "build_loop_nest",
+    "codegen.instruction": "generate_instruction_code",
+    "codegen.loop": "generate_sequential_loop_dim_code",
+    "codegen.tools": "CodegenOperationCacheManager",
+    "frontend": "FortranFrontend",
+    "frontend.fortran": "FortranFrontend",
+    "library.function": "default_function_mangler",
+    "library.random123": "random123_function_mangler",
+    "loop": "fuse_loop_domains",
+    "schedule.tools": "get_loop_nest_tree",
+    "schedule.tree": "Tree",
+}
+
+
+@pytest.mark.parametrize("path", NOT_HERE)
+def test_modules_say_what_they_do_not_have(path: str) -> None:
+    module = importlib.import_module(f"kgen.compat.loopy.{path}")
+    assert not hasattr(module, NOT_HERE[path])
+    with pytest.raises(lp.LoopyError, match=f"'{NOT_HERE[path]}' is not offered\n  hint: "):
+        getattr(module, NOT_HERE[path])
+
+
+def test_checks_before_scheduling() -> None:
+    check = importlib.import_module("kgen.compat.loopy.check").pre_schedule_checks
+    knl = doubled(kernel_data=[lp.GlobalArg("a", np.float32), ...]).default_entrypoint
+    check(knl, {})
+    with pytest.raises(lp.LoopyError, match="the type of 'a' is not known"):
+        check(doubled().default_entrypoint)
+
+
+def test_boundaries_of_blocks() -> None:
+    boundaries = importlib.import_module("kgen.compat.loopy.schedule.tools").get_block_boundaries
+    unit = doubled(kernel_data=[lp.GlobalArg("a", np.float32), ...])
+    items = lp.linearize(unit)["loopy_kernel"].linearization
+    assert items is not None
+    pairs = boundaries(items)
+    assert {type(items[k]).__name__ for k in pairs} == {
+        "CallKernel",
+        "EnterLoop",
+        "LeaveLoop",
+        "ReturnFromKernel",
+    }
+    assert all(pairs[end] == start for start, end in pairs.items())
+
+
+class _Unspoken(lp.ScalarCallable):
+    """A function that says nothing of what it returns."""
+
+    def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+        given = {key: dtype for key, dtype in arg_id_to_dtype.items() if key >= 0}
+        return self.copy(arg_id_to_dtype=given), clbl_inf_ctx
+
+
+def calling(text: str) -> lp.TranslationUnit:
+    args = [lp.GlobalArg("a", np.float64, shape=(4, 3)), lp.GlobalArg("b", np.float64, shape=3)]
+    unit = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i < 4 and 0 <= j, k < 3 }", text, [*args, ...], target=lp.CTarget()
+    )
+    return lp.register_callable(unit, "put", _Unspoken("put"))
+
+
+def test_functions_need_no_types_of_results_that_they_store() -> None:
+    assert "put(&a[3 * i], i);" in lp.generate_body(calling("put([j]: a[i, j], i)"))
+    assert "put(i, &b[0]);" in lp.generate_body(calling("[k]: b[k] = put(i)"))
+    with pytest.raises(lp.LoopyError, match="type"):
+        lp.generate_body(calling("b[k] = put(k)"))
+
+
+def test_functions_for_the_code_of_another_program() -> None:
+    target = lp.CTarget(function_specifiers="static inline")
+    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = 1", name="ones", target=target)
+    code = lp.generate_code_v2(unit).device_code()
+    assert code.startswith("static inline void ones(int *__restrict__ a)\n{")
+    assert lp.generate_header(unit)[0].count("static inline void ones(") == 1
+    with pytest.raises(lp.LoopyError, match="is text of words"):
+        lp.CTarget(function_specifiers="static;")
+    with pytest.raises(lp.LoopyError, match="cannot be called from Python"):
+        lp.ExecutableCTarget(function_specifiers="static")
+
+
+def test_names_of_inlined_kernels_have_its_first_letters_in_front() -> None:
+    callee = lp.make_function(
+        "{ [i]: 0 <= i < 8 }", "<> t = 2*x[i] {id=t}\ny[i] = t {dep=t}", name="element"
+    )
+    caller = lp.make_kernel(
+        "{ [i, k]: 0 <= i, k < 8 }",
+        "[k]: b[i, k] = element([k]: a[i, k])",
+        [lp.GlobalArg("a,b", np.float64, shape=(8, 8))],
+    )
+    unit = lp.inline_callable_kernel(lp.merge([caller, callee]), "element")
+    assert {"i", "elem_i"} == unit["loopy_kernel"].inames.keys()
+    assert {"elem_t"} == unit["loopy_kernel"].temporary_variables.keys()
+
+
+# -- expressions ---------------------------------------------------------------------------------
+
+
+def test_a_count_as_an_expression() -> None:
+    domain = "{ [i, j]: 0 <= i < n and 0 <= 2*j < i + m }"
+    unit = lp.make_kernel(domain, "out[i, j] = 2.5*i", target=C, assumptions="n >= 1 and m >= 1")
+    ((_, count),) = lp.get_op_map(unit, subgroup_size=1).items()
+    for piece, qpoly in count.get_pieces():
+        expr = symbolic.qpolynomial_to_expr(qpoly)
+        for n in range(1, 6):
+            for m in range(1, 6):
+                point = isl.Set(f"[n, m] -> {{ : n = {n} and m = {m} }}")
+                if piece.intersect_params(point).is_empty():
+                    continue
+                counted = sum((i + m + 1) // 2 for i in range(n))
+                assert eval(str(expr), {"n": n, "m": m}) == counted  # noqa: S307
+
+
+RULES = (
+    "f(x) := a[x] + s\ng(x) := 3*f(x + 1)\nout[i] = f(i) + g(i) {id=use}\nb[i] = f(i) {id=other}"
+)
+
+
+def test_rules_are_divided_where_their_uses_differ() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", RULES, ["a", ...]).default_entrypoint
+    context = symbolic.SubstitutionRuleMappingContext(
+        knl.substitutions, knl.get_var_name_generator()
+    )
+
+    def within(kernel: Any, insn: Any, stack: Any) -> bool:
+        return insn.id == "use" and [name for name, _ in stack] == ["g", "f"]
+
+    new: dict[Any, Any] = {var("s"): var("t")}
+    mapper = symbolic.RuleAwareSubstitutionMapper(context, new.get, within)
+    changed = context.finish_kernel(mapper.map_kernel(knl))
+    assert {name: str(rule.expression) for name, rule in changed.substitutions.items()} == {
+        "f": "a[x] + s",
+        "f_0": "a[x] + t",
+        "g_0": "3*f_0(x + 1)",
+    }
+    assert [str(insn.read_exprs()[0]) for insn in changed.instructions] == ["f(i) + g_0(i)", "f(i)"]
+
+
+def test_a_mapper_knows_what_arguments_of_rules_stand_for() -> None:
+    seen = []
+
+    class Reads(symbolic.RuleAwareIdentityMapper):
+        def map_subscript(self, expr: Any, expn_state: Any) -> Any:
+            seen.append((expn_state.insn_id, str(expn_state.apply_arg_context(expr))))
+            return super().map_subscript(expr, expn_state)
+
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", RULES, ["a", ...]).default_entrypoint
+    context = symbolic.SubstitutionRuleMappingContext(
+        knl.substitutions, knl.get_var_name_generator()
+    )
+    assert context.finish_kernel(Reads(context).map_kernel(knl)) == knl
+    assert sorted(seen) == [
+        ("other", "a[i]"),
+        ("other", "b[i]"),
+        ("use", "a[i + 1]"),
+        ("use", "a[i]"),
+        ("use", "out[i]"),
+    ]
