@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from kgen.errors import CompilationError
@@ -81,23 +83,45 @@ def run_compiler(
     those of a compiler driver do not outlive it. Their temporary files are in *folder*.
     """
     environment = os.environ if folder is None else {**os.environ, "TMPDIR": str(folder)}
-    with subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment,
-    ) as process:
-        try:
-            output, errors = process.communicate()
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _interrupt_delayed():
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                env=environment,
+            )
+        output, errors = process.communicate()
+    except BaseException:
+        if process is not None:
+            with process, contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
+        raise
     return subprocess.CompletedProcess(words, process.returncode, output, errors)
+
+
+@contextlib.contextmanager
+def _interrupt_delayed() -> Iterator[None]:
+    """Let a Ctrl-C take effect behind the block: not where a process runs that nobody knows yet.
+
+    Only the main thread is interrupted, and only it may set handlers.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *signal_and_frame: received.append(signal_and_frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(*received[0])
 
 
 def compile_source(

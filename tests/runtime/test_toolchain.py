@@ -88,6 +88,17 @@ compile_cubin(process_caches.disk, "code", (), "kernel")
 """
 
 
+#: The process runs before its starter knows that.
+SLOW_START = """
+import subprocess, time
+start = subprocess.Popen.__init__
+def start_slowly(*args, **kwargs):
+    start(*args, **kwargs)
+    time.sleep(2)
+subprocess.Popen.__init__ = start_slowly
+"""
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
@@ -95,7 +106,11 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
     return bool(condition())
 
 
-@pytest.mark.parametrize(("variable", "script"), [("CC", CALL_C), ("NVCC", CALL_NVCC)])
+@pytest.mark.parametrize(
+    ("variable", "script"),
+    [("CC", CALL_C), ("CC", SLOW_START + CALL_C), ("NVCC", CALL_NVCC)],
+    ids=["C", "C, slow start", "CUDA"],
+)
 def test_an_interrupted_compilation_leaves_nothing(
     variable: str, script: str, tmp_path: Path
 ) -> None:
