@@ -174,5 +174,4 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
             hint="generate_code_v2(...).device_code() is the text of all",
         )
     (program,) = module.device_programs
-    _, _, body = program.code.partition("\n{\n")
-    return body.rpartition("\n}")[0]
+    return program.body

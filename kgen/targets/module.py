@@ -109,6 +109,18 @@ class GeneratedProgram:
         """The function as a node of :mod:`cgen`, whose text is ``code``."""
         return cgen.Module([cgen.Line(line) for line in self.code.split("\n")])
 
+    @property
+    def body(self) -> str:
+        """What stands between the braces of the function."""
+        _, _, body = self.code.partition("\n{\n")
+        return body.rpartition("\n}")[0]
+
+    @property
+    def body_ast(self) -> cgen.Block:
+        """The body of the function, with its braces, as a node of :mod:`cgen`."""
+        lines = self.body.split("\n") if self.body else ()
+        return cgen.Block([cgen.Line(line.removeprefix("  ")) for line in lines])
+
 
 @dataclass(frozen=True)
 class Faults:

@@ -42,7 +42,7 @@ MODULES = {
     "symbolic": "parse IdentityMapper Reduction TypeCast guarded_pwaff_from_expr aff_to_expr",
     "target": "TargetBase ASTBuilderBase",
     "target.c.c_execution": "CCompiler CKernelExecutor",
-    "target.c": "CCompiler CTarget CFamilyTarget ExecutableCTarget generate_header",
+    "target.c": "CFamilyASTBuilder CMathCallable CCompiler CTarget ExecutableCTarget",
     "target.cuda": "CudaTarget",
     "target.execution": "ExecutorBase",
     "target.ispc": "ISPCTarget",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, ClassVar
 
 import islpy as isl
 import numpy as np
@@ -16,6 +16,7 @@ from kgen.compat.loopy import symbolic
 from kgen.compat.loopy.codegen.result import process_preambles
 from kgen.compat.loopy.kernel.function_interface import ArrayArgDescriptor, get_kw_pos_association
 from kgen.compat.loopy.kernel.instruction import _DataObliviousInstruction
+from kgen.compat.loopy.target.c import CASTBuilder, CMathCallable
 
 C = lp.ExecutableCTarget()
 
@@ -320,6 +321,40 @@ def test_names_of_inlined_kernels_have_its_first_letters_in_front() -> None:
     unit = lp.inline_callable_kernel(lp.merge([caller, callee]), "element")
     assert {"i", "elem_i"} == unit["loopy_kernel"].inames.keys()
     assert {"elem_t"} == unit["loopy_kernel"].temporary_variables.keys()
+
+
+def test_the_body_of_a_function_as_a_tree() -> None:
+    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = 1", target=lp.CTarget())
+    (program,) = lp.generate_code_v2(unit).device_programs
+    assert str(program.body_ast) == "{\n  for (int i = 0; i < 4; ++i)\n    a[i] = 1;\n}"
+    assert str(program.ast) == f"void loopy_kernel(int *__restrict__ a)\n{program.body_ast}"
+
+
+class _WithMath(lp.CTarget):
+    def get_device_ast_builder(self) -> Any:
+        class Builder(CASTBuilder):
+            known_callables: ClassVar = {"fmax": CMathCallable("fmax")}
+
+        return Builder(self)
+
+
+def test_functions_of_the_math_library_for_targets_of_ones_own() -> None:
+    args = [lp.GlobalArg("a", np.float32, shape=4), ...]
+    text = "out[i] = fmax(a[i], 2*a[i])"
+    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", text, args, target=_WithMath())
+    assert "out[i] = fmaxf(a[i], 2.0f * a[i]);" in lp.generate_body(unit)
+    with pytest.raises(lp.LoopyError, match=r"no function 'fmaxx'\n  hint: did you mean 'fmax'"):
+        CMathCallable("fmaxx").specialized((lp.to_loopy_type(np.float32),) * 2)
+    with pytest.raises(lp.LoopyError, match="'sqrt' takes real numbers, not complex64"):
+        CMathCallable("sqrt").specialized((lp.to_loopy_type(np.complex64),))
+
+
+def test_names_that_no_kernel_has_are_not_fixed() -> None:
+    fixed = lp.fix_parameters(doubled(target=C), n=3, m=4)
+    _, (out,) = fixed(a=np.arange(3.0))
+    np.testing.assert_array_equal(out, [0, 2, 4])
+    with pytest.raises(lp.LoopyError, match="there is no parameter 'a'"):
+        lp.fix_parameters(doubled(), a=4)
 
 
 # -- expressions ---------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from kgen.compat.loopy.transform.data import (
     tag_data_axes,
 )
 from kgen.compat.loopy.transform.padding import split_arg_axis, split_array_dim
+from kgen.compat.loopy.transform.parameter import fix_parameters
 from kgen.compat.loopy.translation_unit import make_program
 from kgen.compat.loopy.types import LoopyType, ToLoopyTypeConvertible, to_loopy_type
 from kgen.compat.renamed import NO_FORTRAN, NotOfferedError
@@ -63,6 +64,7 @@ __all__ = [  # noqa: PLE0604
     "check",
     "codegen",
     "diagnostic",
+    "fix_parameters",
     "frontend",
     "generate_loop_schedules",
     "isl_helpers",
