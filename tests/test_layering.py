@@ -23,7 +23,8 @@ PACKAGE = ROOT / "kgen"
 # of its own; one that is not listed is a facade: it may import all, and only __init__ imports it.
 BELOW_ANALYSIS = {"errors", "ir"}
 BELOW_AST = BELOW_ANALYSIS | {"analysis", "transforms", "schedule"}
-BELOW_RUNTIME = BELOW_AST | {"ast", "targets", "lowering", "codegen", "launches"}
+BELOW_HOST = BELOW_AST | {"ast", "targets", "lowering", "codegen", "launches"}
+BELOW_RUNTIME = BELOW_HOST | {"host"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
@@ -37,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lowering": BELOW_AST | {"ast", "targets"},
     "codegen": BELOW_AST | {"ast", "targets", "lowering"},
     "launches": BELOW_AST | {"ast", "targets", "lowering"},
+    "host": BELOW_HOST,
     "runtime": BELOW_RUNTIME,
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from kgen.host.program import has_no_gaps
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults
-from kgen.runtime.overlap import Extent, has_no_gaps, reject_overlap, written_pairs
+from kgen.runtime.overlap import Extent, reject_overlap
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -38,7 +39,7 @@ from kgen.runtime.strided import empty_strided
 from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.c import CCompiler, ExecutableCTarget
-from kgen.targets.module import ArgumentInfo, Launch, Module
+from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
 
 __all__ = ["CExecutor", "device_of", "executor_for", "load_library"]
 
@@ -152,12 +153,12 @@ class CWrapperBuilder(WrapperBuilder):
         body = self.make_outputs()
         body += self.allocate_temporaries()
         body += self.find_addresses()
-        body += [*self.take_steps(self.module.steps), *self.check_faults()]
+        body += [*self.take_steps(self.host.steps), *self.check_faults()]
         return [*body, self.make_result(NONE)]
 
     def check_faults(self) -> list[ast.stmt]:
         """Raise an error for the subscripts that guards found to be stray."""
-        faults = self.module.faults
+        faults = self.host.faults
         return [] if faults is None else [self.reject_faults(faults, name(faults.name))]
 
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
@@ -173,21 +174,18 @@ class CWrapperBuilder(WrapperBuilder):
 
     def c_type(self, parameter: str) -> Any:
         """Return the ctypes type of a parameter."""
-        dtype = self.contract.parameter_dtype(parameter)
+        dtype = self.host.parameter_dtype(parameter)
         if dtype is None:
             return ctypes.c_void_p
         return _COMPLEX.get(dtype) or np.ctypeslib.as_ctypes_type(dtype)
 
-    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
-        return self.allocate(arg)
+    def allocate_faults(self, faults: Faults) -> ast.expr:
+        return call(self.known("no_faults", partial(no_faults, len(faults.guards))))
 
     def allocate_bytes(self, size: ast.expr) -> ast.expr:
         return call(self.known("empty", np.empty), size, self.dtype(np.dtype(np.uint8)))
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
-        faults = self.module.faults
-        if faults is not None and arg.name == faults.name:
-            return call(self.known("no_faults", partial(no_faults, len(faults.guards))))
         if arg.shape is not None and len(arg.shape) > 1:
             function = self.known("empty_strided", empty_strided)
             layout = (self.shape_of(arg), self.dtype(arg.dtype), self.strides_of(arg))
@@ -199,7 +197,7 @@ class CWrapperBuilder(WrapperBuilder):
 
     def find_addresses(self) -> list[ast.stmt]:
         """Take the quick way to all addresses, or the slow one where an array is not plain."""
-        arrays = [*self.contract.arrays, *self.contract.temporaries]
+        arrays = [*self.host.arrays, *self.host.temporaries]
         if not arrays:
             return []
         address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
@@ -226,7 +224,7 @@ class CWrapperBuilder(WrapperBuilder):
     def check_masks(self) -> list[ast.stmt]:
         """Reject masked arrays; that an array is of numpy's own class is the quick test."""
         plain = self.known("ndarray", np.ndarray)
-        arrays = [name(arg.name) for arg in self.contract.arrays]
+        arrays = [name(arg.name) for arg in self.host.arrays]
         tests = [compare(call(builtin("type"), array), "is not", plain) for array in arrays]
         return [if_(any_of(tests), [self.check_arrays("masks", reject_masked)])] if tests else []
 
@@ -235,16 +233,14 @@ class CWrapperBuilder(WrapperBuilder):
 
         Bounds are a quick test for arrays without gaps, as long as there are few pairs of them.
         """
-        if not self.options.restrict:
-            return []
         tests: list[ast.expr] = []
-        for pair in written_pairs(self.contract):
+        for pair in self.host.restricted_pairs:
             if len(tests) == _MAX_PAIRS or not all(map(has_no_gaps, pair)):
                 tests = [const(True)]
                 break
             one, other = ((name(_address(arg)), _end(arg)) for arg in pair)
             tests.append(all_of([compare(one[0], "<", other[1]), compare(other[0], "<", one[1])]))
-        closer = self.check_arrays("overlap", reject_overlap, self.contract, _extent_of)
+        closer = self.check_arrays("overlap", reject_overlap, self.host, _extent_of)
         return [if_(any_of(tests), [closer])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
@@ -263,7 +259,7 @@ class CWrapperBuilder(WrapperBuilder):
         return [if_(any_of(tests), [closer])] if tests else []
 
     def pass_parameter(self, text: str) -> ast.expr:
-        dtype = self.contract.parameter_dtype(text)
+        dtype = self.host.parameter_dtype(text)
         if dtype is not None and dtype.kind == "c":
             pair = self.known(f"pair_{dtype.name}", _COMPLEX[dtype])
             number = name(text)

@@ -187,10 +187,10 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         )
 
     def run(self) -> list[ast.stmt]:
-        if self.module.faults is not None:
+        if self.host.faults is not None:
             raise InvocationError(
                 "nothing reads here what guards of subscripts find",
-                kernel=self.module.name,
+                kernel=self.host.kernel,
                 because="guard_accesses is for the host and for OpenCL",
                 hint="set_options(knl, guard_accesses=False), or test the kernel on those",
             )
@@ -199,7 +199,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
             *self.make_outputs(),
             *self.allocate_temporaries(),
         ]
-        body += self.take_steps(self.module.steps)
+        body += self.take_steps(self.host.steps)
         made = call(self.known("Event", drv.Event))
         recorded = call(attribute(made, "record"), name("stream"))
         return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
@@ -208,9 +208,9 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
         device_array = self.known("GPUArray", GPUArray)
         tests: list[ast.expr] = [name("out_host")]
-        for arg in self.contract.arrays:
+        for arg in self.host.arrays:
             is_other = negate(call(builtin("isinstance"), name(arg.name), device_array))
-            if not self.contract.is_required_array(arg):
+            if not self.host.is_required_array(arg):
                 is_other = all_of([self.is_given(arg.name), is_other])
             tests.append(is_other)
         return [if_(any_of(tests), self.leave_for_host())]
@@ -239,14 +239,14 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
     def function(self, launch: Launch) -> Callable[..., Any]:
         """Return what makes a launch, given the grid, the block, the stream and parameters."""
         function = self.program.get_function(launch.function)
-        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        types = [self.host.parameter_dtype(text) for text in launch.parameters]
         function.prepare(parameter_formats(types))
         enqueue: Callable[..., Any] = function.prepared_async_call
         return enqueue
 
     def parts_of(self, text: str) -> list[ast.expr]:
         """Return what is passed for one parameter: two numbers for a complex one."""
-        dtype = self.contract.parameter_dtype(text)
+        dtype = self.host.parameter_dtype(text)
         parameter = self.pass_parameter(text)
         if dtype is not None and dtype.kind == "c":
             return [attribute(parameter, "real"), attribute(parameter, "imag")]

@@ -23,11 +23,11 @@ from kgen.errors import (
     counted,
     near_names,
 )
+from kgen.host.program import HostProgram
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import read_type
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
-from kgen.runtime.arguments import Contract
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.generated import Generated, code_of
@@ -64,13 +64,13 @@ N_REMEMBERED = 16
 class Entry:
     """A kernel, compiled for one combination of types, and the function that calls it."""
 
-    contract: Contract
+    host: HostProgram
     invoke: Callable[..., Any]
 
 
-def _suits(contract: Contract, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
+def _suits(host: HostProgram, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
     """Tell whether arguments of these types are what the code was generated for."""
-    return all(contract.by_name[n].dtype == dtype for n, dtype in dtypes.items())
+    return all(host.by_name[n].dtype == dtype for n, dtype in dtypes.items())
 
 
 #: Names that no variable of Python has.
@@ -119,7 +119,7 @@ class ExecutorBase:
         arguments = self._bundles.arguments
         self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
         self._index_names = {*size_names(self.kernel), *subscript_names(self.kernel)}
-        self._generated: dict[_Key, tuple[Generated, Contract]] = {}
+        self._generated: dict[_Key, tuple[Generated, HostProgram]] = {}
         self._entries: dict[_Key, Entry] = {}
         self._compiled: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -146,8 +146,8 @@ class ExecutorBase:
 
     def _output_names(self) -> tuple[str, ...]:
         """Return the names of what the code returns, which is the same for all types."""
-        _, contract = next(iter(self._generated.values()))
-        return tuple(arg.name for arg in contract.outputs)
+        _, host = next(iter(self._generated.values()))
+        return tuple(arg.name for arg in host.outputs)
 
     def clear(self) -> None:
         """Forget all compiled code."""
@@ -224,7 +224,7 @@ class ExecutorBase:
                 raise
             self._call_with(entry.invoke)
         for name, dtype in inputs.items():
-            if not entry.contract.by_name[name].is_array:
+            if not entry.host.by_name[name].is_array:
                 kwargs[name] = dtype.type(kwargs[name])
         return entry.invoke(*args, **kwargs)
 
@@ -262,11 +262,11 @@ class ExecutorBase:
         """
         if outputs:
             with contextlib.suppress(TypeInferenceFailure):
-                _, contract = self._generate(inputs)
-                if _suits(contract, outputs):
+                _, host = self._generate(inputs)
+                if _suits(host, outputs):
                     return self._entry(inputs)
         entry = self._entry({**inputs, **outputs})
-        CallChecker(entry.contract).check_types({**inputs, **outputs})
+        CallChecker(entry.host).check_types({**inputs, **outputs})
         return entry
 
     def _relayout(self, dtypes: Dtypes, free: FreeLayout, /, *args: Any, **kwargs: Any) -> Any:
@@ -282,7 +282,7 @@ class ExecutorBase:
                 checker.explain(given)
             entry = self._entry(dtypes, free | other)
         for name, dtype in dtypes.items():
-            if not entry.contract.by_name[name].is_array:
+            if not entry.host.by_name[name].is_array:
                 kwargs[name] = dtype.type(kwargs[name])
         return entry.invoke(*args, **kwargs)
 
@@ -293,7 +293,7 @@ class ExecutorBase:
             entry = self._entries[key] = self._make_entry(dtypes, free)
         return entry
 
-    def _generate(self, dtypes: Dtypes, free: FreeLayout = _USUAL) -> tuple[Generated, Contract]:
+    def _generate(self, dtypes: Dtypes, free: FreeLayout = _USUAL) -> tuple[Generated, HostProgram]:
         key = frozenset(dtypes.items()), free
         found = self._generated.get(key)
         if found is None:
@@ -301,15 +301,20 @@ class ExecutorBase:
             of_arrays = {self._bundles.array_of.get(name, name): t for name, t in dtypes.items()}
             code = code_of(self.caches)
             generated = code.find(self.caches.disk, unit, self.entrypoint, of_arrays)
-            contract = generated.contracts.get(key[0])
-            if contract is None:
-                contract = Contract.of(generated.module, dtypes, self.kernel.all_params())
-                generated.contracts[key[0]] = contract
-            found = self._generated[key] = (generated, contract)
+            host = generated.hosts.get(key[0])
+            if host is None:
+                host = HostProgram.of(
+                    generated.module,
+                    dtypes,
+                    self.kernel.all_params(),
+                    restrict=self.kernel.options.restrict,
+                )
+                generated.hosts[key[0]] = host
+            found = self._generated[key] = (generated, host)
         return found
 
     def _make_entry(self, dtypes: Dtypes, free: FreeLayout) -> Entry:
-        generated, contract = self._generate(dtypes, free)
+        generated, host = self._generate(dtypes, free)
         module = generated.module
         source = "\n\n".join(filter(None, (module.device_source, module.host_source)))
         compiled = self._compiled.get(source)
@@ -318,13 +323,12 @@ class ExecutorBase:
             compiled = self._compiled[source] = self.compile(module, edited)
         options = self.kernel.options
         builder = self.builder(compiled)(
-            module,
-            contract,
+            host,
             options,
             untyped=self._untyped,
             other=self._choose,
             relayout=partial(self._relayout, dtypes, free),
-            explain=partial(self._explain, contract),
+            explain=partial(self._explain, host),
         )
         key = type(builder), frozenset(dtypes.items())
         wrapper = generated.wrappers.get(key)
@@ -332,7 +336,7 @@ class ExecutorBase:
             wrapper = generated.wrappers[key] = builder.write()
         if wrapper.text is not None:
             _write(options.write_wrapper, wrapper.text)
-        return Entry(contract=contract, invoke=builder.bind(wrapper))
+        return Entry(host=host, invoke=builder.bind(wrapper))
 
     def _show_and_edit(self, source: str) -> str:
         """Return the code to compile, after the options' wishes to see or to edit it."""
@@ -380,12 +384,10 @@ class ExecutorBase:
             hint += ", or drop what is declared and not used: remove_unused_arguments(kernel)"
         self._reject(f"array argument '{arg.name}' is missing", hint=hint)
 
-    def _explain(
-        self, contract: Contract, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> None:
+    def _explain(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Reject what is wrong with a call that failed, if anything is."""
         self._check_call(args, kwargs)
-        CallChecker(contract).check({n: v for n, v in kwargs.items() if n not in self.optional})
+        CallChecker(host).check({n: v for n, v in kwargs.items() if n not in self.optional})
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
         """Reject a number for an array, an array for a number, masks and swapped bytes."""

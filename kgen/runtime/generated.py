@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from kgen.errors import emit_again, recorded_warnings
+from kgen.host.program import HostProgram
 from kgen.ir.codec import CodecError, decode, encode
 from kgen.ir.digest import canonical
 from kgen.ir.expr import Reduction, walk
@@ -23,7 +24,6 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation, ReductionOperation
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import generate_module
-from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
 from kgen.runtime.wrapper import WrapperBuilder, WrapperCode
 from kgen.targets.module import Module
@@ -47,7 +47,7 @@ class Generated:
 
     module: Module
     warnings: tuple[tuple[str, type[Warning]], ...] = ()
-    contracts: dict[_Dtypes, Contract] = field(default_factory=dict)
+    hosts: dict[_Dtypes, HostProgram] = field(default_factory=dict)
     wrappers: dict[tuple[type[WrapperBuilder], _Dtypes], WrapperCode] = field(default_factory=dict)
 
 

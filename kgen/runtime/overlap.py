@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kgen.ir.affine import simplify
-from kgen.ir.expr import is_zero
-from kgen.runtime.arguments import Contract
-from kgen.targets.module import ArgumentInfo
+from kgen.host.program import HostProgram
 
-__all__ = ["Extent", "has_no_gaps", "reject_overlap", "written_pairs"]
+__all__ = ["Extent", "reject_overlap"]
 
 #: Steps that the search for a common element may take, before bounds have to do.
 _MAX_WORK: Any = 1000
@@ -21,34 +18,9 @@ _MAX_WORK: Any = 1000
 Extent = tuple[Any, int, tuple[int, ...], tuple[int, ...], int]
 
 
-def written_pairs(contract: Contract) -> Iterator[tuple[ArgumentInfo, ArgumentInfo]]:
-    """Yield the pairs of arrays whose first one the kernel writes; each pair once."""
-    arrays = contract.arrays
-    for k, one in enumerate(arrays):
-        for other in arrays[k + 1 :]:
-            if one.is_output or other.is_output:
-                yield (one, other) if one.is_output else (other, one)
-
-
-def has_no_gaps(arg: ArgumentInfo) -> bool:
-    """Tell whether the elements of an array of its declared layout are next to each other."""
-    if arg.shape is None or arg.strides is None:
-        return False
-    axes = list(zip(arg.shape, arg.strides, strict=True))
-    for ordered in (axes, axes[::-1]):
-        size: Any = 1
-        for extent, stride in reversed(ordered):
-            if not is_zero(simplify(stride - size)):
-                break
-            size = size * extent
-        else:
-            return True
-    return False
-
-
 def reject_overlap(
     reject: Callable[..., Any],
-    contract: Contract,
+    host: HostProgram,
     extent_of: Callable[[Any], Extent],
     /,
     **arrays: Any,
@@ -60,7 +32,7 @@ def reject_overlap(
     given = {name: extent_of(array) for name, array in arrays.items() if array is not None}
     if len({extent[0] for extent in given.values()}) == len(given):
         return  # each in a buffer of its own
-    arguments = [arg for arg in contract.arrays if arg.name in given]
+    arguments = [arg for arg in host.arrays if arg.name in given]
     extents = [given[arg.name] for arg in arguments]
     for k, m in _near(extents):
         one, two = arguments[k], arguments[m]

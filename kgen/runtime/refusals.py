@@ -10,9 +10,9 @@ import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import InvocationError, counted, near_names
+from kgen.host.program import HostProgram, SizeStep, strides_fit
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.options import Options
-from kgen.runtime.arguments import Contract, SizeStep, strides_fit
 from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
@@ -20,17 +20,17 @@ __all__ = ["CallChecker", "reject_masked", "reject_read_only"]
 
 
 class CallChecker:
-    """Checks arguments against a contract, and raises the error that says what is wrong.
+    """Checks arguments against a host, and raises the error that says what is wrong.
 
     The quick checks of a wrapper only find that something is; this looks for it.
     """
 
-    def __init__(self, contract: Contract) -> None:
-        self.contract = contract
+    def __init__(self, host: HostProgram) -> None:
+        self.host = host
 
     def reject(self, what: str, *, because: str | None = None, hint: str | None = None) -> NoReturn:
         """Raise the error of a call."""
-        raise InvocationError(what, kernel=self.contract.kernel, because=because, hint=hint)
+        raise InvocationError(what, kernel=self.host.kernel, because=because, hint=hint)
 
     def explain(self, given: Mapping[str, Any]) -> NoReturn:
         """Raise the error that says what is wrong with the arguments *given*."""
@@ -41,18 +41,18 @@ class CallChecker:
     def check_types(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
         """Reject types that the kernel was not generated for, though it was asked to be."""
         for name, dtype in dtypes.items():
-            if self.contract.by_name[name].dtype != dtype:
+            if self.host.by_name[name].dtype != dtype:
                 self.reject(
-                    f"argument '{name}' is {dtype}, not {self.contract.by_name[name].dtype}",
+                    f"argument '{name}' is {dtype}, not {self.host.by_name[name].dtype}",
                     because="the code was generated for that type",
-                    hint=f"pass {name}.astype(numpy.{self.contract.by_name[name].dtype.name})",
+                    hint=f"pass {name}.astype(numpy.{self.host.by_name[name].dtype.name})",
                 )
 
     def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Reject arguments that do not fit, saying why; return the sizes of those that do."""
         given = {name: value for name, value in given.items() if value is not None}
         sizes = self._check_all_but_layouts(given)
-        for arg in self.contract.arrays:
+        for arg in self.host.arrays:
             if arg.name in given:
                 self._explain_strides(arg, given[arg.name], sizes)
                 self._explain_offset(arg, given[arg.name])
@@ -61,24 +61,24 @@ class CallChecker:
     def _check_all_but_layouts(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check names, types, sizes and shapes; return the sizes."""
         self._explain_names(given)
-        for arg in self.contract.arrays:
+        for arg in self.host.arrays:
             if arg.name in given:
                 self._explain_type(arg, given[arg.name])
-            elif self.contract.is_required_array(arg):
+            elif self.host.is_required_array(arg):
                 self._explain_missing_array(arg)
         sizes = self._explain_values(given)
         self._explain_conditions(sizes)
-        for arg in self.contract.arrays:
+        for arg in self.host.arrays:
             if arg.name in given:
                 self._explain_shape(arg, given[arg.name], sizes)
-        for arg in self.contract.optional_arrays:
+        for arg in self.host.optional_arrays:
             if arg.name not in given:
                 self._explain_extents(arg, sizes)
         return sizes
 
     def _explain_conditions(self, sizes: Mapping[str, Any]) -> None:
         """Reject sizes that break an assumption of the kernel."""
-        for condition in self.contract.conditions:
+        for condition in self.host.conditions:
             if not evaluate(condition, dict(sizes)):
                 shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
                 self.reject(
@@ -89,7 +89,7 @@ class CallChecker:
                 )
 
     def _explain_names(self, given: Mapping[str, Any]) -> None:
-        known = [arg.name for arg in self.contract.passed]
+        known = [arg.name for arg in self.host.passed]
         for name in given:
             if name not in known:
                 self.reject(f"there is no argument '{name}'", hint=near_names(name, known))
@@ -124,15 +124,15 @@ class CallChecker:
     def _explain_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return all sizes, or reject one."""
         known: dict[str, Any] = {}
-        for arg in self.contract.values:
+        for arg in self.host.values:
             if arg.name in given:
                 known[arg.name] = self._explain_number(arg, given[arg.name])
-        for step in self.contract.size_steps:
+        for step in self.host.size_steps:
             if step.name not in known:
                 value = self._find_size(step, given, known)
                 if value is not None:
                     known[step.name] = value
-        for arg in self.contract.values:
+        for arg in self.host.values:
             if arg.name not in known:
                 self._explain_missing_value(arg)
             self._explain_range(arg, known[arg.name])
@@ -159,7 +159,7 @@ class CallChecker:
     def _reject_value(self, arg: ArgumentInfo, wanted: str, value: Any) -> NoReturn:
         hint = None
         if arg.dtype.kind in "biu" and isinstance(value, float | np.floating):
-            is_whole = arg.name in self.contract.parameters or value == np.floor(value)
+            is_whole = arg.name in self.host.parameters or value == np.floor(value)
             hint = f"pass int({value!r})" if is_whole else _wider(arg, "float64")
         elif isinstance(value, complex | np.complexfloating):
             hint = f"pass a part of it, such as {arg.name}.real, or {_wider(arg, 'complex128')}"
@@ -175,7 +175,7 @@ class CallChecker:
         for source in step.sources:
             if source.array not in given or not known.keys() >= set(source.needs):
                 continue
-            array, arg = given[source.array], self.contract.by_name[source.array]
+            array, arg = given[source.array], self.host.by_name[source.array]
             entries = getattr(array, source.attribute)
             if source.axis >= len(entries):
                 self._explain_axes(arg, array)
@@ -187,7 +187,7 @@ class CallChecker:
         return None
 
     def _explain_missing_value(self, arg: ArgumentInfo) -> NoReturn:
-        steps = [step for step in self.contract.size_steps if step.name == arg.name]
+        steps = [step for step in self.host.size_steps if step.name == arg.name]
         arrays = dict.fromkeys(source.array for step in steps for source in step.sources)
         shown = ", ".join(f"'{name}'" for name in arrays)
         self.reject(
@@ -199,10 +199,10 @@ class CallChecker:
         )
 
     def _explain_range(self, arg: ArgumentInfo, value: Any) -> None:
-        limits = self.contract.range_of(arg)
+        limits = self.host.range_of(arg)
         if limits is None or limits[0] <= value <= limits[1]:
             return
-        wide = arg.name in self.contract.parameters and arg.dtype.itemsize == 4
+        wide = arg.name in self.host.parameters and arg.dtype.itemsize == 4
         self.reject(
             f"argument '{arg.name}' is {value}; it must be in [{limits[0]}, {limits[1]}]",
             because=f"its type is {arg.dtype}",
@@ -287,7 +287,7 @@ class CallChecker:
         Everything else that is wrong with a call is rejected.
         """
         given = {name: value for name, value in given.items() if value is not None}
-        arrays = {arg.name: arg for arg in self.contract.arrays if arg.name in given}
+        arrays = {arg.name: arg for arg in self.host.arrays if arg.name in given}
         sizes = self._check_all_but_layouts(given)
         strides = frozenset(
             name

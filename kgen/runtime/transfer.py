@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kgen.runtime.arguments import Contract
+from kgen.host.program import HostProgram
 from kgen.runtime.pyast import call, const, name, tuple_
 from kgen.runtime.refusals import CallChecker, reject_masked, reject_read_only
 from kgen.runtime.wrapper import WrapperBuilder
@@ -39,7 +39,7 @@ class Transfers:
 
 def call_through_host(
     transfers: Transfers,
-    contract: Contract,
+    host: HostProgram,
     invoke: Callable[[Mapping[str, Any]], Any],
     arguments: dict[str, Any],
     *,
@@ -51,8 +51,8 @@ def call_through_host(
     An output that is passed is copied to the device as well: the kernel may leave a part of
     it as it is.
     """
-    reject = CallChecker(contract).reject
-    given = {arg.name: arguments[arg.name] for arg in contract.arrays}
+    reject = CallChecker(host).reject
+    given = {arg.name: arguments[arg.name] for arg in host.arrays}
     on_host = [text for text, array in given.items() if isinstance(array, np.ndarray)]
     on_device = [t for t, array in given.items() if isinstance(array, transfers.array_class)]
     for text, array in given.items():
@@ -69,7 +69,7 @@ def call_through_host(
             f"argument '{on_host[0]}' is a numpy array, and the option no_numpy refuses those",
             hint=f"copy '{on_host[0]}' to the device, or set_options(knl, no_numpy=False)",
         )
-    names = [arg.name for arg in contract.outputs]
+    names = [arg.name for arg in host.outputs]
     filled = set() if out_host is False else set(on_host)
     for text in names:
         if text in filled and not given[text].flags.writeable:
@@ -112,10 +112,6 @@ class DeviceWrapperBuilder(WrapperBuilder):
     def allocate_bytes(self, size: ast.expr) -> ast.expr:
         return self.call_allocation("new_memory", tuple_([size]), tuple_([const(1)]), const(1))
 
-    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
-        layout = (self.shape_of(arg), self.strides_of(arg), const(arg.dtype.itemsize))
-        return self.call_allocation("new_memory", *layout)
-
     def call_allocation(self, text: str, *layout: ast.expr) -> ast.expr:
         """Return the call of one of the functions that make memory."""
         leading = map(name, (*self.positional, "allocator"))
@@ -124,13 +120,13 @@ class DeviceWrapperBuilder(WrapperBuilder):
     def through_host(self, /, *positional: Any, out_host: bool | None, **arguments: Any) -> Any:
         """Run a call with numpy arrays, or for numpy arrays."""
         own = {text: arguments.pop(text) for text in self.optional if text != "out_host"}
-        for text in self.untyped & self.contract.by_name.keys():  # numbers keep their types
-            info = self.contract.by_name[text]
+        for text in self.untyped & self.host.by_name.keys():  # numbers keep their types
+            info = self.host.by_name[text]
             if not info.is_array and arguments.get(text) is not None:
                 arguments[text] = info.dtype.type(arguments[text])
         return call_through_host(
             self.transfers(own["allocator"], *positional),
-            self.contract,
+            self.host,
             lambda given: self.other(*positional, **own, out_host=False, **given),
             arguments,
             out_host=out_host,

@@ -14,11 +14,10 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import InvocationError, KgenError
-from kgen.ir.affine import simplify
+from kgen.host.program import HostProgram, SizeSource, SizeStep, strides_fit, variable_extents
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.options import Options
 from kgen.ir.vector_values import numbers_of
-from kgen.runtime.arguments import Contract, SizeSource, SizeStep, strides_fit
 from kgen.runtime.faults import reject_faults
 from kgen.runtime.pyast import (
     PREFIX,
@@ -44,7 +43,7 @@ from kgen.runtime.pyast import (
     tuple_,
 )
 from kgen.runtime.refusals import CallChecker
-from kgen.targets.module import ArgumentInfo, Faults, HostIf, HostLoop, Launch, Module, Step
+from kgen.targets.module import ArgumentInfo, Faults, HostIf, HostLoop, Launch, Step
 
 __all__ = ["Own", "WrapperBuilder", "WrapperCode"]
 
@@ -84,7 +83,7 @@ class WrapperCode:
 class WrapperBuilder:
     """Builds the wrapper of one compiled kernel; each backend overrides what it does its way.
 
-    The wrapper checks quickly that a call is as the contract says. Where it is not, it calls
+    The wrapper checks quickly that a call is as the host program says. Where it is not, it calls
     ``reject``, which finds out why; where a call has other types, ``other``, which runs it, or
     other layouts, ``relayout``; and where it fails in another way, ``explain``.
     """
@@ -97,8 +96,7 @@ class WrapperBuilder:
 
     def __init__(
         self,
-        module: Module,
-        contract: Contract,
+        host: HostProgram,
         options: Options,
         *,
         untyped: Iterable[str],
@@ -106,9 +104,8 @@ class WrapperBuilder:
         relayout: Callable[..., Any],
         explain: Callable[..., Any],
     ) -> None:
-        self.module = module
-        self.contract = contract
-        self.checker = CallChecker(contract)
+        self.host = host
+        self.checker = CallChecker(host)
         self.options = options
         self.untyped = frozenset(untyped)
         self.names: dict[str, Any] = {}
@@ -119,18 +116,18 @@ class WrapperBuilder:
 
     def check_names(self) -> None:
         """Reject names that the wrapper has for other things."""
-        for text in self.contract.host_variables:
+        for text in self.host.host_variables:
             if text in (*self.positional, *self.optional) or text.startswith(PREFIX):
                 raise InvocationError(
                     f"loop '{text}' runs on the host and has the name of an argument of every call",
-                    kernel=self.contract.kernel,
+                    kernel=self.host.kernel,
                     hint=f"rename_iname(knl, '{text}', ...)",
                 )
-        for arg in self.contract.arguments:
+        for arg in self.host.arguments:
             if not (arg.is_array or self.is_passable(arg)):
                 raise InvocationError(
                     f"a value of type {arg.dtype} cannot be passed",
-                    kernel=self.contract.kernel,
+                    kernel=self.host.kernel,
                     where=f"argument '{arg.name}'",
                     hint="pass it in an array with one element",
                 )
@@ -140,14 +137,14 @@ class WrapperBuilder:
         if arg.dtype.kind in "biufc":
             return True
         is_vector = numbers_of(arg.dtype) is not None
-        return self.passes_vectors and is_vector and arg.name not in self.contract.typed_by_call
+        return self.passes_vectors and is_vector and arg.name not in self.host.typed_by_call
 
     def write(self) -> WrapperCode:
-        """Return the code of the wrapper, which depends on the module alone."""
+        """Return the code of the wrapper, which depends on the host program alone."""
         self.check_names()
-        arguments = [arg.name for arg in self.contract.passed]
+        arguments = [arg.name for arg in self.host.passed]
         tree = define(
-            f"invoke_{self.contract.kernel}",
+            f"invoke_{self.host.kernel}",
             self.positional,
             [*self.optional, *arguments],
             (MORE, UNKNOWN),
@@ -198,7 +195,7 @@ class WrapperBuilder:
         """Return the statement that finds out why the call is rejected, and raises that."""
         function = self.own("reject", lambda builder: _with_dict(builder.checker.explain))
         # 'return', so that the reader and the compiler see that nothing follows
-        return [return_(call(function, **_named(self.contract.passed)))]
+        return [return_(call(function, **_named(self.host.passed)))]
 
     def reject_more(self) -> ast.stmt:
         """Return the test that rejects arguments that are none of the kernel's."""
@@ -207,7 +204,7 @@ class WrapperBuilder:
     def call_explain(self) -> ast.expr:
         """Return the call that finds out what is wrong with a call, and raises that."""
         positional = tuple_([*map(name, self.positional), ast.Starred(name(MORE), ast.Load())])
-        named = [*self.optional, *(arg.name for arg in self.contract.passed)]
+        named = [*self.optional, *(arg.name for arg in self.host.passed)]
         keywords: list[ast.expr | None] = [*map(const, named), None]
         values: list[ast.expr] = [*map(name, named), name(UNKNOWN)]
         explain = self.own("explain", attrgetter("explain"))
@@ -232,7 +229,7 @@ class WrapperBuilder:
     def hand_over(self, function: ast.expr) -> list[ast.stmt]:
         """Return the statement that hands all arguments on to *function*."""
         extra = {text: name(text) for text in self.optional}
-        arguments = {**extra, **_named(self.contract.passed)}
+        arguments = {**extra, **_named(self.host.passed)}
         return [return_(call(function, *map(name, self.positional), **arguments))]
 
     def is_none(self, text: str) -> ast.expr:
@@ -249,8 +246,8 @@ class WrapperBuilder:
         """Go to other code where the caller's types ask for it; reject where none would do."""
         elsewhere: list[ast.expr] = []
         wrong: list[ast.expr] = []
-        for arg in self.contract.passed:
-            by_call = arg.name in self.contract.typed_by_call
+        for arg in self.host.passed:
+            by_call = arg.name in self.host.typed_by_call
             if not arg.is_array:
                 if by_call:
                     kind = self.known(f"type_{arg.dtype.name}", arg.dtype.type)
@@ -263,7 +260,7 @@ class WrapperBuilder:
                     elsewhere.append(all_of(conditions))
                 continue
             others = self.has_other_type(arg)
-            if by_call or self.contract.is_required_array(arg):
+            if by_call or self.host.is_required_array(arg):
                 condition = any_of([self.is_none(arg.name), others])
             else:
                 condition = all_of([self.is_given(arg.name), others])
@@ -286,10 +283,10 @@ class WrapperBuilder:
     def find_sizes(self) -> list[ast.stmt]:
         """Find the integers that the caller left out, and check all numbers."""
         body: list[ast.stmt] = []
-        passed = {arg.name for arg in self.contract.passed}
-        body += [assign(a.name, NONE) for a in self.contract.values if a.name not in passed]
+        passed = {arg.name for arg in self.host.passed}
+        body += [assign(a.name, NONE) for a in self.host.values if a.name not in passed]
         certain: set[str] = set()
-        for step in self.contract.size_steps:
+        for step in self.host.size_steps:
             if step.name not in certain:
                 body.append(self.find_size(step, certain))
         return [*body, *self.check_numbers(certain)]
@@ -298,9 +295,9 @@ class WrapperBuilder:
         """Return the chain of tests that finds one size; note in *certain* if it cannot fail."""
         branches: list[tuple[list[ast.expr], list[ast.stmt]]] = []
         for source in step.sources:
-            arg = self.contract.by_name[source.array]
+            arg = self.host.by_name[source.array]
             conditions: list[ast.expr] = []
-            if not self.contract.is_required_array(arg):
+            if not self.host.is_required_array(arg):
                 conditions.append(self.is_given(source.array))
             conditions += [self.is_given(need) for need in source.needs if need not in certain]
             if not is_constant(source.factor):
@@ -333,13 +330,11 @@ class WrapperBuilder:
 
     def check_numbers(self, certain: Collection[str]) -> list[ast.stmt]:
         """Return the tests of numbers; integers become Python's."""
-        missing = [
-            self.is_none(arg.name) for arg in self.contract.values if arg.name not in certain
-        ]
+        missing = [self.is_none(arg.name) for arg in self.host.values if arg.name not in certain]
         converted: list[ast.stmt] = []
         inside: list[ast.expr] = []
-        for arg in self.contract.values:
-            limits = self.contract.range_of(arg)
+        for arg in self.host.values:
+            limits = self.host.range_of(arg)
             if limits is not None:
                 number = call(self.known("integer", as_integer), name(arg.name))
                 is_other = compare(call(builtin("type"), name(arg.name)), "is not", builtin("int"))
@@ -355,11 +350,8 @@ class WrapperBuilder:
     # -- layouts --------------------------------------------------------------------------
 
     def shape_of(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the tuple of an array's extents; a temporary of less than no elements is empty."""
-        extents = arg.shape or ()
-        if arg.is_temporary:
-            extents = tuple(e if is_constant(e) else p.Max((e, 0)) for e in extents)
-        return tuple_(map(from_expr, extents))
+        """Return the tuple of an array's extents."""
+        return tuple_(map(from_expr, arg.shape or ()))
 
     def strides_of(self, arg: ArgumentInfo) -> ast.expr:
         """Return the tuple of an array's strides, in bytes."""
@@ -388,10 +380,10 @@ class WrapperBuilder:
     def check_inputs(self) -> list[ast.stmt]:
         """Reject arrays of a wrong layout among those that a caller must pass."""
         body: list[ast.stmt] = []
-        if self.contract.conditions and not self.options.skip_arg_checks:
-            kept = all_of(from_expr(condition) for condition in self.contract.conditions)
+        if self.host.conditions and not self.options.skip_arg_checks:
+            kept = all_of(from_expr(condition) for condition in self.host.conditions)
             body.append(if_(negate(kept), self.reject()))
-        required = filter(self.contract.is_required_array, self.contract.arrays)
+        required = filter(self.host.is_required_array, self.host.arrays)
         misfits = [misfit for arg in required if (misfit := self.misfit(arg)) is not None]
         if misfits:
             body.append(if_(any_of(misfits), self.call_relayout()))
@@ -399,7 +391,7 @@ class WrapperBuilder:
 
     def make_outputs(self) -> list[ast.stmt]:
         """Reject unfit outputs that were passed, and allocate those that were not."""
-        optional = self.contract.optional_arrays
+        optional = self.host.optional_arrays
         misfits = [
             all_of([self.is_given(arg.name), misfit])
             for arg in optional
@@ -414,7 +406,7 @@ class WrapperBuilder:
 
     def check_extents(self) -> list[ast.stmt]:
         """Reject sizes with which an output that is allocated would have a negative extent."""
-        arrays = self.contract.optional_arrays
+        arrays = self.host.optional_arrays
         extents = dict.fromkeys(extent for arg in arrays for extent in arg.shape or ())
         negative = [
             compare(from_expr(extent), "<", const(0))
@@ -424,7 +416,7 @@ class WrapperBuilder:
         if not negative or self.options.skip_arg_checks:
             return []
         check = self.own("check", lambda builder: _with_dict(builder.checker.check))
-        return [if_(any_of(negative), [do(call(check, **_named(self.contract.passed)))])]
+        return [if_(any_of(negative), [do(call(check, **_named(self.host.passed)))])]
 
     def fill_value(self, arg: ArgumentInfo) -> ast.expr:
         """Return what the elements of a new output have that the code may leave unwritten."""
@@ -436,44 +428,40 @@ class WrapperBuilder:
         """Return the expression that makes a new array."""
         raise NotImplementedError
 
-    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the expression that makes the memory of a temporary."""
-        raise NotImplementedError
-
     def allocate_bytes(self, size: ast.expr) -> ast.expr:
         """Return the expression that makes memory of *size* bytes."""
         raise NotImplementedError
 
     def allocate_temporaries(self) -> list[ast.stmt]:
-        """Allocate temporaries, one memory for all of a storage, as large as the largest."""
+        """Allocate the memory of temporaries, which several may share."""
+        faults = self.host.faults
         statements: list[ast.stmt] = []
-        owners: dict[str, str] = {}
-        for arg in self.contract.temporaries:
-            if arg.storage is None:
-                made = self.allocate_temporary(arg)
-            elif arg.storage in owners:
-                made = name(owners[arg.storage])
+        for buffer in self.host.buffers:
+            first, *others = (arg.name for arg in buffer.temporaries)
+            if faults is not None and first == faults.name:
+                made = self.allocate_faults(faults)
             else:
-                owners[arg.storage] = arg.name
-                sharing = (o for o in self.contract.temporaries if o.storage == arg.storage)
-                sizes = tuple(dict.fromkeys(map(_nbytes, sharing)))
-                made = self.allocate_bytes(from_expr(p.Max((*sizes, 0))))
-            statements.append(assign(arg.name, made))
+                made = self.allocate_bytes(from_expr(p.Max((buffer.n_bytes, 0))))
+            statements += [assign(first, made), *(assign(other, name(first)) for other in others)]
         return statements
+
+    def allocate_faults(self, faults: Faults) -> ast.expr:
+        """Return the expression that makes the array in which guards note stray subscripts."""
+        raise NotImplementedError
 
     def check_arrays(self, text: str, check: Callable[..., None], *more: Any) -> ast.stmt:
         """Return the statement in which *check*, given what raises errors, looks at all arrays."""
         find = self.own(text, lambda builder: partial(check, builder.checker.reject, *more))
-        return do(call(find, **_named(self.contract.arrays)))
+        return do(call(find, **_named(self.host.arrays)))
 
     def reject_faults(self, faults: Faults, noted: ast.expr) -> ast.stmt:
         """Return the statement that raises an error for what guards have *noted*, if anything."""
-        function = partial(reject_faults, self.module.name, faults)
+        function = partial(reject_faults, self.host.kernel, faults)
         return do(call(self.known("reject_faults", function), noted))
 
     def make_result(self, event: ast.expr) -> ast.stmt:
         """``return event, (out, ...)``, or a dict by name where the options say so."""
-        outputs = [arg.name for arg in self.contract.outputs]
+        outputs = [arg.name for arg in self.host.outputs]
         result: ast.expr
         if self.options.return_dict:
             result = ast.Dict([const(text) for text in outputs], [name(t) for t in outputs])
@@ -489,7 +477,7 @@ class WrapperBuilder:
         for step in steps:
             match step:
                 case Launch():
-                    number = self.module.launches.index(step)
+                    number = self.host.launches.index(step)
                     body += self.launch(number, step)
                 case HostLoop():
                     bounds = map(from_expr, (step.first, step.stop, step.step))
@@ -506,11 +494,11 @@ class WrapperBuilder:
 
     def pass_parameter(self, text: str) -> ast.expr:
         """Return what a device function gets for its parameter *text*."""
-        if text in self.contract.host_variables:
+        if text in self.host.host_variables:
             return name(text)
-        if text in self.contract.offsets:
-            return self.pass_offset(self.contract.by_name[self.contract.offsets[text]])
-        arg = self.contract.by_name[text]
+        if text in self.host.offsets:
+            return self.pass_offset(self.host.by_name[self.host.offsets[text]])
+        arg = self.host.by_name[text]
         return self.pass_array(arg) if arg.is_array else name(text)
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
@@ -523,8 +511,7 @@ class WrapperBuilder:
 
     def is_launched(self, launch: Launch) -> ast.expr | None:
         """Return the condition that the grid is not empty; ``None`` if it never is."""
-        variable = [size for size in launch.groups if not is_constant(size)]
-        tests = [compare(from_expr(size), ">", const(0)) for size in variable]
+        tests = [compare(from_expr(size), ">", const(0)) for size in variable_extents(launch)]
         return all_of(tests) if tests else None
 
 
@@ -547,10 +534,3 @@ def is_fortran_ordered(strides: Sequence[Expr] | None) -> bool:
     """Tell whether the first of several axes is the one without gaps."""
     first = strides[0] if strides is not None and len(strides) > 1 else None
     return is_constant(first) and bool(first == 1)
-
-
-def _nbytes(arg: ArgumentInfo) -> Expr:
-    """Return how many bytes lie between the first number of an array and behind its last one."""
-    axes = zip(arg.shape or (), arg.strides or (), strict=True)
-    last = [p.Product((p.Sum((extent, -1)), stride)) for extent, stride in axes]
-    return simplify(p.Product((arg.dtype.itemsize, p.Sum((1, *last)))))

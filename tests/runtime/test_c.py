@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgen.errors import CompilationError, InvocationError
+from kgen.host.program import HostProgram
 from kgen.ir.target import TargetBase
-from kgen.runtime.arguments import Contract
 from kgen.runtime.cache import clear_in_mem_caches
 from kgen.runtime.refusals import CallChecker
 from kgen.targets.module import Launch, Module
@@ -484,7 +484,7 @@ def test_quick_checks_and_reasons_agree(arguments: dict[str, Any]) -> None:
     )
     reason = None
     try:
-        CallChecker(Contract.of(made)).check(arguments)
+        CallChecker(HostProgram.of(made)).check(arguments)
     except InvocationError as error:
         reason = str(error)
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -24,7 +24,7 @@ from kgen.runtime.opencl.memory import (
     upload,
     upload_faults,
 )
-from kgen.runtime.overlap import reject_overlap, written_pairs
+from kgen.runtime.overlap import reject_overlap
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -45,7 +45,7 @@ from kgen.runtime.pyast import (
 )
 from kgen.runtime.transfer import DeviceWrapperBuilder, Transfers
 from kgen.runtime.wrapper import NONE
-from kgen.targets.module import ArgumentInfo, Launch
+from kgen.targets.module import ArgumentInfo, Faults, Launch
 
 __all__ = ["OpenCLWrapperBuilder", "argument_setter"]
 
@@ -85,9 +85,9 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         """Return the statements of a call; the arrays of the last one need no second check."""
         checks = [*self.check(), *self.go_through_host(), *self.make_outputs()]
         checks += self.check_overlap()
-        arrays = [arg.name for arg in self.contract.arrays]
-        sizes = [arg.name for arg in self.contract.values]
-        follows = {step.name for step in self.contract.size_steps}
+        arrays = [arg.name for arg in self.host.arrays]
+        sizes = [arg.name for arg in self.host.values]
+        follows = {step.name for step in self.host.size_steps}
         if not arrays or not follows.issuperset(sizes):
             return [*checks, *self.run()]
         memo = self.own("memo", lambda _: _Memo(len(arrays)))
@@ -95,7 +95,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         known = all_of(
             [
                 negate(name("out_host")),
-                *(self.is_none(arg.name) for arg in self.contract.values if not arg.is_temporary),
+                *(self.is_none(arg.name) for arg in self.host.values if not arg.is_temporary),
                 *(
                     compare(call(reference), "is", name(text), "is not", NONE)
                     for reference, text in zip(seen, arrays, strict=False)
@@ -114,10 +114,9 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
 
     def check_overlap(self) -> list[ast.stmt]:
         """Reject arrays that overlap with one that is written, if the code relies on that."""
-        pairs = any(True for _ in written_pairs(self.contract))
-        if self.options.skip_arg_checks or not self.options.restrict or not pairs:
+        if self.options.skip_arg_checks or not self.host.restricted_pairs:
             return []
-        return [self.check_arrays("overlap", reject_overlap, self.contract, extent_of)]
+        return [self.check_arrays("overlap", reject_overlap, self.host, extent_of)]
 
     def run(self) -> list[ast.stmt]:
         free = self.own("free", lambda _: [])
@@ -137,7 +136,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
 
     def check_faults(self) -> list[ast.stmt]:
         """Wait, and raise an error for the subscripts that guards found to be stray."""
-        faults = self.module.faults
+        faults = self.host.faults
         if faults is None:
             return []
         shown = call(
@@ -159,9 +158,9 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     def make_launcher(self, kept: Mapping[str, Any]) -> Launcher:
         """Return new kernels, and nothing known of what they were launched with."""
         kernels: dict[str, Any] = {}
-        for number, launch in enumerate(self.module.launches):
+        for number, launch in enumerate(self.host.launches):
             kernel = cl.Kernel(self.program, launch.function)
-            types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+            types = [self.host.parameter_dtype(text) for text in launch.parameters]
             kernel.set_scalar_arg_dtypes(types)
             kernels[f"kernel{number}"] = kernel
             kernels[f"set_args{number}"] = kernel.set_args
@@ -183,7 +182,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         """
         leave = self.leave_for_host()
         body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
-        tests = [self.has_unfit_offset(arg) for arg in self.contract.arrays]
+        tests = [self.has_unfit_offset(arg) for arg in self.host.arrays]
         if tests:
             no_device_array = ast.ExceptHandler(builtin("AttributeError"), None, leave)
             unfit = if_(any_of(tests), self.call_relayout())
@@ -196,18 +195,15 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         if arg.offset is not None:
             offset = ast.BinOp(offset, ast.Mod(), const(arg.dtype.itemsize))
         has_memory = compare(attribute(name(arg.name), "base_data"), "is not", NONE)
-        if self.contract.is_required_array(arg):
+        if self.host.is_required_array(arg):
             return all_of([has_memory, offset])
         return all_of([self.is_given(arg.name), has_memory, offset])
 
     # -- memory -----------------------------------------------------------------------------
 
-    def allocate_temporary(self, arg: ArgumentInfo) -> ast.expr:
-        faults = self.module.faults
-        if faults is not None and arg.name == faults.name:
-            function = self.known("upload_faults", partial(upload_faults, len(faults.guards)))
-            return call(function, name("queue"), name("allocator"))
-        return super().allocate_temporary(arg)
+    def allocate_faults(self, faults: Faults) -> ast.expr:
+        function = self.known("upload_faults", partial(upload_faults, len(faults.guards)))
+        return call(function, name("queue"), name("allocator"))
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
         array = name(arg.name)
@@ -233,7 +229,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         body: list[ast.stmt] = []
         noted: list[ast.stmt] = []
         parts: list[ast.expr] = [ast.BoolOp(ast.Or(), [name("wait_for"), tuple_([])])]
-        for arg in self.contract.arrays:
+        for arg in self.host.arrays:
             events, count = attribute(name(arg.name), "events"), name(_n_events(arg))
             body.append(assign(_n_events(arg), call(builtin("len"), events)))
             parts.append(ast.Subscript(events, ast.Slice(None, count), ast.Load()))
@@ -262,7 +258,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
             return []
         launcher = name(LAUNCHER)
         body: list[ast.stmt] = []
-        for arg in self.contract.outputs:
+        for arg in self.host.outputs:
             waited_for = ast.Slice(None, name(_n_events(arg)))
             events = attribute(name(arg.name), "events")
             replaced = ast.Subscript(events, waited_for, ast.Store())
@@ -275,7 +271,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
 
     def launch_all(self) -> list[ast.stmt]:
         """Make all launches; where a loop on the host makes none, there is an event still."""
-        steps = self.module.steps
+        steps = self.host.steps
         body = self.take_steps(steps)
         if any(isinstance(step, Launch) for step in steps):
             return body
@@ -307,7 +303,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
             is_empty = compare(size, "is", NONE)
             enqueue = if_(is_empty, [assign(EVENT, marker)], [enqueue])
         body = [*self.set_parameters(number, launch, local), enqueue]
-        if self.module.steps != (launch,):
+        if self.host.steps != (launch,):
             body.append(assign("wait_for", ast.List([name(EVENT)], ast.Load())))
         return body
 
@@ -324,7 +320,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
             do(call(attribute(launcher, f"set_args{number}"), *passed)),
             ast.Assign([self.keep(f"size{number}")], size),
         ]
-        types = [self.contract.parameter_dtype(text) for text in launch.parameters]
+        types = [self.host.parameter_dtype(text) for text in launch.parameters]
         if any(dtype is not None and dtype.kind not in "biu" for dtype in types):
             return set_all  # 0.0 and -0.0 are equal, but not the same
         integers = [e for e, dtype in zip(passed, types, strict=True) if dtype is not None]

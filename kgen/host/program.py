@@ -1,8 +1,8 @@
-"""The arguments of a call: which there are, and how parameters follow from arrays."""
+"""What the host does in a call of a kernel, as data: from it each language gets its launcher."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -13,10 +13,27 @@ from constantdict import constantdict
 
 from kgen.analysis.range import PARAM_LIMIT
 from kgen.ir.affine import linear_form, simplify
-from kgen.ir.expr import Expr, variable_names
-from kgen.targets.module import ArgumentInfo, Module
+from kgen.ir.expr import Expr, is_constant, is_zero, variable_names
+from kgen.targets.module import (
+    ArgumentInfo,
+    Faults,
+    HostLoop,
+    Launch,
+    Module,
+    Step,
+    every_step,
+)
 
-__all__ = ["Contract", "SizeSource", "SizeStep", "solve_for", "strides_fit"]
+__all__ = [
+    "Buffer",
+    "HostProgram",
+    "SizeSource",
+    "SizeStep",
+    "has_no_gaps",
+    "solve_for",
+    "strides_fit",
+    "variable_extents",
+]
 
 Attribute: TypeAlias = Literal["shape", "strides"]
 
@@ -103,21 +120,43 @@ def strides_fit(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contract:
-    """The arguments of one compiled kernel, and what a call of it must satisfy.
+class Buffer:
+    """Memory that a call needs: of one temporary in global memory, or of several that share it.
 
-    ``typed_by_call`` are the arguments whose types the caller chose: with other types the
-    call is for another compiled kernel. ``parameters`` are the integers that appear in loop
-    bounds, shapes, strides or launch grids.
+    ``n_bytes`` is an expression of the numbers of a call; it may be negative where sizes are 0.
+    """
+
+    temporaries: tuple[ArgumentInfo, ...]
+    n_bytes: Expr
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostProgram:
+    """What the host does in one call of a kernel, in this order.
+
+    1. The integers that the caller leaves out follow from shapes and strides: ``size_steps``.
+    2. All integers are within ``range_of`` their arguments, and satisfy ``conditions``.
+    3. Arrays have the shape, strides and alignment of their :class:`ArgumentInfo`, and no two
+       of ``restricted_pairs`` overlap.
+    4. ``optional_arrays`` that are not passed and ``buffers`` are allocated.
+    5. ``steps`` run: launches, in loops and conditions of the host.
+    6. ``faults``, where there are any, are an error.
+
+    The wrapper in Python and the exported launchers in C are made of this. ``typed_by_call`` are
+    the arguments whose types the caller chose: with other types the call is for another compiled
+    kernel. ``parameters`` are the integers that appear in loop bounds, shapes, strides or launch
+    grids.
     """
 
     kernel: str
     arguments: tuple[ArgumentInfo, ...]
+    steps: tuple[Step, ...] = ()
     typed_by_call: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
     conditions: tuple[Expr, ...] = ()
-    #: the variables of loops on the host, which launches are passed: their types
-    host_variables: Mapping[str, np.dtype[Any]] = constantdict()
+    faults: Faults | None = None
+    #: the code relies on arrays that do not overlap
+    restrict: bool = True
 
     @classmethod
     def of(
@@ -125,8 +164,10 @@ class Contract:
         module: Module,
         typed_by_call: Iterable[str] = (),
         domain_parameters: Iterable[str] = (),
-    ) -> Contract:
-        """Return the contract of *module*, whose loops are bounded by *domain_parameters*."""
+        *,
+        restrict: bool = True,
+    ) -> HostProgram:
+        """Return the host program of *module*, whose loops are bounded by *domain_parameters*."""
         exprs: list[Expr] = [size for launch in module.launches for size in launch.groups]
         for loop in module.host_loops:
             exprs += [loop.first, loop.stop]
@@ -135,11 +176,26 @@ class Contract:
         return cls(
             kernel=module.name,
             arguments=module.arguments,
+            steps=module.steps,
             typed_by_call=frozenset(typed_by_call),
             parameters=frozenset((*domain_parameters, *variable_names(*exprs))),
             conditions=module.conditions,
-            host_variables=constantdict({loop.name: loop.dtype for loop in module.host_loops}),
+            faults=module.faults,
+            restrict=restrict,
         )
+
+    # -- launches -----------------------------------------------------------------------
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches, in the order of the text."""
+        return tuple(step for step in every_step(self.steps) if isinstance(step, Launch))
+
+    @cached_property
+    def host_variables(self) -> Mapping[str, np.dtype[Any]]:
+        """The variables of loops on the host, which launches are passed: their types."""
+        loops = (step for step in every_step(self.steps) if isinstance(step, HostLoop))
+        return constantdict({loop.name: loop.dtype for loop in loops})
 
     # -- the arguments by kind ----------------------------------------------------------
 
@@ -206,6 +262,32 @@ class Contract:
             return max(int(info.min), -PARAM_LIMIT), PARAM_LIMIT
         return int(info.min), int(info.max)
 
+    # -- memory ---------------------------------------------------------------------------
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The memory of temporaries, one for all of a storage: as large as the largest."""
+        groups: dict[str, list[ArgumentInfo]] = {}
+        for arg in self.temporaries:
+            # a storage may have the name of a temporary that is not in it
+            key = f"array {arg.name}" if arg.storage is None else f"storage {arg.storage}"
+            groups.setdefault(key, []).append(arg)
+        return tuple(
+            Buffer(temporaries=tuple(group), n_bytes=_largest(map(_n_bytes, group)))
+            for group in groups.values()
+        )
+
+    @cached_property
+    def restricted_pairs(self) -> tuple[tuple[ArgumentInfo, ArgumentInfo], ...]:
+        """The pairs of arrays that must not overlap: the kernel writes the first one of each."""
+        return tuple(self._written_pairs()) if self.restrict else ()
+
+    def _written_pairs(self) -> Iterator[tuple[ArgumentInfo, ArgumentInfo]]:
+        for k, one in enumerate(self.arrays):
+            for other in self.arrays[k + 1 :]:
+                if one.is_output or other.is_output:
+                    yield (one, other) if one.is_output else (other, one)
+
     # -- sizes ----------------------------------------------------------------------------
 
     @cached_property
@@ -261,3 +343,36 @@ class Contract:
     def is_required_array(arg: ArgumentInfo) -> bool:
         """Tell whether the array *arg* cannot be allocated by a call."""
         return arg.is_input or arg.shape is None
+
+
+def has_no_gaps(arg: ArgumentInfo) -> bool:
+    """Tell whether the elements of an array of its declared layout are next to each other."""
+    if arg.shape is None or arg.strides is None:
+        return False
+    axes = list(zip(arg.shape, arg.strides, strict=True))
+    for ordered in (axes, axes[::-1]):
+        size: Any = 1
+        for extent, stride in reversed(ordered):
+            if not is_zero(simplify(stride - size)):
+                break
+            size = size * extent
+        else:
+            return True
+    return False
+
+
+def variable_extents(launch: Launch) -> tuple[Expr, ...]:
+    """Return the numbers of work-groups along axes that depend on sizes: one may be 0."""
+    return tuple(size for size in launch.groups if not is_constant(size))
+
+
+def _n_bytes(arg: ArgumentInfo) -> Expr:
+    """Return how many bytes lie between the first number of an array and behind its last one."""
+    axes = zip(arg.shape or (), arg.strides or (), strict=True)
+    last = [p.Product((p.Sum((extent, -1)), stride)) for extent, stride in axes]
+    return simplify(p.Product((arg.dtype.itemsize, p.Sum((1, *last)))))
+
+
+def _largest(values: Iterable[Expr]) -> Expr:
+    distinct = tuple(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else p.Max(distinct)

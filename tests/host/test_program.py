@@ -1,4 +1,4 @@
-"""How sizes follow from arrays, and what a contract says of a call."""
+"""How sizes follow from arrays, and what a host program says of a call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pymbolic import parse
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import InvocationError
-from kgen.runtime.arguments import Contract, solve_for, strides_fit
+from kgen.host.program import HostProgram, solve_for, strides_fit
 from kgen.runtime.refusals import CallChecker
 from tests.runtime.handmade import array, module, value
 
@@ -45,14 +45,14 @@ def test_solve_for(text: str, has_solution: bool) -> None:
         assert factor * 7 + rest == evaluate(parse(text), sizes)
 
 
-def contract(*arguments: Any, parameters: tuple[str, ...] = ()) -> Contract:
-    return Contract.of(module("", *arguments), domain_parameters=parameters)
+def host(*arguments: Any, parameters: tuple[str, ...] = ()) -> HostProgram:
+    return HostProgram.of(module("", *arguments), domain_parameters=parameters)
 
 
 def steps(*arguments: Any) -> list[tuple[str, list[str]]]:
     return [
         (step.name, [source.array for source in step.sources])
-        for step in contract(*arguments).size_steps
+        for step in host(*arguments).size_steps
     ]
 
 
@@ -78,7 +78,7 @@ def test_shapes_are_asked_before_strides() -> None:
 @given(st.integers(0, 5), st.integers(0, 5))
 def test_shapes_give_their_sizes_back(n: int, m: int) -> None:
     arrays = [array("a", "f4", "n + 2*m"), array("b", "f4", "3*m + 1, n*m")]
-    made = contract(*arrays, value("n"), value("m"))
+    made = host(*arrays, value("n"), value("m"))
     given_arrays = {
         "a": np.empty(n + 2 * m, np.float32),
         "b": np.empty((3 * m + 1, n * m), np.float32),
@@ -88,7 +88,7 @@ def test_shapes_give_their_sizes_back(n: int, m: int) -> None:
 
 @pytest.mark.parametrize("length", [3, 6])
 def test_extents_that_no_size_has(length: int) -> None:
-    made = contract(array("a", "f4", "2*n, n + 1"), value("n"))
+    made = host(array("a", "f4", "2*n, n + 1"), value("n"))
     shape = (length, 2)
     with pytest.raises(InvocationError, match=r"'a' has shape \(\d, 2\), not \(2, 2\)"):
         CallChecker(made).check({"a": np.empty(shape, np.float32), "n": 1})
@@ -109,7 +109,7 @@ def test_extents_that_no_size_has(length: int) -> None:
 )
 def test_ranges_of_numbers(kind: str, name: str, limits: Any) -> None:
     number = value(name, kind)
-    assert contract(number, parameters=("n",)).range_of(number) == limits
+    assert host(number, parameters=("n",)).range_of(number) == limits
 
 
 @given(st.lists(st.integers(0, 4), max_size=3), st.data())
