@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.ir.analyses import Analysis
+from kgen.ir.assignee import index_of
 from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import (
     Expr,
@@ -22,6 +23,7 @@ from kgen.ir.expr import (
     tags_of,
     to_text,
     variable_names,
+    walk,
 )
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -72,26 +74,10 @@ _ACCESSES = Analysis[tuple[Access, ...]](
 )
 
 
-class _SubscriptNames(WalkMapper):
-    """Collect the variables that subscripts use."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def map_subscript(self, expr: p.Subscript, *args: Any) -> None:
-        self.names.update(variable_names(*expr.index_tuple))
-
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any) -> None:
-        self.names.update(variable_names(expr.index))
-
-
 def subscript_names(kernel: LoopKernel) -> frozenset[str]:
     """Return the variables that subscripts use."""
-    walker = _SubscriptNames()
-    for insn in kernel.instructions:
-        for expr in insn.expressions():
-            walker(expr)
-    return frozenset(walker.names)
+    nodes = walk(*(expr for insn in kernel.instructions for expr in insn.expressions()))
+    return frozenset(variable_names(*(index for node in nodes for index in index_of(node))))
 
 
 def collect_accesses(

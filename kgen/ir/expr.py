@@ -361,24 +361,13 @@ def variable_names(*exprs: Expr) -> tuple[str, ...]:
 @lru_cache(maxsize=8192)
 def _variable_names(expr: Expr) -> tuple[str, ...]:
     names: dict[str, None] = {}
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        kind: Any = type(node)
-        if kind is p.Variable or kind is TaggedVariable:
+    for node in walk(expr):
+        if isinstance(node, p.Variable):
             names[node.name] = None
-        elif kind is p.Sum or kind is p.Product:
-            stack.extend(node.children[::-1])
-        elif kind is tuple:
-            stack.extend(node[::-1])
-        elif kind is constantdict:  # the keyword arguments of a call
-            stack.extend(tuple(node.values())[::-1])
-        elif kind is not int and (children := _children_of(kind)) is not None:
-            if kind is Reduction:
-                names.update(dict.fromkeys(node.inames))
-            elif kind is SubArrayRef:
-                names.update(dict.fromkeys(v.name for v in node.swept_inames))
-            stack.append(children(node))
+        elif isinstance(node, Reduction):
+            names.update(dict.fromkeys(node.inames))
+        elif isinstance(node, SubArrayRef):
+            names.update(dict.fromkeys(v.name for v in node.swept_inames))
     return tuple(names)
 
 

@@ -259,15 +259,13 @@ class InstructionBase(Taggable):
         return frozenset((*self.reads.variables, *self.reads.functions, *self._written))
 
     @cached_property
-    def _names(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the variables read, the inames of reductions and those of sub-arrays."""
+    def _read_names(self) -> frozenset[str]:
         found = self.reads
-        read = frozenset((*found.variables, *found.reduced, *found.swept))
-        return read, frozenset(found.reduced), frozenset(found.swept)
+        return frozenset((*found.variables, *found.reduced, *found.swept))
 
     def read_dependency_names(self) -> frozenset[str]:
         """Return all variables read: operands, subscripts, predicates; reduction inames too."""
-        return self._names[0]
+        return self._read_names
 
     def write_dependency_names(self) -> frozenset[str]:
         """Return the variables written and those in their subscripts."""
@@ -279,7 +277,7 @@ class InstructionBase(Taggable):
 
     def reduction_inames(self) -> frozenset[str]:
         """Return the inames of all reductions inside."""
-        return self._names[1]
+        return frozenset(self.reads.reduced)
 
     @cached_property
     def has_reductions(self) -> bool:
@@ -288,7 +286,7 @@ class InstructionBase(Taggable):
 
     def sub_array_ref_inames(self) -> frozenset[str]:
         """Return the inames swept by sub-array references."""
-        return self._names[2]
+        return frozenset(self.reads.swept)
 
     def with_transformed_expressions(
         self: Self_, f: Callable[[Expr], Expr], **changes: Any
