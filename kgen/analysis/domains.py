@@ -19,6 +19,7 @@ from kgen.ir.sets.dims import (
     dims_to_params,
     fix_param_values,
     from_named,
+    functions_of,
     has_dim,
     has_param,
     have_names,
@@ -206,9 +207,8 @@ def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | Non
     if not (relation.is_single_valued() and relation.is_injective()):
         return None
     values: dict[str, Expr] = {}
-    affs = relation.as_pw_multi_aff()
-    for k, name in enumerate(old):
-        pieces = affs.get_pw_aff(k).coalesce().get_pieces()
+    for name, value in functions_of(relation).items():
+        pieces = value.coalesce().get_pieces()
         if len(pieces) != 1:
             return None
         values[name] = aff_to_expr(pieces[0][1])

@@ -29,9 +29,11 @@ from kgen.ir.expr import Expr, substitute, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     Set,
+    axis_max,
     axis_variable,
     has_dim,
     isl_int,
+    least_on_axis,
     only_dim,
     param_names,
     with_params,
@@ -60,14 +62,14 @@ class Values:
         Raises :class:`StaticValueFindingError` where there is none.
         """
         try:
-            return self.values.dim_max(0)
+            return axis_max(self.values, 0)
         except isl.Error:
             raise StaticValueFindingError(f"there is no largest value in '{self.values}'") from None
 
     @cached_property
     def least(self) -> float:
         """The least value over all parameters; ``inf`` if there is none at all."""
-        least = self.values.intersect_params(self.assumptions).dim_min_val(0)
+        least = least_on_axis(self.values.intersect_params(self.assumptions), 0)
         if least.is_int():
             return int(least.to_python())
         return math.inf if least.is_nan() else -math.inf

@@ -22,7 +22,7 @@ from kgen.ir.expr import (
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, SeparateArrayArrayDimTag
 from kgen.ir.sets.dims import Set, bound_param, from_named, has_dim, param_names, params_space
-from kgen.ir.sets.domain import constant_bounds
+from kgen.ir.sets.domain import constant_bounds, numeric_bounds
 from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
 from kgen.ir.types import INT32, INT64, NumpyType, auto
 
@@ -182,12 +182,8 @@ class Ranges(IntervalFinder):
 
 def _fits(values: Set, low: int, high: int) -> bool:
     """Tell whether all *values*, plus any number from *low* to *high*, are int32."""
-    least, largest = values.dim_min_val(0), values.dim_max_val(0)
-    if largest.is_nan():  # there are none
-        return True
-    if not (least.is_int() and largest.is_int()):
-        return False
-    return bool(least.to_python() + low >= -_INT32_MAX and largest.to_python() + high <= _INT32_MAX)
+    found = numeric_bounds(values)
+    return found is None or is_int32(found + Interval(low, high))
 
 
 def is_int32(found: Interval) -> bool:

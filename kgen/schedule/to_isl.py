@@ -26,6 +26,8 @@ from kgen.ir.grid import Grid
 from kgen.ir.sets.dims import (
     Set,
     SetKey,
+    axis_max,
+    axis_min,
     axis_variable,
     dim_names,
     from_named,
@@ -393,9 +395,8 @@ class _TreeMaker:
         assert union is not None
         names = dim_names(union)
         only = from_named(to_named(union), names[-1:])  # outer loops as parameters
-        ctx = isl.DEFAULT_CONTEXT
-        low = only.dim_min(0).add_constant_val(isl.Val.int_from_si(ctx, slabs[0]))
-        high = only.dim_max(0).add_constant_val(isl.Val.int_from_si(ctx, -slabs[1]))
+        low = axis_min(only, 0).add_constant_val(isl_int(slabs[0]))
+        high = axis_max(only, 0).add_constant_val(isl_int(-slabs[1]))
         named = to_named(only).params()
         index = isl.PwAff.from_aff(param_variable(named.get_space(), names[-1]))
         bulk = named.intersect(index.ge_set(low)).intersect(index.le_set(high))

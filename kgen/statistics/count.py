@@ -16,7 +16,16 @@ import islpy as isl
 
 from kgen.errors import KernelError
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, add_axis, isl_int, n_dims, param_names, param_variable
+from kgen.ir.sets.dims import (
+    Set,
+    add_axis,
+    axis_max,
+    axis_min,
+    isl_int,
+    n_dims,
+    param_names,
+    param_variable,
+)
 from kgen.ir.sets.effort import STEP, answer
 from kgen.statistics.chambers import Chambers, TooManyPieces, added, multiplied
 from kgen.statistics.interval import Interval
@@ -326,8 +335,9 @@ def _hull(points: Set) -> Interval:
     space = points.get_space().params()
     one = isl.PwQPolynomial.from_qpolynomial(isl.QPolynomial.one_on_domain(space))
     high = one.intersect_domain(points.params())
-    for k in range(n_dims(points)):
-        extent = points.dim_max(k).sub(points.dim_min(k)).add_constant_val(isl_int(1))
+    for axis in range(n_dims(points)):
+        last = axis_max(points, axis)
+        extent = last.sub(axis_min(points, axis)).add_constant_val(isl_int(1))
         high = high.mul(isl.PwQPolynomial.from_pw_aff(extent))
     low = one.intersect_domain(points.params())
     reason = "the exact count of a set has too many pieces, or takes too long"

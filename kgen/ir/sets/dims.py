@@ -406,12 +406,34 @@ def not_negative(domain: Set, axis: int) -> Set:
 
 def least_value(domain: Set, name: str) -> isl.Val:
     """Return the least value of a dimension: an infinity without one, NaN for an empty set."""
-    return domain.dim_min_val(_at(domain, _SET, name))
+    return least_on_axis(domain, _at(domain, _SET, name))
 
 
 def largest_value(domain: Set, name: str) -> isl.Val:
     """Return the largest value of a dimension: an infinity without one, NaN for an empty set."""
     return domain.dim_max_val(_at(domain, _SET, name))
+
+
+def least_on_axis(domain: Set, axis: int) -> isl.Val:
+    """Return the least value of a dimension: an infinity without one, NaN for an empty set."""
+    return domain.dim_min_val(axis)
+
+
+def axis_min(domain: Set, axis: int) -> isl.PwAff:
+    """Return the least value of a dimension as a function of the parameters."""
+    return domain.dim_min(axis)
+
+
+def axis_max(domain: Set, axis: int) -> isl.PwAff:
+    """Return the largest value of a dimension as a function of the parameters."""
+    return domain.dim_max(axis)
+
+
+def functions_of(relation: Map) -> dict[str, isl.PwAff]:
+    """Return each dimension that a relation leads to, to one point each, as a function."""
+    affs = relation.as_pw_multi_aff()
+    names = (str(relation.get_dim_name(_OUT, k)) for k in range(relation.dim(_OUT)))
+    return {name: affs.get_pw_aff(k) for k, name in enumerate(names)}
 
 
 def are_bounded(domain: Set, name: str) -> tuple[bool, bool]:

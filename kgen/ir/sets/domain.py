@@ -13,6 +13,8 @@ from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
+    axis_max,
+    axis_min,
     dim_names,
     isl_int,
     n_dims,
@@ -269,10 +271,7 @@ def dim_max(domain: Set, name: str) -> PwAff:
 
     Raises :class:`StaticValueFindingError` where there is none.
     """
-    try:
-        return _extreme(only_dim(domain, name), largest=True)
-    except isl.Error:
-        raise _endless(domain, name, "last") from None
+    return _end(domain, name, largest=True)
 
 
 def dim_min(domain: Set, name: str) -> PwAff:
@@ -280,18 +279,22 @@ def dim_min(domain: Set, name: str) -> PwAff:
 
     Raises :class:`StaticValueFindingError` where there is none.
     """
-    try:
-        return _extreme(only_dim(domain, name), largest=False)
-    except isl.Error:
-        raise _endless(domain, name, "first") from None
+    return _end(domain, name, largest=False)
 
 
-def _extreme(one: Set, *, largest: bool) -> PwAff:
-    """Return the end of a set of one dimension; without isl's search where it has one bound."""
-    bound = _single_bound(one, upper=largest)
+def _end(domain: Set, name: str, *, largest: bool) -> PwAff:
+    one = only_dim(domain, name)
+    bound = _single_bound(one, upper=largest)  # without isl's search
     if bound is not None:
         return isl.PwAff.alloc(one.params(), bound)
-    return one.dim_max(0) if largest else one.dim_min(0)
+    try:
+        return axis_max(one, 0) if largest else axis_min(one, 0)
+    except isl.Error:
+        raise StaticValueFindingError(
+            f"iname '{name}' has no {'last' if largest else 'first'} value",
+            because=f"its domain is {domain}",
+            hint="bound it on both sides: 0 <= i < n",
+        ) from None
 
 
 def _single_bound(one: Set, *, upper: bool) -> Aff | None:
@@ -320,18 +323,16 @@ def _single_bound(one: Set, *, upper: bool) -> Aff | None:
 _ZERO = isl.Val.zero(isl.DEFAULT_CONTEXT)
 
 
-def _endless(domain: Set, name: str, which: str) -> StaticValueFindingError:
-    return StaticValueFindingError(
-        f"iname '{name}' has no {which} value",
-        because=f"its domain is {domain}",
-        hint="bound it on both sides: 0 <= i < n",
-    )
-
-
 def constant_bounds(domain: Set, name: str) -> Interval:
     """Return the numeric bounds of *name* over all parameters."""
-    one = domain if n_dims(domain) == 1 else only_dim(domain, name)
-    low, high = one.dim_min_val(0), one.dim_max_val(0)
+    return numeric_bounds(domain if n_dims(domain) == 1 else only_dim(domain, name)) or Interval()
+
+
+def numeric_bounds(values: Set) -> Interval | None:
+    """Return the bounds of a set of one dimension over all parameters; ``None`` for no values."""
+    low, high = values.dim_min_val(0), values.dim_max_val(0)
+    if high.is_nan():
+        return None
     return Interval(
         low.to_python() if low.is_int() else None,
         high.to_python() if high.is_int() else None,
