@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codegen": BELOW_AST | {"ast", "targets", "lowering"},
     "launches": BELOW_AST | {"ast", "targets", "lowering"},
     "host": BELOW_HOST,
+    "exporters": BELOW_RUNTIME,
     "runtime": BELOW_RUNTIME,
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
@@ -62,7 +63,7 @@ CONFINED: dict[str, set[str]] = {
         "kgen.statistics",
     },
     "namedisl": {*ISL_IN_IR, *ISL_ABOVE_IR},
-    "cgen": {"kgen.ast", "kgen.targets"},
+    "cgen": {"kgen.ast", "kgen.targets", "kgen.exporters"},
     "pyopencl": {"kgen.runtime.opencl"},
     "pycuda": {"kgen.runtime.cuda"},
 }

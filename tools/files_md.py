@@ -14,7 +14,16 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "files.md"
 LAYERS = [
     *("errors.py", "ir", "analysis", "transforms", "schedule", "ast", "targets", "lowering.py"),
-    *("codegen.py", "launches", "statistics", "host", "runtime", "performance", "library"),
+    *(
+        "codegen.py",
+        "launches",
+        "statistics",
+        "host",
+        "runtime",
+        "exporters",
+        "performance",
+        "library",
+    ),
 ]
 HEAD = """\
 # The files of kgen, one sentence each

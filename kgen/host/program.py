@@ -30,6 +30,7 @@ __all__ = [
     "SizeSource",
     "SizeStep",
     "has_no_gaps",
+    "n_bytes_of",
     "solve_for",
     "strides_fit",
     "variable_extents",
@@ -266,14 +267,19 @@ class HostProgram:
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
-        """The memory of temporaries, one for all of a storage: as large as the largest."""
+        """The memory of temporaries, one for all of a storage: as large as the largest.
+
+        What guards note, of which the elements are known before, is not among them.
+        """
         groups: dict[str, list[ArgumentInfo]] = {}
         for arg in self.temporaries:
+            if self.faults is not None and arg.name == self.faults.name:
+                continue
             # a storage may have the name of a temporary that is not in it
             key = f"array {arg.name}" if arg.storage is None else f"storage {arg.storage}"
             groups.setdefault(key, []).append(arg)
         return tuple(
-            Buffer(temporaries=tuple(group), n_bytes=_largest(map(_n_bytes, group)))
+            Buffer(temporaries=tuple(group), n_bytes=_largest(map(n_bytes_of, group)))
             for group in groups.values()
         )
 
@@ -366,8 +372,13 @@ def variable_extents(launch: Launch) -> tuple[Expr, ...]:
     return tuple(size for size in launch.groups if not is_constant(size))
 
 
-def _n_bytes(arg: ArgumentInfo) -> Expr:
-    """Return how many bytes lie between the first number of an array and behind its last one."""
+def n_bytes_of(arg: ArgumentInfo) -> Expr:
+    """Return how many bytes lie between the first number of an array and behind its last one.
+
+    It is not positive where an extent is 0.
+    """
+    if has_no_gaps(arg):
+        return simplify(p.Product((arg.dtype.itemsize, *(arg.shape or ()))))
     axes = zip(arg.shape or (), arg.strides or (), strict=True)
     last = [p.Product((p.Sum((extent, -1)), stride)) for extent, stride in axes]
     return simplify(p.Product((arg.dtype.itemsize, p.Sum((1, *last)))))

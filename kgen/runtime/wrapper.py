@@ -434,14 +434,12 @@ class WrapperBuilder:
 
     def allocate_temporaries(self) -> list[ast.stmt]:
         """Allocate the memory of temporaries, which several may share."""
-        faults = self.host.faults
         statements: list[ast.stmt] = []
+        if self.host.faults is not None:
+            statements.append(assign(self.host.faults.name, self.allocate_faults(self.host.faults)))
         for buffer in self.host.buffers:
             first, *others = (arg.name for arg in buffer.temporaries)
-            if faults is not None and first == faults.name:
-                made = self.allocate_faults(faults)
-            else:
-                made = self.allocate_bytes(from_expr(p.Max((buffer.n_bytes, 0))))
+            made = self.allocate_bytes(from_expr(p.Max((buffer.n_bytes, 0))))
             statements += [assign(first, made), *(assign(other, name(first)) for other in others)]
         return statements
 

@@ -1,0 +1,1 @@
+"""Libraries in C for programs without Python: headers, kernels, launchers, build files."""

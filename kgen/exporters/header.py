@@ -1,0 +1,163 @@
+"""The header of an exported library, and what implements its general part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import cgen
+
+from kgen.exporters.kernels import ExportedKernel
+from kgen.exporters.launcher import LauncherWriter
+from kgen.exporters.library import STATUSES
+from kgen.host.program import has_no_gaps
+from kgen.ir.expr import is_constant, to_text
+from kgen.targets.module import ArgumentInfo
+
+__all__ = ["internal_header", "library_source", "public_header"]
+
+
+def public_header(
+    namespace: str, kernels: Sequence[ExportedKernel], writers: Iterable[LauncherWriter]
+) -> str:
+    """Return the header that programs in C11, C++17 and CUDA include.
+
+    It includes no header of OpenCL or CUDA: their handles are pointers to structures.
+    """
+    by_kernel: dict[str, list[LauncherWriter]] = {}
+    for writer in writers:
+        by_kernel.setdefault(writer.kernel.name, []).append(writer)
+    parts = [
+        *("#include <stdbool.h>", "#include <stddef.h>", "#include <stdint.h>", ""),
+        *_complex_types(namespace, kernels),
+        *("#ifdef __cplusplus", 'extern "C" {', "#endif", ""),
+        *_statuses(namespace),
+        *(line for kernel in kernels for line in _declarations(kernel, by_kernel[kernel.name])),
+        *("#ifdef __cplusplus", "}", "#endif"),
+    ]
+    return _guarded(f"{namespace.upper()}_H", parts)
+
+
+def _complex_types(namespace: str, kernels: Sequence[ExportedKernel]) -> list[str]:
+    """Return the types of complex numbers that the kernels have: those of C and of C++."""
+    dtypes = {arg.dtype.name for kernel in kernels for arg in kernel.arguments}
+    real = {"complex64": "float", "complex128": "double"}
+    found = [name for name in real if name in dtypes]
+    if not found:
+        return []
+    return [
+        *("#ifdef __cplusplus", "#include <complex>"),
+        *(f"typedef std::complex<{real[name]}> {namespace}_{name};" for name in found),
+        "#else",
+        *(f"typedef {real[name]} _Complex {namespace}_{name};" for name in found),
+        *("#endif", ""),
+    ]
+
+
+def _statuses(namespace: str) -> Iterator[str]:
+    yield "/* What each function returns. */"
+    yield f"typedef enum {namespace}_status {{"
+    for number, status in enumerate(STATUSES):
+        comma = "," if number + 1 < len(STATUSES) else ""
+        yield f"  {namespace}_{status.name} = {number}{comma} /* {status.text} */"
+    yield from (f"}} {namespace}_status;", "")
+    yield "/* What a status means. */"
+    yield from (f"char const *{namespace}_status_text({namespace}_status status);", "")
+    yield "/* What was wrong in the last call of this thread that failed: kernel and argument. */"
+    yield from (f"char const *{namespace}_last_message(void);", "")
+
+
+def _declarations(kernel: ExportedKernel, writers: Sequence[LauncherWriter]) -> Iterator[str]:
+    yield f"/* {kernel.name}"
+    yield " *"
+    yield from (f" * {line}" for line in _argument_texts(kernel, writers[0]))
+    if kernel.host.conditions:
+        yield " *"
+        shown = " and ".join(map(to_text, kernel.host.conditions))
+        yield f" * It is assumed that {shown}."
+    if kernel.host.restricted_pairs:
+        yield " *"
+        yield " * Arrays that are written must not overlap with others."
+    if kernel.host.buffers:
+        yield " *"
+        yield " * workspace: memory for temporary arrays, of as many bytes as ..._workspace() says;"
+        yield " *   with a null pointer each call allocates it, and frees it"
+    yield " */"
+    for writer in writers:
+        for prototype in writer.prototypes():
+            yield from (str(prototype), "")
+
+
+def _argument_texts(kernel: ExportedKernel, writer: LauncherWriter) -> Iterator[str]:
+    for arg in kernel.arguments:
+        if arg.is_array:
+            yield f"{arg.name}: {_array_text(arg)}"
+            continue
+        limits = writer.limits(arg)
+        inside = f", in [{limits[0]}, {limits[1]}]" if limits is not None else ""
+        yield f"{arg.name}: {arg.dtype.name}{inside}"
+
+
+def _array_text(arg: ArgumentInfo) -> str:
+    uses = {(True, True): "read and written", (False, True): "written", (True, False): "read"}
+    use = uses.get((arg.is_input, arg.is_output), "not used")
+    if arg.shape is None:
+        return f"{arg.dtype.name}, an array of any extent; {use}"
+    shape = " x ".join(to_text(e) if str(e).isalnum() else f"({to_text(e)})" for e in arg.shape)
+    text = f"{arg.dtype.name}, {shape or 'one'} element{'s' if arg.shape else ''}"
+    return f"{text}{_order_text(arg)}; {use}"
+
+
+def _order_text(arg: ArgumentInfo) -> str:
+    """Say how the elements of an array follow each other, if that is a question."""
+    strides = arg.strides or ()
+    if has_no_gaps(arg):
+        if len(strides) < 2:
+            return ""
+        return ", row-major" if is_constant(strides[-1]) else ", column-major"
+    return f", strides of ({', '.join(map(to_text, strides))}) elements"
+
+
+def internal_header(namespace: str) -> str:
+    """Return the header that the sources of the library share."""
+    parts = [
+        f'#include "{namespace}.h"',
+        '#include "kgen_support.h"',
+        "",
+        "/* Note the message for the caller; return the status. */",
+        f"{namespace}_status {namespace}_fail({namespace}_status status, char const *message);",
+    ]
+    return _guarded(f"{namespace.upper()}_INTERNAL_H", parts)
+
+
+def library_source(namespace: str) -> str:
+    """Return the source of the functions that belong to no kernel."""
+    message = f"{namespace}_message"
+    status = cgen.Value(f"{namespace}_status", "status")
+    text = cgen.Pointer(cgen.Value("char const", f"{namespace}_status_text"))
+    cases = [
+        cgen.Line(f'case {namespace}_{status.name}: return "{status.text}";') for status in STATUSES
+    ]
+    switch = cgen.Collection([cgen.Line("switch (status)"), cgen.Block(cases)])
+    unknown = cgen.Statement('return "not a status"')
+    noted = cgen.Pointer(cgen.Value("char const", "message"))
+    fail = cgen.Value(f"{namespace}_status", f"{namespace}_fail")
+    parts = [
+        cgen.Include(f"{namespace}_internal.h", system=False),
+        cgen.Line(),
+        cgen.Line(f'static KGEN_THREAD_LOCAL char const *{message} = "";'),
+        cgen.Line(),
+        cgen.FunctionBody(cgen.FunctionDeclaration(text, [status]), cgen.Block([switch, unknown])),
+        cgen.Line(),
+        cgen.FunctionBody(
+            cgen.FunctionDeclaration(fail, [status, noted]),
+            cgen.Block([cgen.Assign(message, "message"), cgen.Statement("return status")]),
+        ),
+        cgen.Line(),
+        cgen.Line(f"char const *{namespace}_last_message(void)"),
+        cgen.Block([cgen.Statement(f"return {message}")]),
+    ]
+    return str(cgen.Module(parts)) + "\n"
+
+
+def _guarded(guard: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"#ifndef {guard}", f"#define {guard}", "", *lines, "", "#endif", ""])

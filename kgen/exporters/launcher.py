@@ -1,0 +1,280 @@
+"""The functions in C that check a call and launch a kernel: what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+import cgen
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.errors import CodegenError
+from kgen.exporters.integers import IntegerWriter, Range
+from kgen.exporters.kernels import ExportedKernel, c_type
+from kgen.host.program import HostProgram, has_no_gaps, n_bytes_of, variable_extents
+from kgen.ir.expr import Expr, is_constant, to_text
+from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Step
+
+__all__ = ["SUPPORT", "LauncherWriter"]
+
+#: The prefix of functions in ``support/kgen_support.h``.
+SUPPORT: Final = "kgen_"
+#: What names of a launcher begin with that no argument has.
+_OWN: Final = "kg_"
+
+
+class LauncherWriter:
+    """Writes the functions of one kernel for one target; each target overrides what differs.
+
+    They are made of the host program: sizes are arguments here, and all else is checked. A check
+    that fails returns a status before anything is launched or written.
+    """
+
+    #: The target, which is in the names of functions; empty for C.
+    suffix: ClassVar[str] = ""
+    #: Each temporary array begins at a multiple of so many bytes in the workspace.
+    piece: ClassVar[str] = "KGEN_ALIGNMENT"
+
+    def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
+        self.namespace = namespace
+        self.kernel = kernel
+        self.code = kernel.codes[target]
+        self.host: HostProgram = self.code.host
+        self.name = "_".join(filter(None, (namespace, kernel.name, self.suffix)))
+        self.integers = IntegerWriter(SUPPORT, dict(self._ranges()))
+        if _OWN in {arg.name[: len(_OWN)] for arg in self.host.arguments}:
+            raise CodegenError(
+                f"names that begin with '{_OWN}' are those of the launcher",
+                kernel=kernel.name,
+                hint="rename_argument(knl, ...)",
+            )
+
+    def limits(self, arg: ArgumentInfo) -> Range | None:
+        """Return the least and the greatest value of an integer: no extent is negative."""
+        limits = self.host.range_of(arg)
+        if limits is None or p.Variable(arg.name) not in self.extents():
+            return limits
+        return max(0, limits[0]), limits[1]
+
+    def _ranges(self) -> Iterator[tuple[str, Range]]:
+        """Yield the ranges of numbers once they are checked."""
+        for arg in self.host.values:
+            limits = self.limits(arg)
+            if limits is not None:
+                yield arg.name, limits
+        for name, dtype in self.host.host_variables.items():
+            info = np.iinfo(dtype)
+            yield name, (int(info.min), int(info.max))
+
+    # -- signatures -------------------------------------------------------------------------
+
+    def status(self, name: str) -> str:
+        """Return the name of a status in C."""
+        return f"{self.namespace}_{name}"
+
+    def declare(self, arg: ArgumentInfo) -> cgen.Declarator:
+        """Declare an argument of the exported function."""
+        text = c_type(self.namespace, arg.dtype)
+        if not arg.is_array:
+            return cgen.Value(text, arg.name)
+        return cgen.Pointer(cgen.Value(text if arg.is_output else f"{text} const", arg.name))
+
+    def leading(self) -> list[cgen.Declarator]:
+        """Declare the parameters before those of the kernel, such as a queue."""
+        return []
+
+    def trailing(self) -> list[cgen.Declarator]:
+        """Declare the parameters behind those of the kernel, such as events."""
+        return []
+
+    def workspace_parameter(self) -> cgen.Declarator:
+        """Declare the memory for temporary arrays that the caller may give."""
+        return cgen.Pointer(cgen.Value("void", "workspace"))
+
+    def prototype(self) -> cgen.FunctionDeclaration:
+        """Declare the function that runs the kernel."""
+        parameters = [*self.leading(), *map(self.declare, self.kernel.arguments)]
+        if self.host.buffers:
+            parameters.append(self.workspace_parameter())
+        return self._declared(self.name, [*parameters, *self.trailing()])
+
+    def workspace_prototype(self) -> cgen.FunctionDeclaration:
+        """Declare the function that tells how large a workspace is."""
+        numbers = [self.declare(arg) for arg in self.host.values]
+        result = cgen.Pointer(cgen.Value("size_t", "n_bytes"))
+        return self._declared(f"{self.name}_workspace", [*numbers, result])
+
+    def _declared(
+        self, name: str, parameters: Sequence[cgen.Declarator]
+    ) -> cgen.FunctionDeclaration:
+        declared = parameters or [cgen.Value("void", "")]
+        return cgen.FunctionDeclaration(cgen.Value(f"{self.namespace}_status", name), declared)
+
+    def prototypes(self) -> list[cgen.FunctionDeclaration]:
+        """Declare all functions of the kernel for this target."""
+        found = [self.prototype()]
+        return [*found, self.workspace_prototype()] if self.host.buffers else found
+
+    # -- checks -----------------------------------------------------------------------------
+
+    def fail_if(self, condition: str, status: str, text: str) -> cgen.If:
+        """``if (condition) return fail(status, "text");``."""
+        message = f"{self.kernel.name}: {text}".replace("\\", "\\\\").replace('"', '\\"')
+        call = f'{self.namespace}_fail({self.status(status)}, "{message}")'
+        return cgen.If(cgen.Line(condition), cgen.Statement(f"return {call}"))
+
+    def extents(self) -> tuple[Expr, ...]:
+        """Return the extents of arrays that may be negative."""
+        every = (e for arg in self.host.arrays for e in arg.shape or () if not is_constant(e))
+        return tuple(dict.fromkeys(every))
+
+    def check_numbers(self) -> list[cgen.Generable]:
+        """Check ranges, then extents and assumptions."""
+        checks: list[cgen.Generable] = []
+        for arg in self.host.values:
+            limits = self.limits(arg)
+            if limits is None or arg.dtype.kind == "b":
+                continue
+            test = _outside(arg.name, limits, arg.dtype)
+            if test is not None:
+                text = f"argument '{arg.name}' is outside of [{limits[0]}, {limits[1]}]"
+                checks.append(self.fail_if(test, "invalid_size", text))
+        for extent in self.extents():
+            if self.integers.range_of(extent)[0] < 0:
+                text = f"the extent {to_text(extent)} is negative"
+                test = f"{self.integers.text(extent)} < 0"
+                checks.append(self.fail_if(test, "invalid_size", text))
+        for condition in self.host.conditions:
+            text = f"the sizes break the assumption {to_text(condition)}"
+            test = f"!({self.integers.text(condition)})"
+            checks.append(self.fail_if(test, "broken_assumption", text))
+        return checks
+
+    def find_bytes(self, args: Iterable[ArgumentInfo]) -> list[cgen.Generable]:
+        """Declare how many bytes each of some arrays of known extent spans, and check that."""
+        body: list[cgen.Generable] = []
+        for arg in args:
+            expr = n_bytes_of(arg)
+            name = bytes_name(arg)
+            body.append(
+                cgen.Initializer(cgen.Const(cgen.Value("int64_t", name)), self.integers.text(expr))
+            )
+            if self.integers.range_of(expr)[1] > _MAX_BYTES:
+                text = f"array '{arg.name}' would have more than 2**62 bytes"
+                body.append(self.fail_if(f"{name} > KGEN_MAX_BYTES", "invalid_size", text))
+        return body
+
+    def check_arrays(self) -> list[cgen.Generable]:
+        """Check what the arrays are: pointers, in C."""
+        raise NotImplementedError
+
+    # -- memory of temporaries ----------------------------------------------------------------
+
+    def find_pieces(self) -> list[cgen.Generable]:
+        """Declare how many bytes of the workspace each buffer has, in whole pieces, and the sum."""
+        body: list[cgen.Generable] = []
+        names: list[str] = []
+        for number, buffer in enumerate(self.host.buffers):
+            name = f"{_OWN}piece{number}"
+            text = self.integers.text(buffer.n_bytes)
+            body.append(cgen.Initializer(cgen.Const(cgen.Value("int64_t", name)), text))
+            if self.integers.range_of(buffer.n_bytes)[1] > _MAX_BYTES // len(self.host.buffers):
+                array = buffer.temporaries[0].name
+                wrong = f"{name} > KGEN_MAX_BYTES / {len(self.host.buffers)}"
+                text = f"temporary array '{array}' would have too many bytes"
+                body.append(self.fail_if(wrong, "invalid_size", text))
+            names.append(self.pieces(number))
+        total = cgen.Const(cgen.Value("int64_t", f"{_OWN}total"))
+        return [*body, cgen.Initializer(total, " + ".join(names))]
+
+    def pieces(self, number: int) -> str:
+        """Return how many bytes of the workspace are those of a buffer."""
+        return f"{SUPPORT}pieces({_OWN}piece{number}, {self.piece})"
+
+    def workspace_function(self) -> cgen.FunctionBody:
+        """Write the function that tells how large a workspace is."""
+        body = [
+            *self.check_numbers(),
+            *self.find_pieces(),
+            self.fail_if("n_bytes == NULL", "null_pointer", "'n_bytes' is a null pointer"),
+            cgen.Assign("*n_bytes", f"(size_t) {_OWN}total"),
+            cgen.Statement(f"return {self.status('success')}"),
+        ]
+        return cgen.FunctionBody(self.workspace_prototype(), cgen.Block(body))
+
+    # -- launches -----------------------------------------------------------------------------
+
+    def take_steps(self, steps: Iterable[Step]) -> list[cgen.Generable]:
+        """Write all launches, in the loops and conditions of the host."""
+        body: list[cgen.Generable] = []
+        for step in steps:
+            match step:
+                case Launch():
+                    body += self.launch(step)
+                case HostLoop():
+                    body.append(self._loop(step))
+                case HostIf():
+                    inside = cgen.Block(self.take_steps(step.steps))
+                    body.append(cgen.If(cgen.Line(self.integers.text(step.condition)), inside))
+        return body
+
+    def _loop(self, loop: HostLoop) -> cgen.For:
+        first, stop = map(self.integers.text, (loop.first, loop.stop))
+        return cgen.For(
+            cgen.Line(f"int64_t {loop.name} = {first}"),
+            cgen.Line(f"{loop.name} < {stop}"),
+            cgen.Line(f"{loop.name} += {loop.step}"),
+            cgen.Block(self.take_steps(loop.steps)),
+        )
+
+    def launch(self, launch: Launch) -> list[cgen.Generable]:
+        """Write one launch."""
+        raise NotImplementedError
+
+    def is_launched(self, launch: Launch) -> str | None:
+        """Return the condition that the grid is not empty; ``None`` if it never is."""
+        tests = [
+            f"{self.integers.text(size)} > 0"
+            for size in variable_extents(launch)
+            if self.integers.range_of(size)[0] <= 0
+        ]
+        return " && ".join(tests) or None
+
+    # -- the functions ------------------------------------------------------------------------
+
+    def body(self) -> list[cgen.Generable]:
+        """Write the statements of the function that runs the kernel."""
+        raise NotImplementedError
+
+    def functions(self) -> list[cgen.Generable]:
+        """Write all functions of the kernel for this target."""
+        function = cgen.FunctionBody(self.prototype(), cgen.Block(self.body()))
+        return [function, self.workspace_function()] if self.host.buffers else [function]
+
+
+_MAX_BYTES: Final = 2**62 - 1
+
+
+def bytes_name(arg: ArgumentInfo) -> str:
+    """Return the name of the number of bytes of an array."""
+    return f"{_OWN}bytes_{arg.name}"
+
+
+def first_bytes(arg: ArgumentInfo) -> str:
+    """Return how many bytes are certainly the array's at its beginning: all, if it has no gaps."""
+    if has_no_gaps(arg):
+        return bytes_name(arg)
+    item = str(arg.dtype.itemsize)
+    return item if arg.shape is None else f"({bytes_name(arg)} > 0 ? {item} : 0)"
+
+
+def _outside(name: str, limits: Range, dtype: np.dtype[Any]) -> str | None:
+    """Return the test that a number is outside of its limits, if its type has such values."""
+    info = np.iinfo(dtype)
+    tests = []
+    if limits[0] > info.min:
+        tests.append(f"{name} < {limits[0]}")
+    if limits[1] < info.max:
+        tests.append(f"{name} > {limits[1]}")
+    return " || ".join(tests) or None
