@@ -53,7 +53,8 @@ class Undefined:
 
     *always* where it happens for all sizes for which there is the read at all, unless some are
     small. *elsewhere* where some instruction writes such elements, but later, or in another
-    work-item; *foreign* where it is surely in another one.
+    work-item; *foreign* where it is surely in another one. *stale* is the instruction that wrote
+    such an element last in another work-item only, after this one got its value.
     """
 
     read: Access
@@ -62,6 +63,7 @@ class Undefined:
     always: bool = True
     elsewhere: bool = True
     foreign: bool = False
+    stale: str | None = None
 
 
 def check_reads_defined(
@@ -69,6 +71,7 @@ def check_reads_defined(
 ) -> frozenset[tuple[str, str]]:
     """Reject a read of a temporary's element that no write can have reached before.
 
+    Reject one, too, of a value that another work-item has overwritten in a copy of its own.
     Return the instructions and temporaries for which that is not proved; nobody vouches for
     reads in bounds of loops, which are left to the check of the code.
 
@@ -109,7 +112,13 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     name = found.read.array
     writers = kernel.writers.get(name, ())
     element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
-    if writers and not found.elsewhere:
+    if found.stale is not None:
+        because = (
+            f"each work-item has a '{name}' of its own: in that of another one, '{found.stale}' "
+            f"writes {element}, and here it keeps an earlier value"
+        )
+        hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
+    elif writers and not found.elsewhere:
         because = f"what writes '{name}' ({', '.join(writers[:4])}) leaves that element out"
         hint = f"let '{writers[0]}' write all that is read, or read less"
     elif found.foreign:
@@ -124,8 +133,9 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     else:
         because = f"no instruction writes '{name}'"
         hint = f"write '{name}' before, make it an argument, or give it an initializer"
+    what = "another work-item wrote it last" if found.stale else "nothing can have written it"
     return MissingDefinitionError(
-        f"'{found.read}' is read where nothing can have written it",
+        f"'{found.read}' is read where {what}",
         kernel=kernel.name,
         where=f"instruction '{kernel.id_to_insn[found.read.insn_id]}'",
         point=", ".join(filter(None, (found.point, f"reads {element}"))),
@@ -137,7 +147,10 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
 def find_undefined(
     kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> Iterator[Undefined]:
-    """Give the reads of temporaries that nothing wrote, and those of which that is not known."""
+    """Give the reads of temporaries that nothing wrote, and those of which that is not known.
+
+    Reads of a value that another work-item overwrote in its own copy are among them.
+    """
     return _Finder(kernel, schedule, has_axes).find()
 
 
@@ -164,7 +177,8 @@ class _Finder:
             writes = [access for access in mine if access.is_write]
             for access in mine:
                 if not access.is_write and access.insn_id in self.visits:
-                    yield from self._check(access, writes)
+                    found = tuple(self._check(access, writes))
+                    yield from found or self._stale(access, writes)
 
     def _check(self, read: Access, writes: list[Access]) -> Iterator[Undefined]:
         at = self.visits[read.insn_id]
@@ -315,6 +329,73 @@ class _Finder:
             for write in free
         )
 
+    def _stale(self, read: Access, writes: list[Access]) -> Iterator[Undefined]:
+        """Give a read of an element that other work-items, and not its own, wrote last.
+
+        Loops over work-items run one after the other as the kernel is written: there, a loop on
+        an axis reads what another loop on that axis wrote. In copies of their own, work-items
+        do not see that, and read what they had before. That is meant where the subscript of a
+        write has nothing to do with the loop: then each work-item has its own value.
+        """
+        at = self.visits[read.insn_id]
+        loops = tuple(name for _, name in at.loops)
+        for write in writes:
+            apart = self._axes_apart(read, write)
+            if not apart or not self._may_be_before(write, at):
+                continue
+            if not all(map(self._is_affine, (read, write))):
+                continue
+            left = self._left_stale(read, write, writes, apart)
+            copy = self._copy_of(read)
+            if left.is_empty() or (copy is not None and self._is_never_read(copy, left, loops)):
+                continue
+            yield Undefined(read, *_point_in(left, read), foreign=True, stale=write.insn_id)
+            return
+
+    def _axes_apart(self, read: Access, write: Access) -> frozenset[str]:
+        """Return the axes on which *write* divides elements by a loop that *read* is not in."""
+        mine = self._loops_on_axes(read)
+        named = variable_names(*(write.index or ()))
+        theirs = self._loops_on_axes(write).items()
+        return frozenset(n for n, iname in theirs if mine.get(n) != iname and iname in named)
+
+    def _is_affine(self, access: Access) -> bool:
+        """Tell whether data decide at most whether an access happens, and not where."""
+        return self.instances.touched(replace(access, place=Place(access.place.inames)), ())[1]
+
+    def _left_stale(
+        self, read: Access, write: Access, writes: list[Access], apart: frozenset[str]
+    ) -> Set:
+        """Return where *read* reads what *write* wrote elsewhere, and no later write here."""
+        at, then = self.visits[read.insn_id], self.visits[write.insn_id]
+        left = self.instances.touched(read, tuple(name for _, name in at.loops))[0]
+        left = self._in_grid(left, read, writes)
+        left = left.intersect(self._written_in(write, Side.WRITER, apart))
+        left = _in_order(left, (then, Side.WRITER), (at, ""))
+        for other in (write, *writes):
+            visit = self.visits.get(other.insn_id)
+            if visit is None or left.is_empty():
+                continue
+            own = self._written_in(other, Side.BETWEEN, frozenset())
+            own = _in_order(own, (visit, Side.BETWEEN), (at, ""))
+            own = _in_order(own, (then, Side.WRITER), (visit, Side.BETWEEN), or_equal=True)
+            left = left.subtract(project_out_params(own, _names_on(own, Side.BETWEEN)))
+        return project_out_params(left, _names_on(left, Side.WRITER))
+
+    def _written_in(self, write: Access, side: Side, apart: frozenset[str]) -> Set:
+        """Return what *write* writes per iteration: in any work-item on the axes *apart*."""
+        visit = self.visits[write.insn_id]
+        named = self.instances.touched(write, tuple(name for _, name in visit.loops), side)[0]
+        axes = self._loops_on_axes(write)
+        for name in axes.keys() - apart:
+            named = relate(named, side.of(name), name, "eq_set")
+        return project_out_params(named, [side.of(name) for name in axes])
+
+    def _loops_on_axes(self, access: Access) -> dict[str, str]:
+        """Return the loops around an access by the axes along which copies are apart."""
+        owners = self.instances.owner_axes(access.array, access.place.inames)
+        return {axis_name(axis.tag): iname for iname, axis in owners.items()}
+
     def _sizes(self, named: Set) -> Set:
         """Return the sizes for which there is anything in a set."""
         params = self.kernel.all_params()
@@ -372,6 +453,24 @@ class _Finder:
             result = result.union(relate(equal, Side.WRITER.of(iname), iname, "lt_set"))
             equal = relate(equal, Side.WRITER.of(iname), iname, "eq_set")
         return project_out_params(result, [Side.WRITER.of(iname) for iname in shared])
+
+
+def _in_order(
+    named: Set, one: tuple[Visit, str], other: tuple[Visit, str], *, or_equal: bool = False
+) -> Set:
+    """Intersect with where *one* comes before *other*; each has names of loops with a suffix."""
+    (first, suffix), (second, other_suffix) = one, other
+    result = named.intersect(named.complement())
+    for iname in first.shared_loops(second):
+        pair = iname + suffix, iname + other_suffix
+        result = result.union(relate(named, *pair, "lt_set"))
+        named = relate(named, *pair, "eq_set")
+    is_before = first.position < second.position or (or_equal and first == second)
+    return result.union(named) if is_before else result
+
+
+def _names_on(named: Set, side: Side) -> list[str]:
+    return [name for name in param_names(named) if name.endswith(side)]
 
 
 def _naxes(read: Access) -> int:

@@ -65,6 +65,48 @@ def test_data_does_not_give_a_value_of_another_work_item(read: str) -> None:
         code(text, tags="i:l.0, j:l.0")
 
 
+@pytest.mark.parametrize("loop", ["", "k:"])
+@pytest.mark.parametrize(
+    ("text", "writer"),
+    [
+        ("t[15 - j] = 2 {id=w, dep=init, inames=<>j}", "w"),
+        ("t[15 - j] = 2 {id=w, dep=init, if=a[j] > 0, inames=<>j}", "w"),
+        ("t[15 - j] = 2 {id=v, dep=init, inames=<>j}\nt[15] = 3 {id=w, dep=v, inames=<>j}", "v"),
+        ("t[15 - j] = 2 {id=v, dep=init, inames=<>j}\nt[j] = 3 {id=w, dep=v, inames=<>j}", ""),
+        ("t[j] = 2 {id=w, dep=init, inames=<>j}", ""),
+        ("t[i] = t[i] + 2 {id=w, dep=init, inames=<>i}", ""),
+    ],
+)
+def test_a_value_that_another_work_item_has_overwritten_is_old(
+    text: str, writer: str, loop: str
+) -> None:
+    text = (
+        f"t[i] = a[i] {{id=init, inames={loop}i}}\n{text}\nout[i] = t[i] {{dep=w, inames={loop}i}}"
+    )
+    text = text.replace("<>", loop)
+    if not writer:
+        assert "t[" in code(text, tags="i:l.0, j:l.0")
+        return
+    with pytest.raises(lp.MissingDefinitionError, match=f"of another one, '{writer}' writes"):
+        code(text, tags="i:l.0, j:l.0")
+
+
+def test_an_old_value_is_read_in_the_next_iteration() -> None:
+    text = """
+        t[i] = a[i]          {id=init}
+        out[k, i] = t[i]     {id=r, dep=init, inames=k:i}
+        t[15 - j] = k        {id=w, dep=init:r, inames=k:j}
+        """
+    with pytest.raises(lp.MissingDefinitionError, match="another work-item wrote it last"):
+        code(text, tags="i:l.0, j:l.0")
+
+
+def test_each_work_item_may_have_a_value_of_its_own_in_loops_on_one_axis() -> None:
+    add = "t[0] = a[i] {id=w, dep=init, if=i < 8, inames=i}"
+    text = f"t[0] = 0 {{id=init}}\n{add}\nout[j] = t[0] {{dep=w}}"
+    assert "t[0]" in code(text, tags="i:l.0, j:l.0")
+
+
 def test_data_may_say_which_work_item_has_a_value() -> None:
     text = "t[0] = a[i] {id=w, if=a[i] > 0}\nout[j] = t[0] {dep=w, if=a[j] > 0, inames=j}"
     assert "t[0]" in code(text, tags="i:l.0, j:l.0")
