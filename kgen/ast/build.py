@@ -23,6 +23,7 @@ from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier as ScheduleBarrier
 from kgen.ir.tree import nodes_in
 from kgen.ir.types import AddressSpace
+from kgen.schedule.host import in_launch
 from kgen.schedule.to_isl import axes_in, axis_context, make_nest
 from kgen.schedule.tree import Bind, Launch, Schedule, Sequence, insn_ids
 from kgen.schedule.tree import Node as ScheduleNode
@@ -31,7 +32,10 @@ from kgen.schedule.tree import Node as ScheduleNode
 def build_code(kernel: DeviceKernel, schedule: Schedule) -> tuple[DeviceFunction, ...]:
     """Turn every launch of *schedule* into a device function."""
     memo: dict[Hashable, Node] = {}
-    return tuple(_device_function(kernel, launch, memo) for launch in schedule.launches)
+    return tuple(
+        _device_function(in_launch(kernel, schedule.host_inames - around), launch, memo)
+        for launch, around in schedule.launches_in_loops
+    )
 
 
 def _device_function(

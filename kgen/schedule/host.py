@@ -33,7 +33,7 @@ from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.types import INT32, INT64, NumpyType
 
-__all__ = ["on_device"]
+__all__ = ["in_launch", "on_device"]
 
 _ON_DEVICE = Analysis[DeviceKernel](LoopKernel)
 
@@ -49,6 +49,19 @@ def on_device(kernel: PreparedKernel, host_inames: Collection[str]) -> DeviceKer
         return DeviceKernel(kernel)
     key = frozenset(host_inames)
     return kernel.analyses.answer(_ON_DEVICE, key, lambda: _on_device(kernel, key))
+
+
+def in_launch(kernel: DeviceKernel, others: Collection[str]) -> DeviceKernel:
+    """Forget what is assumed of host loops that are not around a launch: *others*.
+
+    Two loops, one after the other, may be tied to a loop inside of both, and so to each other;
+    a launch in one of them is not passed the variable of the other.
+    """
+    gone = [name for name in param_names(kernel.assumptions) if name in others]
+    if not gone:
+        return kernel
+    assumptions = project_out_params(kernel.assumptions, gone)
+    return DeviceKernel(PreparedKernel(kernel.copy(assumptions=assumptions)))
 
 
 def _on_device(kernel: PreparedKernel, host_inames: frozenset[str]) -> DeviceKernel:

@@ -91,7 +91,12 @@ class Schedule:
     @property
     def launches(self) -> tuple[Launch, ...]:
         """All launches, in order."""
-        return tuple(_launches(self.steps))
+        return tuple(launch for launch, _ in self.launches_in_loops)
+
+    @property
+    def launches_in_loops(self) -> tuple[tuple[Launch, frozenset[str]], ...]:
+        """All launches, in order, each with the inames of the host loops around it."""
+        return tuple(_launches(self.steps, frozenset()))
 
     @property
     def host_inames(self) -> frozenset[str]:
@@ -107,7 +112,7 @@ class Schedule:
         result: list[int] = []
         for step in self.steps:
             first = len(result)
-            inside = len(tuple(_launches((step,))))
+            inside = len(Schedule((step,)).launches)
             is_loop = isinstance(step, HostLoop)
             result += [first + inside if is_loop else first] * inside
         return tuple(result)
@@ -131,12 +136,14 @@ def _map_launches(
     )
 
 
-def _launches(steps: Iterable[Step]) -> Iterator[Launch]:
+def _launches(
+    steps: Iterable[Step], around: frozenset[str]
+) -> Iterator[tuple[Launch, frozenset[str]]]:
     for step in steps:
         if isinstance(step, HostLoop):
-            yield from _launches(step.steps)
+            yield from _launches(step.steps, around | {step.iname})
         else:
-            yield step
+            yield step, around
 
 
 def _host_inames(steps: Iterable[Step]) -> Iterator[str]:

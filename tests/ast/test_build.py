@@ -196,3 +196,22 @@ def test_launches_are_passed_what_their_conditions_say() -> None:
     code = lp.generate_code_v2(lp.tag_inames(knl, "i:g.0")).device_code()
     assert "if (n == 0)" in code
     assert "kgen_kernel_0(int const n, __global" in code
+
+
+def test_a_launch_names_no_loop_of_another_launch() -> None:
+    text = """
+        for k
+            ... gbarrier                         {id=b}
+            a[i, k] = k {id=w, dep=b, inames=i:k, if=i != k}
+            ... gbarrier                         {id=c, dep=w}
+            out[i, k] = k {id=r, dep=c, inames=i:k}
+        end
+        """
+    args = [lp.GlobalArg("a, out", "int32", shape="8, 6"), ...]
+    knl = lp.make_kernel("{ [k, i]: 3 <= k < 6 and 0 <= i < 8 }", text, args)
+    knl = lp.split_iname(lp.split_iname(knl, "k", 4), "k_outer", 3)
+    knl = lp.tag_inames(knl, "i:l.0, k_outer_inner:ilp.seq")
+    knl = lp.duplicate_inames(knl, "k_inner", within="id:r or id:c")
+    _, first, second = lp.generate_code_v2(knl).device_code().split("__kernel ")
+    assert "k_inner_0" not in first
+    assert "k_outer_inner = 1 - (k_inner_0 + 2) / 4" in second
