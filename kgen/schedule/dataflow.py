@@ -460,6 +460,8 @@ class DataFlow(Execution):
             raise UndecidedError(
                 f"which write of '{what}' is the last one depends on data"
             ) from None
+        if not domain_of(times).is_subset(domain_of(last)):  # isl takes some sets for empty
+            raise UndecidedError(f"isl does not find the last write of '{range_name(elements)}'")
         found = []
         for pairs, writer in earlier:
             same = compose(last, writer.time.reverse())

@@ -339,6 +339,13 @@ def numeric_bounds(values: Set) -> Interval | None:
     )
 
 
+def _least(points: Set) -> Set:
+    """Return the lexicographically least point; ``lexmin`` of isl takes some sets for empty."""
+    for k in range(n_dims(points)):
+        points = points.fix_val(_SET, k, points.dim_min_val(k))
+    return points
+
+
 def sample_point(domain: Set) -> dict[str, int] | None:
     """Return one concrete point, dimensions and parameters by name; ``None`` if empty."""
     named = to_named(domain)
@@ -349,7 +356,7 @@ def sample_point(domain: Set) -> dict[str, int] | None:
     for k in range(len(names)):
         positive = positive.lower_bound_val(_SET, k, isl.Val.zero(isl.DEFAULT_CONTEXT))
     if not positive.is_empty():
-        lifted = positive.lexmin() if positive.is_bounded() else positive
+        lifted = _least(positive) if positive.is_bounded() else positive
     point = lifted.sample_point()
     if point.is_void():
         return None
