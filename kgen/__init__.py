@@ -80,6 +80,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.graph import (
     get_dot_dependency_graph,
+    get_text_dependency_graph,
     show_dependency_graph,
 )
 from kgen.ir.instruction import (
@@ -503,6 +504,7 @@ __all__ = [
     "generate_code_v2",
     "generate_header",
     "get_dot_dependency_graph",
+    "get_text_dependency_graph",
     "get_global_barrier_order",
     "get_iname_duplication_options",
     "get_kennedy_unweighted_fusion_candidates",

@@ -1,4 +1,8 @@
-"""The documentation's Python, run as it stands: ``docs/*.md``, each page's blocks in order.
+"""The documentation's examples, run as they stand: ``docs/*.md``, each page's blocks in order.
+
+A block ``python`` is a session with prompts; one of ``python NAME`` is a file of that name, which
+is written; one of ``console`` has commands of kgen behind ``$``, and what they print. A page with
+files or commands runs in a folder of its own.
 
 ``--update-docs`` writes what the examples print now into the pages.
 """
@@ -7,35 +11,71 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import kgen as lp
+from kgen.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(python|console)(?: ([\w.]+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PROMPTS = (">>>", "...")
 _STACK = re.compile(r"Traceback \(most recent call last\):\n(?:\s.*\n)*")
 
 
 def sessions(text: str) -> list[doctest.Example]:
-    """Return the examples in the Python blocks of a page; a block is a session with ``>>>``.
+    """Return the examples in the blocks of a page; a block of Python is a session with ``>>>``.
 
     Unlike in docstrings an output may hold empty lines: it goes on to the next prompt.
     """
     examples = []
     for block in _BLOCK.finditer(text):
-        first_line = text.count("\n", 0, block.start(1))
-        if not block[1].startswith(">>>"):
+        language, file, content = block.groups()
+        first_line = text.count("\n", 0, block.start(3))
+        if file is not None:
+            found = [doctest.Example(f"write({file!r}, {content!r})\n", "")]
+        elif language == "console":
+            found = _commands(content)
+        elif content.startswith(">>>"):
+            session = "\n".join(_with_blank_lines(content.rstrip().split("\n"))) + "\n"
+            found = doctest.DocTestParser().get_examples(session)
+        else:
             raise ValueError(f"line {first_line + 1}: a Python block begins with '>>>'")
-        session = "\n".join(_with_blank_lines(block[1].rstrip().split("\n"))) + "\n"
-        for example in doctest.DocTestParser().get_examples(session):
+        for example in found:
             example.lineno += first_line
             examples.append(example)
     return examples
+
+
+def _commands(content: str) -> list[doctest.Example]:
+    """Return the commands of a block, and what they print."""
+    lines = content.split("\n")[:-1]
+    starts = [k for k, line in enumerate(lines) if line.startswith("$ ")]
+    found = []
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        printed = "\n".join(lines[start + 1 : end]).rstrip()
+        source = f"typed({lines[start].removeprefix('$ ')!r})\n"
+        found.append(doctest.Example(source, printed and f"{printed}\n", lineno=start))
+    return found
+
+
+def typed(command: str) -> None:
+    """Run a command of kgen, and print what it prints, or why it fails."""
+    program, *words = shlex.split(command)
+    assert program == "kgen", command
+    result = CliRunner().invoke(main, words, prog_name="kgen", catch_exceptions=False)
+    print(result.stderr if result.exit_code else result.stdout, end="")
+
+
+def write(file: str, content: str) -> None:
+    """Write a file of a page."""
+    Path(file).write_text(content)
 
 
 def _with_blank_lines(lines: list[str]) -> Iterator[str]:
@@ -81,15 +121,20 @@ PAGES = {path.name: sessions(path.read_text()) for path in sorted(DOCS.glob("*.m
 
 @pytest.mark.parametrize("name", [name for name, examples in PAGES.items() if examples])
 def test_page_shows_what_happens(
-    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if any("pyopencl" in example.source for example in PAGES[name]):
+    sources = [example.source for example in PAGES[name]]
+    if any(source.startswith(("typed(", "write(")) for source in sources):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+    if any("opencl" in source for source in sources):
         queue = request.getfixturevalue("opencl_queue")
         # create_some_context(interactive=False) takes the device of this platform
         monkeypatch.setenv("PYOPENCL_CTX", queue.device.platform.name)
     page = DOCS / name
     runner = Runner()
-    failed, attempted = runner.run(doctest.DocTest(PAGES[name], {}, name, str(page), 0, None))
+    names = {"typed": typed, "write": write}
+    failed, attempted = runner.run(doctest.DocTest(PAGES[name], names, name, str(page), 0, None))
     if request.config.getoption("--update-docs"):
         page.write_text(updated(page.read_text(), runner.printed))
         failed -= len(runner.printed)
@@ -168,6 +213,29 @@ def test_output_goes_on_to_the_next_prompt() -> None:
     assert loop.want == "0\n<BLANKLINE>\n1\n"
     assert (assignment.want, value.want) == ("", "1\n")
     assert loop.lineno == 3
+
+
+COMMANDS = """Text.
+
+```python two.py
+import kgen as lp
+```
+
+```console
+$ kgen --version
+kgen, version 1
+
+$ kgen show two.py:a
+```
+"""
+
+
+def test_files_are_written_and_commands_typed() -> None:
+    file, version, show = sessions(COMMANDS)
+    assert file.source == "write('two.py', 'import kgen as lp\\n')\n"
+    assert (version.source, version.want) == ("typed('kgen --version')\n", "kgen, version 1\n")
+    assert (show.source, show.want) == ("typed('kgen show two.py:a')\n", "")
+    assert COMMANDS.split("\n")[show.lineno] == "$ kgen show two.py:a"
 
 
 def test_block_without_a_prompt_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The dependency graph of a kernel, drawn by graphviz."""
+"""The dependency graph of a kernel: as text, and drawn by graphviz."""
 
 from __future__ import annotations
 
@@ -58,6 +58,33 @@ def get_dot_dependency_graph(
         lines.extend(f"  {first} -> {insn.id};" for first in sorted(insn.depends_on))
     lines.append("}")
     return "\n".join(lines)
+
+
+@checked
+def get_text_dependency_graph(kernel: LoopKernel | TranslationUnit) -> str:
+    r"""Return the dependency graph of a kernel as text, a line for each instruction.
+
+    A line has the id of the instruction, the loops around it, and what it waits for.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\nb[i] = t {id=store}")
+    >>> print(lp.get_text_dependency_graph(knl))
+    get    [i]
+    store  [i]  <- get
+    """
+    kernel = kernel_of(kernel)
+    ids = {insn.id: str(insn.id) for insn in kernel.instructions}
+    loops = {
+        insn.id: f"[{', '.join(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))}]"
+        for insn in kernel.instructions
+    }
+    width, depth = (max(map(len, texts.values()), default=0) for texts in (ids, loops))
+    lines = [
+        f"{ids[insn.id]:{width}}  {loops[insn.id]:{depth}}"
+        + (f"  <- {', '.join(sorted(insn.depends_on))}" if insn.depends_on else "")
+        for insn in kernel.instructions
+    ]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 @checked

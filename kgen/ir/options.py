@@ -51,8 +51,7 @@ class Options(metaclass=_Named):
       ``... gbarrier`` always ends a launch, and sums are reordered by transformations alone
     * ``ignore_boostable_into``: for programs that pass it; loops are chosen without such hints
     * ``restrict``: promise the compiler that array arguments do not overlap
-    * ``allow_terminal_colors``: colour printed code, where Pygments is installed (the extra
-      ``color``)
+    * ``allow_terminal_colors``: colour printed code
 
     >>> Options(return_dict=True).copy(build_options="-O2 -g").build_options
     ('-O2', '-g')

@@ -9,12 +9,12 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import AutomaticTestFailure, InvocationError
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
+from kgen.runtime.samples import evaluated, random_data, values_of
 from kgen.targets.module import ArgumentInfo, Module
 
 #: Relative tolerances of results, by the size of one real number in bytes.
@@ -87,7 +87,7 @@ def auto_test_vs_ref(
         print(reference.device_source)
     if print_code and not quiet:
         print(tested.device_source)
-    data = _random_data(reference, parameters)
+    data = random_data(reference, parameters)
     expected, ref_time = _run(ref_prog, ref_entrypoint, reference, ctx, data, 0)
     fitted = _fitted(reference, tested, data, parameters)
     got, test_time = _run(test_prog, test_entrypoint, tested, ctx, fitted, warmup_rounds)
@@ -134,39 +134,17 @@ def _reject_vendors(ctx: Any, names: str | Iterable[str]) -> None:
                 )
 
 
-def _random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the value arguments and random contents for every array."""
-    data = _values(module, parameters)
-    rng = np.random.default_rng(17)
-    for info in module.arguments:
-        if info.is_array and not info.is_temporary:
-            data[info.name] = _random_array(info, parameters, rng)
-    return data
-
-
-def _values(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value arguments of a kernel, or reject what is missing among *parameters*."""
-    known = [a.name for a in module.arguments if not (a.is_array or a.is_temporary)]
-    for name in sorted(set(known).difference(parameters)):
-        raise InvocationError(
-            f"no value for argument '{name}'",
-            kernel=module.name,
-            hint=f"auto_test_vs_ref(..., parameters={{'{name}': 16}})",
-        )
-    return {name: parameters[name] for name in known}
-
-
 def _fitted(
     reference: Module, tested: Module, data: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the data of the reference in the shapes of the transformed kernel."""
     before = {info.name: info for info in reference.arguments}
-    fitted = {**data, **_values(tested, parameters)}
+    fitted = {**data, **values_of(tested, parameters)}
     for info in tested.arguments:
         if info.name not in data or not info.is_array:
             continue
         value = data[info.name]
-        shape = _evaluated(info.shape or value.shape, parameters)
+        shape = evaluated(info.shape or value.shape, parameters)
         if shape == value.shape:
             continue
         old, new = (_StorageOrder.of(one, parameters) for one in (before[info.name], info))
@@ -181,10 +159,6 @@ def _fitted(
     return fitted
 
 
-def _evaluated(exprs: Iterable[Any], parameters: Mapping[str, Any]) -> tuple[int, ...]:
-    return tuple(int(evaluate(expr, dict(parameters))) for expr in exprs)
-
-
 class _StorageOrder(NamedTuple):
     """The axes of an array by falling strides: the order in which its elements are stored."""
 
@@ -194,8 +168,8 @@ class _StorageOrder(NamedTuple):
     @classmethod
     def of(cls, info: ArgumentInfo, parameters: Mapping[str, Any]) -> _StorageOrder:
         """Return the order of an argument of known shape."""
-        shape = _evaluated(info.shape or (), parameters)
-        strides = _evaluated(info.strides or (0,) * len(shape), parameters)
+        shape = evaluated(info.shape or (), parameters)
+        strides = evaluated(info.strides or (0,) * len(shape), parameters)
         return cls(shape, tuple(sorted(range(len(shape)), key=lambda axis: -strides[axis])))
 
     @property
@@ -243,24 +217,6 @@ def _in_shapes_of(
         if old.shape != value.shape == new.shape and new.holds(old):
             changed[name] = old.filled(new.elements(value))
     return changed
-
-
-def _random_array(
-    info: ArgumentInfo, parameters: Mapping[str, Any], rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
-    if info.shape is None:
-        raise InvocationError(f"the shape of argument '{info.name}' is not known")
-    shape = _evaluated(info.shape, parameters)
-    kind = info.dtype.kind
-    if kind == "c":
-        values: Any = rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)
-    elif kind == "f":
-        values = rng.uniform(-1, 1, shape)
-    else:
-        values = rng.integers(0, 20, shape)
-    strides = _evaluated(info.strides or (), parameters)
-    is_fortran = len(strides) > 1 and strides[0] == 1 and strides[-1] != 1
-    return np.array(values, dtype=info.dtype, order="F" if is_fortran else "C")
 
 
 def _run(

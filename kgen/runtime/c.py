@@ -16,7 +16,7 @@ import numpy as np
 from kgen.host.program import has_no_gaps
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
-from kgen.runtime.devices import RunningOn
+from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults
 from kgen.runtime.overlap import Extent, reject_overlap
@@ -41,7 +41,15 @@ from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.c import CCompiler, ExecutableCTarget
 from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
 
-__all__ = ["CExecutor", "device_of", "executor_for", "load_library"]
+__all__ = [
+    "CExecutor",
+    "device_of",
+    "executor_for",
+    "find_devices",
+    "load_library",
+    "open_device",
+    "to_device",
+]
 
 FLAGS: Final = ("-std=gnu11", "-fPIC", "-shared")
 LIBRARIES: Final = ("-lm",)
@@ -57,6 +65,22 @@ def executor_for(
 def device_of(*args: Any) -> RunningOn:
     """Return the device that a call runs on: the host's processor."""
     return RunningOn(api="c", kind="cpu", vendor="", name=platform.machine())
+
+
+def find_devices() -> tuple[RunningOn, ...]:
+    """Return the host."""
+    return (device_of(),)
+
+
+def open_device(wanted: str | None = None) -> tuple[Any, ...]:
+    """Return the arguments by position of calls on the host: none."""
+    position_of(wanted, find_devices(), "the host")
+    return ()
+
+
+def to_device(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array where calls have it without a copy: as it is."""
+    return array
 
 
 class CExecutor(ExecutorBase):

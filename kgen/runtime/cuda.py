@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import atexit
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -14,7 +15,7 @@ from pycuda.gpuarray import GPUArray
 from kgen.errors import InvocationError
 from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
-from kgen.runtime.devices import RunningOn
+from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.pyast import (
     PREFIX,
@@ -39,7 +40,14 @@ from kgen.runtime.transfer import DeviceWrapperBuilder, Transfers
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
-__all__ = ["CudaExecutor", "executor_for"]
+__all__ = [
+    "CudaExecutor",
+    "device_of",
+    "executor_for",
+    "find_devices",
+    "open_device",
+    "to_device",
+]
 
 EVENT: Final = PREFIX + "event"
 _POINTER_SIZE: Final = 8
@@ -63,8 +71,41 @@ def device_of(*args: Any) -> RunningOn:
     """Return the device of the CUDA context that is current."""
     if drv.Context.get_current() is None:
         raise InvocationError("there is no CUDA context\n  hint: import pycuda.autoinit")
-    name = str(drv.Context.get_device().name())
-    return RunningOn(api="cuda", kind="gpu", vendor="NVIDIA", name=name)
+    return _described(drv.Context.get_device())
+
+
+def _described(device: Any) -> RunningOn:
+    return RunningOn(
+        api="cuda",
+        kind="gpu",
+        vendor="NVIDIA",
+        name=str(device.name()),
+        platform="CUDA",
+        version=f"compute capability {'.'.join(map(str, device.compute_capability()))}",
+    )
+
+
+def find_devices() -> tuple[RunningOn, ...]:
+    """Return all devices, in the driver's order; none where there is no driver."""
+    try:
+        drv.init()
+        return tuple(_described(drv.Device(k)) for k in range(drv.Device.count()))
+    except drv.Error:
+        return ()
+
+
+def open_device(wanted: str | None = None) -> tuple[Any, ...]:
+    """Make the context of a device current, to the end of the process; return no arguments."""
+    position = position_of(wanted, find_devices(), "CUDA")
+    context = drv.Device(position).retain_primary_context()
+    context.push()
+    atexit.register(context.pop)
+    return ()
+
+
+def to_device(array: np.ndarray[Any, Any]) -> Any:
+    """Copy an array to the device of the current context."""
+    return upload(None, "", array)
 
 
 class CudaExecutor(ExecutorBase):

@@ -31,18 +31,12 @@ from kgen.lowering import generate_module
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.generated import Generated, code_of
+from kgen.runtime.highlight import highlighted
 from kgen.runtime.layouts import FreeLayout, with_free_layout
 from kgen.runtime.pyast import PREFIX
 from kgen.runtime.refusals import CallChecker, reject_masked
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Launch, Module
-
-try:
-    import pygments
-    from pygments.formatters.terminal import TerminalFormatter
-    from pygments.lexers.c_like import CudaLexer
-except ImportError:
-    pygments = None
 
 __all__ = ["Entry", "ExecutorBase", "reject_group_size", "remember"]
 
@@ -201,12 +195,9 @@ class ExecutorBase:
     def get_highlighted_code(
         self, entrypoint: str | None = None, arg_to_dtype: Mapping[str, Any] | None = None
     ) -> str:
-        """Return the device code, coloured for a terminal if the options allow it.
-
-        The colours are those of Pygments (``pip install pygments``); without it there are none.
-        """
+        """Return the device code, coloured for a terminal if the options allow it."""
         code = self.get_code(entrypoint, arg_to_dtype)
-        return _highlighted(code) if self.kernel.options.allow_terminal_colors else code
+        return highlighted(code) if self.kernel.options.allow_terminal_colors else code
 
     # -- choice of code ------------------------------------------------------------------
 
@@ -344,7 +335,7 @@ class ExecutorBase:
         if options.write_code:
             coloured = options.allow_terminal_colors and sys.stdout.isatty()
             to_terminal = options.write_code is True and coloured
-            _write(options.write_code, _highlighted(source) if to_terminal else source)
+            _write(options.write_code, highlighted(source) if to_terminal else source)
         if options.edit_code:
             return _edit(options.edit_code, source, self.entrypoint)
         return source
@@ -445,11 +436,6 @@ def reject_group_size(launch: Launch, limit: int) -> None:
             because=f"it runs at most {limit} work-items of this kernel in a group",
             hint="split the loops that have the tags l.0, l.1, l.2 into smaller pieces",
         )
-
-
-def _highlighted(code: str) -> str:
-    """Return *code* with terminal colours, unchanged where Pygments is not installed."""
-    return str(pygments.highlight(code, CudaLexer(), TerminalFormatter())) if pygments else code
 
 
 def _write(where: Any, text: str) -> None:

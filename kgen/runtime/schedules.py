@@ -65,8 +65,8 @@ class DeviceSchedules:
             if device.is_a(test) if isinstance(test, str) else test(device):
                 return self._scheduled(k, self._target(args))
         raise KernelError(
-            f"there is no schedule for {device}\n  hint: the entry '*', last in the table, is for "
-            "all devices that no other is for"
+            f"there is no schedule for {device!r}\n"
+            "  hint: the entry '*', last in the table, is for all devices that no other is for"
         )
 
     def _target(self, args: tuple[Any, ...]) -> TargetBase:

@@ -130,6 +130,11 @@ def test_the_dependency_graph_in_dot() -> None:
     assert "  load -> store;" in lines
     assert "  store -> last;" in lines
     assert '    label="i";' in lines
+    assert lp.get_text_dependency_graph(reader()).splitlines() == [
+        "load   [i]",
+        "store  [i]  <- load",
+        "last   []   <- load, store",
+    ]
     labels = lp.get_dot_dependency_graph(reader()).splitlines()
     assert any('store [label="out[i] = t  {id=store}"' in line for line in labels)
 

@@ -61,13 +61,6 @@ def test_colours_where_they_are_allowed() -> None:
     )
 
 
-def test_without_pygments_code_has_no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgen.runtime.executor.pygments", None)
-    knl = make_twice().executor()
-    types = {"a": np.float32}
-    assert knl.get_highlighted_code(arg_to_dtype=types) == knl.get_code(arg_to_dtype=types)
-
-
 def test_programs_remember_what_they_use() -> None:
     memo: dict[Any, Any] = {}
     knl = make_twice()

@@ -12,7 +12,6 @@ import pyopencl as cl
 from kgen.errors import InvocationError
 from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
-from kgen.runtime.devices import RunningOn
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.opencl.images import with_images
 from kgen.runtime.opencl.program import (
@@ -26,7 +25,7 @@ from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
 from kgen.targets.opencl import OpenCLTarget
 
-__all__ = ["OpenCLExecutor", "device_of", "executor_for"]
+__all__ = ["OpenCLExecutor", "executor_for"]
 
 
 def executor_for(
@@ -41,16 +40,6 @@ def executor_for(
         )
     context = args[0].context if isinstance(args[0], cl.CommandQueue) else args[0]
     return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))
-
-
-def device_of(*args: Any) -> RunningOn:
-    """Return the device of a queue."""
-    if not args or not isinstance(args[0], cl.CommandQueue):
-        raise InvocationError("the device of a call is that of its queue\n  hint: pass a queue")
-    device = args[0].device
-    kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
-    kind = next((kinds[flag] for flag in kinds if device.type & flag), "other")
-    return RunningOn(api="opencl", kind=kind, vendor=device.vendor, name=device.name)
 
 
 class OpenCLExecutor(ExecutorBase):

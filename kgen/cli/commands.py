@@ -1,0 +1,102 @@
+"""Commands whose help has examples, and the group that turns errors into messages."""
+
+from __future__ import annotations
+
+import errno
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from kgen.errors import KgenError, KgenWarning, message
+
+__all__ = ["CommandGroup", "ExampleCommand"]
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+class ExampleCommand(click.Command):
+    """A command whose help ends with *examples*: lines as they are typed."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples below the options."""
+        super().format_epilog(ctx, formatter)
+        _write_examples(formatter, self.examples)
+
+
+class Failure(click.ClickException):
+    """What ends a command with exit code 1: a text for stderr."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        """Print the text as it is: it says what is wrong, and where."""
+        click.echo(self.format_message(), file=file, err=file is None)
+
+
+class CommandGroup(click.Group):
+    """Commands of which any error is a message: the text of a :class:`KgenError`, as a rule.
+
+    An error that is none of kgen's has its type in front. ``--traceback`` lets all through.
+    """
+
+    command_class = ExampleCommand
+    group_class = type  # groups in a group are of this class as well
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples below the commands."""
+        super().format_epilog(ctx, formatter)
+        _write_examples(formatter, self.examples)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that the arguments name."""
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            try:
+                return super().invoke(ctx)
+            except (click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except Exception as error:
+                is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
+                if is_closed_pipe or ctx.find_root().params.get("traceback"):
+                    raise
+                raise Failure(_text_of(error)) from None
+
+
+def _text_of(error: Exception) -> str:
+    """Return what to print for an error."""
+    if isinstance(error, KgenError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    hint = "kgen --traceback ... shows where this comes from"
+    return message(f"{type(error).__name__}: {error}", hint=hint)
+
+
+def _show_warning(
+    usual: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    *place: Any,
+) -> None:
+    """Print a warning of kgen without the line of kgen's own code that gives it."""
+    if issubclass(category, KgenWarning):
+        click.echo(f"warning: {message}", err=True)
+    else:
+        usual(message, category, filename, *place)

@@ -1,0 +1,198 @@
+"""Options that several commands have, and the program that they choose."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from kgen.cli.programs import Program, load_program
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.schedules import DeviceSchedules
+from kgen.targets.c import CTarget, ExecutableCTarget
+from kgen.targets.cuda import CudaTarget, PyCudaTarget
+from kgen.targets.ispc.target import ISPCTarget
+from kgen.targets.opencl import OpenCLTarget, PyOpenCLTarget
+from kgen.transforms.storage.declarations import add_dtypes
+
+__all__ = ["Chosen", "Selection", "device_option", "json_option", "program_options", "set_option"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+#: By name: the class of all targets for a language, what generates code for it, what runs it.
+_TARGETS: dict[str, tuple[type[TargetBase], TargetBase, TargetBase | None]] = {
+    "c": (CTarget, CTarget(), ExecutableCTarget()),
+    "opencl": (OpenCLTarget, OpenCLTarget(), PyOpenCLTarget()),
+    "cuda": (CudaTarget, CudaTarget(), PyCudaTarget()),
+    "ispc": (ISPCTarget, ISPCTarget(), None),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A program, and the arguments by position with which it is called: a queue for OpenCL."""
+
+    program: TranslationUnit
+    leading: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What the options of :func:`program_options` say."""
+
+    target: str | None
+    device_type: str | None
+    entry: str | None
+    dtypes: Mapping[str, str]
+
+    def program(self, name: str) -> TranslationUnit:
+        """Return the program that a command shows, for whatever device."""
+        program = load_program(name)
+        if isinstance(program, DeviceSchedules) and self.device_type is None:
+            return self._chosen(program, None).program  # which schedule is for the device to say
+        target = _target_of(program)
+        if self.target is not None:
+            family, generating, _ = _TARGETS[self.target]
+            target = target if isinstance(target, family) else generating
+        return self._finished(_with_target(program, target))
+
+    def on_device(self, name: str, device: str | None) -> Chosen:
+        """Return the program that a command runs, on a device that is there."""
+        return self._chosen(load_program(name), device)
+
+    def _chosen(self, program: Program, device: str | None) -> Chosen:
+        target = _target_of(program)
+        for key, (family, _, running) in _TARGETS.items():
+            wanted = key == self.target if self.target else isinstance(target, family)
+            can_run = isinstance(target, family) and target.runtime_module is not None
+            if wanted and running is not None and not can_run:
+                target = running
+        leading = target.load_runtime().open_device(device)
+        return Chosen(
+            program=self._finished(_with_target(program, target), leading), leading=leading
+        )
+
+    def _finished(self, program: Program, leading: tuple[Any, ...] = ()) -> TranslationUnit:
+        """Choose a schedule and an entry point, and give types to arguments."""
+        if isinstance(program, DeviceSchedules):
+            chosen = self.device_type
+            program = program.for_call(*leading) if chosen is None else program[chosen]
+        elif self.device_type is not None:
+            raise click.UsageError("--device-type chooses from a table of schedules (per_device)")
+        if self.entry is not None:
+            program = program.with_entrypoints(self.entry)
+        return add_dtypes(program, self.dtypes) if self.dtypes else program
+
+
+def _target_of(program: Program) -> TargetBase:
+    return program.program.target if isinstance(program, DeviceSchedules) else program.target
+
+
+def _with_target(program: Program, target: TargetBase) -> Program:
+    if target == _target_of(program):
+        return program
+    if isinstance(program, DeviceSchedules):
+        return replace(program, program=program.program.copy(target=target))
+    return program.copy(target=target)
+
+
+# -- options ----------------------------------------------------------------------------------
+
+
+def _number(text: str) -> int | float | complex:
+    value = ast.literal_eval(text)
+    if not isinstance(value, int | float | complex):
+        raise ValueError(text)
+    return value
+
+
+def _assignments(
+    value_of: Callable[[str], Any],
+) -> Callable[[click.Context, click.Parameter, Sequence[str]], dict[str, Any]]:
+    """Return what reads ``NAME=VALUE``, given any number of times, as a dict."""
+
+    def read(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, sign, value = (part.strip() for part in text.partition("="))
+            if not (sign and name.isidentifier() and value):
+                raise click.BadParameter(f"'{text}' is not of the form NAME=VALUE", ctx, param)
+            if name in found:
+                raise click.BadParameter(f"'{name}' is given twice", ctx, param)
+            try:
+                found[name] = value_of(value)
+            except (ValueError, SyntaxError) as error:
+                what = f"'{value}' of '{text}' is not a number"
+                raise click.BadParameter(what, ctx, param) from error
+        return found
+
+    return read
+
+
+def program_options(command: Command) -> Command:
+    """Add what chooses a program and its types; the command gets a :class:`Selection`."""
+
+    @wraps(command)
+    def with_selection(
+        *args: Any,
+        target: str | None,
+        device_type: str | None,
+        entry: str | None,
+        dtypes: Mapping[str, str],
+        **kwargs: Any,
+    ) -> Any:
+        selection = Selection(target=target, device_type=device_type, entry=entry, dtypes=dtypes)
+        return command(*args, selection=selection, **kwargs)
+
+    result: Any = with_selection
+    for option in (
+        click.option("--entry", metavar="NAME", help="The entry point, if there are several."),
+        click.option(
+            "--device-type",
+            metavar="TYPE",
+            help="The schedule of a table (per_device) by its key, such as nvidia; "
+            "by default that for the device.",
+        ),
+        click.option(
+            "-t",
+            "--type",
+            "dtypes",
+            multiple=True,
+            metavar="NAME=TYPE",
+            callback=_assignments(str),
+            help="The type of an argument that the kernel leaves open: a=float32. Repeatable.",
+        ),
+        click.option(
+            "--target",
+            type=click.Choice(list(_TARGETS)),
+            help="Another target than the program's own.",
+        ),
+    ):
+        result = option(result)
+    return result  # type: ignore[no-any-return]
+
+
+set_option = click.option(
+    "-s",
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_assignments(_number),
+    help="A number for the kernel, such as n=100. Repeatable.",
+)
+
+device_option = click.option(
+    "-d",
+    "--device",
+    metavar="DEVICE",
+    help="The device: its number from 0 on, or a part of its name or its driver's, such as "
+    "pocl; by default the first one.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

@@ -1,0 +1,153 @@
+"""Kernels by name: ``FILE.py:NAME`` and ``module:NAME``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from difflib import SequenceMatcher
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn, TypeAlias
+
+import click
+
+from kgen.errors import KgenError
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.schedules import DeviceSchedules
+
+__all__ = ["Program", "load_program"]
+
+#: What a name stands for.
+Program: TypeAlias = TranslationUnit | DeviceSchedules
+
+
+def load_program(name: str) -> Program:
+    """Return the program that ``FILE.py:NAME`` or ``module:NAME`` stands for.
+
+    NAME is a program, a table of schedules, or a function without parameters that returns one. The
+    folder of the file, or the current one for a module, is where it may import from.
+
+    Raises :class:`KgenError` where there is none of that name, or where the code of the user fails.
+    """
+    place, colon, attribute = name.rpartition(":")
+    if not (colon and place and attribute):
+        raise click.BadParameter(
+            f"'{name}' is no name of a kernel: FILE.py:NAME or module:NAME", param_hint="KERNEL"
+        )
+    module = _load_file(Path(place)) if _is_file(place) else _load_module(place)
+    value = vars(module).get(attribute)
+    if isinstance(value, TranslationUnit | DeviceSchedules):
+        return value
+    if value is None:
+        raise KgenError(f"there is no '{attribute}' in {place}", hint=_known(attribute, module))
+    if not _is_maker(value):
+        raise KgenError(
+            f"'{attribute}' in {place} is no program, and no function without parameters that "
+            f"returns one: it is of type {type(value).__name__}",
+            hint=_known(attribute, module),
+        )
+    made = _run(value, place, name)
+    if not isinstance(made, TranslationUnit | DeviceSchedules):
+        raise KgenError(
+            f"the function '{attribute}' in {place} returns no program, but a value of type "
+            f"{type(made).__name__}",
+            hint=_known(attribute, module),
+        )
+    return made
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".py") or "/" in place or os.sep in place
+
+
+def _is_maker(value: Any) -> bool:
+    """Tell whether *value* is a function that can be called without arguments."""
+    return inspect.isfunction(value) and all(
+        parameter.default is not parameter.empty
+        or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        for parameter in inspect.signature(value).parameters.values()
+    )
+
+
+def _known(name: str, module: ModuleType) -> str:
+    """List what a name can stand for in a module, names that are near first."""
+    found = [
+        (key, value)
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and (
+            isinstance(value, TranslationUnit | DeviceSchedules)
+            or (_is_maker(value) and value.__module__ == module.__name__)
+        )
+    ]
+    if not found:
+        return "there is no program in it, and no function without parameters"
+    found.sort(key=lambda item: -SequenceMatcher(None, name, item[0]).ratio())
+    texts = [f"'{key}'" + (" (a function)" if _is_maker(v) else "") for key, v in found]
+    return f"there is {', '.join(texts)}"
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise KgenError(
+            f"there is no file '{path}'", hint="FILE.py:NAME, from the current folder on"
+        )
+    # Not the stem, which another module may have.
+    name = str(path.resolve())
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise KgenError(f"'{path}' is no file of Python", hint="its name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    _import_from(path.resolve().parent)
+    loader = spec.loader
+    _run(lambda: loader.exec_module(module), str(path), str(path))
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    _import_from(Path.cwd())
+    try:
+        found = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):
+        found = None
+    if found is None:
+        raise KgenError(f"there is no module '{name}'", hint="for a file: FILE.py:NAME")
+    module: ModuleType = _run(lambda: importlib.import_module(name), found.origin or "", name)
+    return module
+
+
+def _import_from(folder: Path) -> None:
+    if not sys.flags.safe_path and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _run(function: Callable[[], Any], file: str, what: str) -> Any:
+    """Call what a user wrote; an error names the line of the user's file that it comes from."""
+    try:
+        return function()
+    except (Exception, SystemExit) as error:
+        context = click.get_current_context(silent=True)
+        if context is not None and context.find_root().params.get("traceback"):
+            raise
+        _reject(error, file, what)
+
+
+def _reject(error: BaseException, file: str, what: str) -> NoReturn:
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).resolve() == Path(file).resolve()
+    ]
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        file, lines = error.filename, [error.lineno]
+    kind = "" if isinstance(error, KgenError) else f"{type(error).__name__}: "
+    raise KgenError(
+        f"{what} fails: {kind}{error}",
+        where=f"{file}, line {lines[-1]}" if lines else None,
+    ) from error

@@ -1,0 +1,63 @@
+"""Arguments of calls that are made up: random contents for every array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.errors import InvocationError
+from kgen.targets.module import ArgumentInfo, Module
+
+__all__ = ["evaluated", "random_data", "values_of"]
+
+
+def random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the value arguments of a call and random contents for every array, the same each time.
+
+    Real numbers are between -1 and 1, integers from 0 to 19. Raises :class:`InvocationError` where
+    *parameters* lack a value argument.
+    """
+    data = values_of(module, parameters)
+    rng = np.random.default_rng(17)
+    for info in module.arguments:
+        if info.is_array and not info.is_temporary:
+            data[info.name] = _random_array(info, parameters, rng)
+    return data
+
+
+def values_of(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value arguments of a kernel, or reject what is missing among *parameters*."""
+    known = [a.name for a in module.arguments if not (a.is_array or a.is_temporary)]
+    for name in sorted(set(known).difference(parameters)):
+        raise InvocationError(
+            f"no value for argument '{name}'",
+            kernel=module.name,
+            hint=f"give one, such as 16: parameters={{'{name}': 16}}",
+        )
+    return {name: parameters[name] for name in known}
+
+
+def evaluated(exprs: Iterable[Any], parameters: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the values of integers that depend on *parameters*."""
+    return tuple(int(evaluate(expr, dict(parameters))) for expr in exprs)
+
+
+def _random_array(
+    info: ArgumentInfo, parameters: Mapping[str, Any], rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    if info.shape is None:
+        raise InvocationError(f"the shape of argument '{info.name}' is not known")
+    shape = evaluated(info.shape, parameters)
+    kind = info.dtype.kind
+    if kind == "c":
+        values: Any = rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)
+    elif kind == "f":
+        values = rng.uniform(-1, 1, shape)
+    else:
+        values = rng.integers(0, 20, shape)
+    strides = evaluated(info.strides or (), parameters)
+    is_fortran = len(strides) > 1 and strides[0] == 1 and strides[-1] != 1
+    return np.array(values, dtype=info.dtype, order="F" if is_fortran else "C")

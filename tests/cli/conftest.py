@@ -1,0 +1,17 @@
+"""A folder with programs, in which commands are typed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import write_programs
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    write_programs(tmp_path, monkeypatch)
+    return tmp_path
