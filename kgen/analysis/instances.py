@@ -177,7 +177,7 @@ class Instances:
 
     def owner_axes(self, array: str, inames: Iterable[str]) -> dict[str, Axis]:
         """Return the axes along which each work-item, or each group, has its own *array*."""
-        space = getattr(self.kernel.array_vars[array], "address_space", None)
+        space = self.kernel.array_vars[array].address_space
         if space == AddressSpace.GLOBAL:
             return {}
         axes = {iname: self.axes[iname] for iname in inames if iname in self.axes}

@@ -33,6 +33,7 @@ from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
 from kgen.ir.types import Optional, read_type, to_kgen_type
 
 __all__ = [
+    "assign_beside",
     "Assignment",
     "BarrierInstruction",
     "CInstruction",
@@ -410,6 +411,40 @@ class Assignment(MultiAssignmentBase):
     def _body_text(self) -> str:
         place = _declaration(self.temp_var_type) + to_text(self.assignee)
         return f"{place} = {to_text(self.expression)}"
+
+
+#: What an instruction tells of when and where it runs.
+_SHARED = (
+    "within_inames",
+    "predicates",
+    "depends_on",
+    "no_sync_with",
+    "groups",
+    "conflicts_with_groups",
+    "priority",
+    "tags",
+    "span",
+)
+
+
+def assign_beside(
+    insn: InstructionBase, assignee: Expr, value: Expr, id: str, **changes: Any
+) -> Assignment:
+    """Return an assignment in the loops of *insn*, with its predicates, dependencies and options.
+
+    >>> insn = Assignment("out[i]", "2*a[i]", id="swap", within_inames="i", tags="setup")
+    >>> print(assign_beside(insn, "b[i]", "out[i]", "keep", depends_on="swap"))
+    b[i] = out[i]  {id=keep, tags=setup}
+    """
+    options = {**{name: getattr(insn, name) for name in _SHARED}, **changes}
+    return Assignment(
+        assignee,
+        value,
+        id,
+        within_inames_is_final=True,
+        depends_on_is_final=True,
+        **options,
+    )
 
 
 @dataclass(frozen=True, init=False)

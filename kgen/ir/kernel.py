@@ -365,10 +365,10 @@ class LoopKernel(Taggable):
         return {arg.name: arg for arg in self.args}
 
     @derived("args", "temporary_variables")
-    def array_vars(self) -> Mapping[str, ArrayBase]:
+    def array_vars(self) -> Mapping[str, ArrayArg | TemporaryVariable]:
         """Array arguments and temporaries by name."""
-        arrays: dict[str, ArrayBase] = {
-            arg.name: arg for arg in self.args if isinstance(arg, ArrayBase)
+        arrays: dict[str, ArrayArg | TemporaryVariable] = {
+            arg.name: arg for arg in self.args if isinstance(arg, ArrayArg)
         }
         arrays.update(self.temporary_variables)
         return arrays
@@ -524,9 +524,7 @@ class LoopKernel(Taggable):
 
     def _in_space(self, space: AddressSpace) -> frozenset[str]:
         return frozenset(
-            name
-            for name, array in self.array_vars.items()
-            if getattr(array, "address_space", None) == space
+            name for name, array in self.array_vars.items() if array.address_space == space
         )
 
     # -- tags -----------------------------------------------------------------------------

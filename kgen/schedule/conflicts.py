@@ -93,7 +93,7 @@ class Conflicts:
         """Accesses by instruction, only of arrays that work-items share and write."""
         found: dict[str, dict[Access, None]] = {}
         for name, accesses in self.footprints.accesses.items():
-            space = getattr(self.kernel.array_vars[name], "address_space", None)
+            space = self.kernel.array_vars[name].address_space
             shared = space in (AddressSpace.LOCAL, AddressSpace.GLOBAL)
             if shared and name in self.kernel.writers:
                 for access in accesses:
@@ -307,8 +307,7 @@ class Conflicts:
         return found
 
     def _is_local(self, array: str) -> bool:
-        space = getattr(self.kernel.array_vars[array], "address_space", None)
-        return bool(space == AddressSpace.LOCAL)
+        return bool(self.kernel.array_vars[array].address_space == AddressSpace.LOCAL)
 
     def _shape(self, access: Access) -> object:
         return access.place, access.index

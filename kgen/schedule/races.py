@@ -129,7 +129,6 @@ def _swapped(
         f"iterations of loop '{iname}' depend on each other: "
         f"'{second.insn_id}' {_verb(second)} '{second}', and later "
         f"'{first.insn_id}' {_verb(first)} '{first}'",
-        kernel=kernel.name,
         point=point,
         because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
         f"'{first.insn_id}' run before those of '{second.insn_id}'",
@@ -264,7 +263,7 @@ def _race(conflicts: Conflicts, insn: InstructionBase, access: Access) -> Race |
 
 def _axes_that_meet(kernel: PreparedKernel, access: Access) -> tuple[str, ...]:
     """Return the inames on axes along which work-items share the array."""
-    space = getattr(kernel.array_vars[access.array], "address_space", None)
+    space = kernel.array_vars[access.array].address_space
     return tuple(
         iname
         for iname in access.place.inames

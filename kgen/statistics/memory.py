@@ -80,7 +80,7 @@ def get_mem_access_map(
 
 def memory_of(kernel: LoopKernel, name: str) -> str | None:
     """Return ``global`` or ``local``; ``None`` for what a work-item has in registers."""
-    space = getattr(kernel.array_vars[name], "address_space", None)
+    space = kernel.array_vars[name].address_space
     return _MTYPES.get(space) if isinstance(space, AddressSpace) else None
 
 

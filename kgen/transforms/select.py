@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
+from pytools import UniqueNameGenerator
+
 from kgen.errors import KernelError, TransformError, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.data import ArrayArg, ArrayBase, Iname, ValueArg
@@ -161,7 +163,7 @@ def _transform(
             return kernel
         if not isinstance(changed, LoopKernel):
             what = f"{function.__name__} returned {type(changed).__name__}, not a kernel"
-            raise TransformError(what, kernel=kernel.name, hint="return kernel.copy(...)")
+            raise TransformError(what, hint="return kernel.copy(...)")
         check_well_formed(changed)
         if meaning is Meaning.KEPT:
             return changed.with_origin(kernel.written)
@@ -343,6 +345,17 @@ def taken_names(kernel: LoopKernel) -> frozenset[str]:
     return kernel.all_variable_names().union(arguments)
 
 
+def new_names(kernel: LoopKernel, taken: Iterable[str] = ()) -> UniqueNameGenerator:
+    """Return a generator of names for inames and variables, which differ from *taken* ones too.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
+    >>> new_names(knl)("i")
+    'i_0'
+    """
+    return UniqueNameGenerator({*taken_names(kernel), *taken})
+
+
 def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ()) -> str:
     """Return *name*, or raise an error: no identifier, or taken already, also by *taken*.
 
@@ -363,7 +376,7 @@ def require_new_iname(kernel: LoopKernel, name: str) -> str:
 
 def _require_free(kernel: LoopKernel, name: str, taken: Collection[str]) -> str:
     if not name.isidentifier():
-        raise TransformError(f"'{name}' is not a name", kernel=kernel.name)
+        raise TransformError(f"'{name}' is not a name")
     if name in taken:
         raise TransformError(
             f"the name '{name}' is taken",
@@ -408,13 +421,11 @@ def check_well_formed(kernel: LoopKernel) -> None:
             name = min(insn.within_inames - inames)
             raise KernelError(
                 f"instruction '{insn.id}' is inside of '{name}', which is no iname",
-                kernel=kernel.name,
                 hint=near_names(name, inames),
             )
         if not insn.depends_on <= ids:
             name = min(insn.depends_on - ids)
             raise KernelError(
                 f"instruction '{insn.id}' depends on '{name}', which does not exist",
-                kernel=kernel.name,
                 hint=near_names(name, ids),
             )

@@ -7,7 +7,7 @@ from pytools import UniqueNameGenerator
 
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, IdentityMapper, Reduction, SubArrayRef, variable_names
-from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase, assign_beside
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
 
@@ -88,21 +88,13 @@ class _Realizer:
             return self.shared[key]
         name = self.new_name(f"cse_{node.prefix}" if node.prefix else "cse")
         self.temporaries[name] = TemporaryVariable(name, shape=())
-        maker = Assignment(
+        maker = assign_beside(
+            insn,
             p.Variable(name),
             value,
-            id=self.new_id(name),
+            self.new_id(name),
             depends_on=insn.depends_on if waits is None else waits,
-            depends_on_is_final=True,
-            no_sync_with=insn.no_sync_with,
-            groups=insn.groups,
-            conflicts_with_groups=insn.conflicts_with_groups,
-            within_inames=insn.within_inames,
-            within_inames_is_final=True,
             predicates=frozenset(map(_Unmarker(), insn.sorted_predicates)),
-            priority=insn.priority,
-            tags=insn.tags,
-            span=insn.span,
         )
         self.instructions.append(maker)
         self.made_by[name] = str(maker.id)

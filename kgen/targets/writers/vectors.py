@@ -195,7 +195,7 @@ class _VectorWriter:
     def _space(self, name: str) -> str:
         array = self.kernel.array_vars[name]
         qualifier = self.writer.target.global_qualifier
-        if getattr(array, "address_space", None) == AddressSpace.LOCAL:
+        if array.address_space == AddressSpace.LOCAL:
             qualifier = self.writer.target.local_qualifier if qualifier else ""
         elif getattr(array, "is_constant", False) and self.writer.target.constant_qualifier:
             qualifier = self.writer.target.constant_qualifier

@@ -7,7 +7,6 @@ from typing import Any
 
 import pymbolic.primitives as p
 from pymbolic.mapper.unifier import UnidirectionalUnifier
-from pytools import UniqueNameGenerator
 
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
@@ -27,10 +26,10 @@ from kgen.transforms.select import (
     NoSuchNameError,
     NothingSelectedError,
     matcher,
+    new_names,
     require_inames,
     require_new_name,
     split_names,
-    taken_names,
     transform,
 )
 from kgen.transforms.statements import remove_instructions
@@ -76,7 +75,7 @@ def assignment_to_subst(
         raise NoSuchNameError(kernel.name, "variable", lhs_name, known)
     if lhs_name not in kernel.writers:
         raise TransformError(f"nothing is assigned to '{lhs_name}'")
-    names = UniqueNameGenerator(set(taken_names(kernel)))
+    names = new_names(kernel)
     extra = split_names(extra_arguments)
     test = matcher(kernel, within)
     rules: dict[str, SubstitutionRule] = {}
@@ -341,7 +340,7 @@ class _OperandRules(IdentityMapper):
         self.name = name
         if name is not None:
             require_new_name(kernel, name)
-        self.new_name = UniqueNameGenerator(set(taken_names(kernel)))
+        self.new_name = new_names(kernel)
         self.rules: dict[str, SubstitutionRule] = {}
 
     def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:

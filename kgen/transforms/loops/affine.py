@@ -153,7 +153,6 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
                 return _nested(after, inverse.new, nesting.chains)
         raise TransformError(
             f"iterations that depend on each other change places: {first.point}",
-            kernel=before.name,
             hint="a map that keeps their order has another one",
         )
     found = reordering.find_swapped(nesting.order)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.steps import cyclic_values
@@ -14,7 +13,7 @@ from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.interval import Interval
 from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
 from kgen.transforms.loops.split import split_iname
-from kgen.transforms.select import taken_names
+from kgen.transforms.select import new_names
 
 #: Hardware has three local axes.
 MAX_AXES = 3
@@ -129,7 +128,7 @@ class _Fit:
     def _changed(self) -> LoopKernel:
         """Replace ``l.auto`` by axes, or by nothing, or share a loop in strides."""
         kernel = self.kernel
-        names = UniqueNameGenerator(set(taken_names(kernel)))
+        names = new_names(kernel)
         inames, domains = dict(kernel.inames), list(kernel.domains)
         starts: dict[str, str] = {}
         split: dict[str, Tag] = {}

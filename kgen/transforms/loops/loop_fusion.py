@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytools import UniqueNameGenerator
 from pytools.graph import CycleError, compute_topological_order
 
 from kgen.analysis.access import Access, collect_accesses
@@ -22,7 +21,7 @@ from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit, kernel_of
 from kgen.transforms.loops.inames import connected
-from kgen.transforms.select import require_inames, taken_names
+from kgen.transforms.select import new_names, require_inames
 
 __all__ = ["get_kennedy_unweighted_fusion_candidates"]
 
@@ -66,7 +65,7 @@ def get_kennedy_unweighted_fusion_candidates(
     kernel = kernel_of(kernel)
     loops = [name for name in kernel.iname_order if name in set(candidates)]
     require_inames(kernel, candidates)
-    names = UniqueNameGenerator(set(taken_names(kernel)))
+    names = new_names(kernel)
     reduced = frozenset(n for insn in kernel.instructions for n in insn.reduction_inames())
     found = [
         *_Candidates(kernel, [name for name in loops if name not in reduced]).groups(),

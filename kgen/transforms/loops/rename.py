@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.domains import copy_dims, difference, drop_dims, rename_params
 from kgen.errors import TransformError
-from kgen.ir.expr import Reduction, walk
+from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, param_names, rename_dims
@@ -28,11 +27,11 @@ from kgen.transforms.loops.tag import add_tags, check_tags
 from kgen.transforms.select import (
     InstructionTest,
     matcher,
+    new_names,
     require_iname,
     require_inames,
     require_new_name,
     split_names,
-    taken_names,
     transform,
 )
 from kgen.transforms.uses import depends_on, inames_used
@@ -107,7 +106,7 @@ def _new_names(
             f"the new names ({', '.join(map(str, wanted))}) are not as many as the inames "
             f"({', '.join(old)})"
         )
-    names = UniqueNameGenerator(set(taken_names(kernel)))
+    names = new_names(kernel)
     result: list[str] = []
     for name, new in zip(old, wanted or [None] * len(old), strict=True):
         if new is not None:
@@ -240,15 +239,7 @@ def _are_of_separate_reductions(insn: InstructionBase, pair: frozenset[str]) -> 
     if not insn.within_inames.isdisjoint(pair):
         return False
     reductions = (node for node in walk(*insn.expressions()) if isinstance(node, Reduction))
-    return all(not pair <= {*node.inames, *_names_inside(node)} for node in reductions)
-
-
-def _names_inside(reduction: Reduction) -> Iterator[str]:
-    for node in walk(*reduction.exprs):
-        if isinstance(node, p.Variable):
-            yield node.name
-        elif isinstance(node, Reduction):
-            yield from node.inames
+    return not any(pair.issubset(variable_names(node)) for node in reductions)
 
 
 def _rename(
@@ -353,7 +344,6 @@ def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str)
         if point is not None:
             raise TransformError(
                 f"iname '{old}' cannot become '{new}': their bounds differ",
-                kernel=before.name,
                 where=f"instruction '{one.id}'",
                 point=", ".join(f"{name}={value}" for name, value in point.items()),
                 because=f"'{old}' runs over {before.domain_of((old,))}, "

@@ -10,7 +10,6 @@ from typing import Any
 
 import pymbolic.primitives as p
 from constantdict import constantdict
-from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access
@@ -42,7 +41,7 @@ from kgen.ir.sets.dims import (
 )
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.tags import AxisTag
-from kgen.transforms.select import InstructionTest, NothingSelectedError, taken_names
+from kgen.transforms.select import InstructionTest, NothingSelectedError, new_names
 from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
 
 __all__ = [
@@ -371,7 +370,7 @@ def _replace_in_rules(
         mine = _rules_of(rules, [kernel.id_to_insn[name] for name in sorted(select.chosen)])
         theirs = _rules_of(rules, select.others)
         touched = [name for name in touched if name in mine]
-        names = UniqueNameGenerator(set(taken_names(kernel)))
+        names = new_names(kernel)
         renamed = {name: names(name) for name in touched if name in theirs}
     result = dict(rules)
     for name in touched:

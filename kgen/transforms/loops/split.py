@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import AffineRow, drop_dims, set_where
 from kgen.errors import TransformError
@@ -23,10 +22,10 @@ from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_dom
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
     matcher,
+    new_names,
     require_iname,
     require_inames,
     require_new_name,
-    taken_names,
     transform,
 )
 
@@ -223,7 +222,7 @@ def _new_pair(
             f"iname '{old}' cannot be split, since it is implemented as '{tags[0]}'",
             hint="split first and tag the new inames, or pass do_tagged_check=False",
         )
-    names = UniqueNameGenerator(set(taken_names(kernel)))
+    names = new_names(kernel)
     outer = require_new_name(kernel, outer) if outer else names(f"{old}_outer")
     inner = require_new_name(kernel, inner) if inner else names(f"{old}_inner")
     if outer == inner:
@@ -354,7 +353,7 @@ def join_inames(
             f"join_inames joins two inames or more, not {len(names)}",
             hint="join_inames(kernel, ['i', 'j'])",
         )
-    taken = UniqueNameGenerator(set(taken_names(kernel)))
+    taken = new_names(kernel)
     new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(reversed(names)))
     values: dict[str, Expr] = {}
     stride = 1

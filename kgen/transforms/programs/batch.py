@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Any
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 
 from kgen.errors import TransformError
 from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg
@@ -21,9 +20,9 @@ from kgen.transforms.array_accesses import ArrayAccessMapper, Index
 from kgen.transforms.select import (
     Meaning,
     NoSuchNameError,
+    new_names,
     require_new_name,
     split_names,
-    taken_names,
     transform_of,
 )
 
@@ -72,7 +71,7 @@ def to_batched(
         if not sequential and _is_shared(variable)
     ]
     varying = dict.fromkeys((*given, *more))
-    iname = UniqueNameGenerator(set(taken_names(kernel)))(batch_iname_prefix)
+    iname = new_names(kernel)(batch_iname_prefix)
     _check_varying(kernel, varying)
     count: Expr = p.Variable(nbatches) if isinstance(nbatches, str) else int(nbatches)
 
@@ -125,7 +124,6 @@ def _check_varying(kernel: LoopKernel, varying: Collection[str]) -> None:
         if name in sizes:
             raise TransformError(
                 f"'{name}' cannot vary: it is a bound of loops or a size of arrays",
-                kernel=kernel.name,
             )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
@@ -21,7 +20,12 @@ from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.expressions.derivative import Differentiator, reads_of
 from kgen.transforms.expressions.rules import expand_subst
-from kgen.transforms.select import check_well_formed, require_argument, split_names, taken_names
+from kgen.transforms.select import (
+    check_well_formed,
+    new_names,
+    require_argument,
+    split_names,
+)
 
 __all__ = ["diff_kernel"]
 
@@ -106,7 +110,7 @@ class _Differentiation:
             )
         if by in self.kernel.get_written_variables():
             raise self._error(f"'{by}' is written, so that there is no derivative by its values")
-        self.new_names = UniqueNameGenerator(set(taken_names(self.kernel)))
+        self.new_names = new_names(self.kernel)
         self.ids = self.kernel.get_instruction_id_generator()
         self.active = self._depending()
         self.names: dict[str, str] = {}

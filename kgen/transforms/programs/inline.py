@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import set_params, set_where
 from kgen.errors import KgenError, TransformError, counted, near_names
@@ -36,7 +35,7 @@ from kgen.ir.sets.dims import BasicSet, param_names, rename_dims
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.loops.inames import remove_unused_inames
-from kgen.transforms.select import check_well_formed, taken_names
+from kgen.transforms.select import check_well_formed, new_names
 
 __all__ = [
     "Passed",
@@ -239,7 +238,7 @@ class _Inlining:
         self.kernel = kernel
         self.insn = insn
         self.callee = callee
-        self.names = UniqueNameGenerator(set(taken_names(kernel)))
+        self.names = new_names(kernel)
         self.ids = kernel.get_instruction_id_generator()
         self.temporaries: dict[str, TemporaryVariable] = {}
         self.first: list[InstructionBase] = []

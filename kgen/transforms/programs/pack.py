@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 
 from kgen.analysis.domains import domain_of_copies, set_where
 from kgen.errors import TransformError, near_names
@@ -15,13 +14,13 @@ from kgen.ir.assignee import assignee_name
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, SubArrayRef, is_zero, substitute, to_text
-from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase, assign_beside
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.transforms.programs.inline import calls_of
-from kgen.transforms.select import check_well_formed, split_names, taken_names
+from kgen.transforms.select import check_well_formed, new_names, split_names
 
 __all__ = ["pack_and_unpack_args_for_call"]
 
@@ -109,7 +108,7 @@ class _Packing:
         assert isinstance(insn, Assignment | CallInstruction)
         self.kernel = kernel
         self.insn = insn
-        self.names = UniqueNameGenerator(set(taken_names(kernel)))
+        self.names = new_names(kernel)
         self.ids = kernel.get_instruction_id_generator()
         self.domains: list[BasicSet] = []
         self.inames: dict[str, Iname] = {}
@@ -192,21 +191,13 @@ class _Packing:
         original = substitute(place.subscript, renamed)
         is_load = copies is self.before
         copies.append(
-            Assignment(
+            assign_beside(
+                insn,
                 element if is_load else original,
                 original if is_load else element,
-                id=self.ids(f"{insn.id}_{held}"),
+                self.ids(f"{insn.id}_{held}"),
                 within_inames=insn.within_inames.union(own.values()),
-                within_inames_is_final=True,
-                predicates=insn.predicates,
                 depends_on=insn.depends_on if is_load else frozenset({str(insn.id)}),
-                depends_on_is_final=True,
-                no_sync_with=insn.no_sync_with,
-                groups=insn.groups,
-                conflicts_with_groups=insn.conflicts_with_groups,
-                priority=insn.priority,
-                tags=insn.tags,
-                span=insn.span,
             )
         )
         if shape == extents:

@@ -96,7 +96,6 @@ def fix_used_parameters(
         shown = ", ".join(f"{name}={value}" for name, value in values.items())
         raise TransformError(
             f"{shown} contradicts the assumptions",
-            kernel=kernel.name,
             because=f"they are {kernel.assumptions}",
         )
     changed = substitute_everywhere(kernel, values)
@@ -115,13 +114,12 @@ def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> 
     """Return the number that stands for *name*, of the type that it was declared with."""
     declared = kernel.arg_dict.get(name)
     if not is_constant(value):
-        raise TransformError(f"the value {value!r} of '{name}' is not a number", kernel=kernel.name)
+        raise TransformError(f"the value {value!r} of '{name}' is not a number")
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         value = int(value)
     elif is_size:
         raise TransformError(
             f"parameter '{name}' bounds a loop or an array and cannot be {value!r}",
-            kernel=kernel.name,
             because="it is no integer",
         )
     dtype = None if declared is None else declared.dtype
@@ -161,7 +159,6 @@ def _assume(kernel: LoopKernel, given: Set, assumptions: Any) -> LoopKernel:
     if sample_point(both) is None:
         raise TransformError(
             f"'{assumptions}' contradicts the assumptions",
-            kernel=kernel.name,
             because=f"they are {kernel.assumptions}",
         )
     return kernel.copy(assumptions=both)

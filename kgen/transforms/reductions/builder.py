@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ir.assignee import assignee_name
@@ -27,7 +26,7 @@ from kgen.ir.tags import AxisTag
 from kgen.ir.types import BOOL8, AddressSpace, NumpyType
 from kgen.transforms.reductions.loops import ReductionLoops
 from kgen.transforms.reductions.site import Site
-from kgen.transforms.select import taken_names
+from kgen.transforms.select import new_names
 
 __all__ = [
     "Accumulated",
@@ -98,7 +97,7 @@ class AccumulatorBuilder:
         self._types: dict[str, NumpyType] = {}
         types: ChainMap[str, Any] = ChainMap(self._types, self.loops.types)
         self.typer = ExpressionTyper(kernel, types)
-        self._names = UniqueNameGenerator(set(taken_names(kernel)))
+        self._names = new_names(kernel)
         self.new_id = kernel.get_instruction_id_generator()
         self._writer_of: dict[str, str] = {}
         #: copies of the loops that run inside of those of reductions

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses
@@ -22,7 +21,7 @@ from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import NumpyType
-from kgen.transforms.select import require_inames, taken_names
+from kgen.transforms.select import new_names, require_inames
 from kgen.transforms.storage.filling import loops_filling, subscripts_of
 
 __all__ = ["Place", "ReductionLoops"]
@@ -56,7 +55,7 @@ class ReductionLoops:
 
     def __init__(self, kernel: LoopKernel, taken: Iterable[str] = ()) -> None:
         self.kernel = kernel
-        self._names = UniqueNameGenerator(set(taken_names(kernel)))
+        self._names = new_names(kernel)
         loops = {name for insn in kernel.instructions for name in insn.within_inames}.union(taken)
         self._owner: dict[str, Hashable] = dict.fromkeys(sorted(loops), "an ordinary loop")
         self._copied: dict[Hashable, dict[str, str]] = {}

@@ -110,7 +110,6 @@ class Realizer:
                 f"'{to_text(insn.expression)}' has {counted(len(found.values), 'value')} "
                 "and is assigned "
                 f"to {len(insn.assignees)} places",
-                kernel=self.builder.kernel.name,
                 where=f"instruction '{insn.id}'",
             )
         first = str(insn.id)

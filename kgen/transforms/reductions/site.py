@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import TransformError
 from kgen.ir.expr import Expr, is_zero, variable_names
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.instruction import Assignment, InstructionBase, assign_beside
 from kgen.transforms.reductions.loops import Place
 
 __all__ = ["Site", "counted_from_zero"]
@@ -34,22 +34,14 @@ class Site:
 
     def assign(self, insn_id: str, target: Expr, value: Expr, *wait_for: str) -> Assignment:
         """Make an instruction that runs here, and after those with the ids *wait_for*."""
-        insn = self.insn
-        return Assignment(
+        return assign_beside(
+            self.insn,
             target,
             value,
-            id=insn_id,
+            insn_id,
             within_inames=self.within,
-            within_inames_is_final=True,
             predicates=self.predicates,
             depends_on=self.depends_on.union(wait_for),
-            depends_on_is_final=True,
-            no_sync_with=insn.no_sync_with,
-            groups=insn.groups,
-            conflicts_with_groups=insn.conflicts_with_groups,
-            priority=insn.priority,
-            tags=insn.tags,
-            span=insn.span,
         )
 
     def error(self, what: str, hint: str | None = None) -> TransformError:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pymbolic.primitives as p
-from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses_to
@@ -24,10 +23,10 @@ from kgen.transforms.loops.rewrite import in_present_inames
 from kgen.transforms.select import (
     NothingSelectedError,
     matcher,
+    new_names,
     require_array,
     require_new_name,
     split_names,
-    taken_names,
     transform,
 )
 from kgen.transforms.storage.sites import Values, with_rules_kept
@@ -118,7 +117,7 @@ def add_prefetch(
         has_more=len(valid) == len(rule.arguments) and name not in kernel.writers,
         unexpanded=with_rules_kept(with_rules, kernel) if is_whole else None,
     )
-    names = UniqueNameGenerator({*taken_names(kernel), rule.name, *rule.arguments})
+    names = new_names(kernel, (rule.name, *rule.arguments))
     outer = fetch_outer_inames
     storage = Storage(
         sweep=split_names(sweep_inames or ()),
@@ -201,7 +200,7 @@ def _rule(
             hint="write the same number of subscripts in all instructions",
         )
     naxes = max(counts, default=0)
-    names = UniqueNameGenerator(set(taken_names(kernel)))
+    names = new_names(kernel)
     for argument in arguments:
         names.add_name(require_new_name(kernel, argument))
     made = [names(f"{array.name}_dim_{k}") for k in range(len(arguments), naxes)]

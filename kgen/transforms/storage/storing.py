@@ -8,7 +8,6 @@ from typing import Any
 
 import pymbolic.primitives as p
 from constantdict import constantdict
-from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.analysis.domains import difference
@@ -27,10 +26,10 @@ from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
+    new_names,
     require_inames,
     require_new_iname,
     require_new_name,
-    taken_names,
 )
 from kgen.transforms.storage.filling import (
     FillOrder,
@@ -198,7 +197,7 @@ class _Names:
         if not values.rule_stays:
             rules = {n: r for n, r in kernel.substitutions.items() if n != rule.name}
             others = kernel.copy(substitutions=rules)
-        self._names = UniqueNameGenerator({*taken_names(others), rule.name, *storage.inames})
+        self._names = new_names(others, (rule.name, *storage.inames))
         self.temporary = storage.temporary or self._names(f"{rule.name}_0")
         if self.temporary not in kernel.temporary_variables:
             require_new_name(kernel, self.temporary, (rule.name, *rule.arguments))
