@@ -40,6 +40,7 @@ __all__ = [
     "WriteRaceError",
     "counted",
     "message",
+    "naming_kernel",
     "near_names",
     "rows_of",
     "warn",
@@ -109,6 +110,23 @@ class KgenError(RuntimeError):
         if self.kernel is None and f"kernel '{kernel}'" not in str(self):
             self.args = (message(str(self), kernel=kernel),)
         self.kernel = self.kernel or kernel
+
+
+@contextlib.contextmanager
+def naming_kernel(kernel: str) -> Iterator[None]:
+    """Put the name of a kernel in front of errors of a block that have none.
+
+    >>> with naming_kernel("mxm"):
+    ...     raise KernelError("two axes have the level 'N0'")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.KernelError: in kernel 'mxm': two axes have the level 'N0'
+    """
+    try:
+        yield
+    except KgenError as error:
+        error.name_kernel(kernel)
+        raise
 
 
 class KgenSyntaxError(KgenError):

@@ -93,7 +93,6 @@ class _Checker:
             text = to_text(index)
             raise KgenIndexError(
                 f"the subscript '{text}' of '{to_text(access)}' is no integer: it is {dtype}",
-                kernel=self.kernel.name,
                 where=f"instruction '{self.typer.insn}'",
                 hint=f"'i // 2' is the quotient of integers; cast(int32, {text}) drops a fraction",
             )

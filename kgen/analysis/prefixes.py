@@ -149,7 +149,6 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
         loops = ", ".join(map(repr, inames))
         raise TransformError(
             f"the iterations of {loops} inside of {', '.join(map(repr, names))} have gaps",
-            kernel=kernel.name,
             because=f"they are {domain.coalesce()}",
             hint=f"take the sums over {loops} and over the loops that these depend on in "
             "another order, or none of them apart",

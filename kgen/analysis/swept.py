@@ -140,7 +140,7 @@ def box_of(
     if existing is not None and has_more:
         elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())
         spare = existing.union(elsewhere)
-    elements, touched = _as_loops(kernel, footprint, spare, whole_box=whole_box, what=what)
+    elements, touched = _as_loops(footprint, spare, whole_box=whole_box, what=what)
     if existing is not None and whole_box:
         parts = isl.Set.from_basic_set(elements).intersect(existing).get_basic_sets()
         elements, touched = (parts[0], parts[0]) if len(parts) == 1 else (elements, touched)
@@ -196,7 +196,6 @@ def _bounds(
     most = dim_max(footprint, name).sub(isl.PwAff.from_aff(first))
     raise StaticValueFindingError(
         f"a constant extent of axis '{name}' was not found",
-        kernel=kernel.name,
         because=f"{what} access as many elements along it as '{most.coalesce()}' and 1",
         hint=_bounding_hint(kernel, most),
     )
@@ -217,7 +216,7 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
 
 
 def _as_loops(
-    kernel: LoopKernel, footprint: Set, spare: Set | None, *, whole_box: bool, what: str
+    footprint: Set, spare: Set | None, *, whole_box: bool, what: str
 ) -> tuple[BasicSet, BasicSet]:
     """Return loops that hold a footprint, and what is to be stored in them.
 
@@ -253,7 +252,6 @@ def _as_loops(
         f"the elements that {what} access have gaps between them"
         if is_hull
         else f"the elements that {what} access are no box, and too complex to describe",
-        kernel=kernel.name,
         because=because,
         hint="pass fetch_bounding_box=True to store the whole box around it",
     )

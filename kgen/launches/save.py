@@ -205,7 +205,6 @@ class _Saver:
                     raise TransformError(
                         f"'{name}' cannot be reloaded in loop '{iname}', which starts at "
                         f"another value in every iteration of '{moved[0]}'",
-                        kernel=self.kernel.name,
                         where=f"instruction '{insn_id}'",
                         because="a work-item is another iteration of it each time",
                         hint=f"start '{iname}' at a fixed value and put the bound into a "
@@ -342,7 +341,6 @@ class _Saver:
         return TransformError(
             f"'{name}' cannot be saved and reloaded: the launches that use it have different "
             "hardware axes",
-            kernel=self.kernel.name,
             because="; ".join(texts),
             hint=f"set_temporary_address_space(kernel, '{name}', 'global'), or put what writes it "
             "inside of the loops on all axes: add_inames_to_insn(kernel, ...)",
@@ -359,7 +357,6 @@ class _Saver:
             raise TransformError(
                 f"instructions '{users[0]}' and '{users[odd or 0]}' use '{name}' in "
                 "different loops",
-                kernel=kernel.name,
                 because="on this target hardware axes are loops, and a value is saved in "
                 "the loop that makes it",
                 hint="rename_iname the loops on one axis to the same name, or "

@@ -193,7 +193,6 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
                 raise ScheduleError(
                     f"inames '{other}' and '{iname}' of instruction '{insn.id}' are both on the "
                     f"hardware axis '{tag_of[iname]}'",
-                    kernel=kernel.name,
                     where=str(insn.span or insn),
                     hint="put one of them on another axis, or the instruction out of its loop: "
                     f"tag_inames(kernel, '{iname}:unused.{str(tag_of[iname])[0]}', force=True)",
@@ -215,7 +214,6 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
             raise ScheduleError(
                 f"instruction '{insn.id}' writes '{insn.assignee_var_names()[0]}' without "
                 f"using hardware axes {', '.join(missing)}",
-                kernel=kernel.name,
                 where=str(insn.span or insn),
                 because="every work-item along those axes would write the same elements",
                 hint=hint_for_axis(kernel, insn, inames),
@@ -243,6 +241,5 @@ def _check_sequential(kernel: PreparedKernel) -> None:
         raise ScheduleError(
             f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
             "target has none",
-            kernel=kernel.name,
             hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
         )

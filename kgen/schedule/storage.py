@@ -48,7 +48,6 @@ def _check_spaces(kernel: PreparedKernel, base: str, names: list[str]) -> None:
         shown = ", ".join(f"'{n}' is {AddressSpace.stringify(spaces[n])}" for n in names)
         raise ScheduleError(
             f"the temporaries in storage '{base}' are not in one address space",
-            kernel=kernel.name,
             because=shown,
             hint=f"set_temporary_address_space(kernel, '{','.join(names)}', 'local')",
         )
@@ -73,7 +72,6 @@ def _check_types(
             raise ScheduleError(
                 f"temporaries '{a}' and '{b}' in global storage '{base}' have elements of {one} "
                 f"and {other}",
-                kernel=kernel.name,
                 because="a compiler that sees both may change the order of their accesses",
                 hint="give them one type, or storage of their own; on a device, a global barrier "
                 "puts them into different launches",
@@ -139,7 +137,6 @@ class _Checker:
         raise VariableAccessNotOrdered(
             f"instruction '{visit.insn_id}' reads '{access.array}', in the place of which "
             f"'{lost_to.insn_id}' has put other values",
-            kernel=self.kernel.name,
             because=f"both are in storage '{self.base}'",
             hint=f"add_dependency(kernel, 'id:{lost_to.insn_id}', 'id:{visit.insn_id}') where "
             "that order is right, or give one of them storage of its own",
@@ -160,6 +157,5 @@ class _Checker:
     def _two_at_once(self, insn_id: str) -> VariableAccessNotOrdered:
         return VariableAccessNotOrdered(
             f"instruction '{insn_id}' uses two temporaries in storage '{self.base}' at once",
-            kernel=self.kernel.name,
             hint="give one of them storage of its own",
         )

@@ -55,7 +55,6 @@ def _gathered(kernel: LoopKernel, ignore_uncountable: bool) -> dict[tuple[str, s
                     continue
                 raise KernelError(
                     f"the elements that '{access}' accesses depend on data",
-                    kernel=kernel.name,
                     where=f"instruction '{access.insn_id}'",
                     hint="gather_access_footprints(knl, ignore_uncountable=True)",
                 )

@@ -101,7 +101,6 @@ class Preamble:
             if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
                 raise CodegenError(
                     f"{pair!r} is not a preamble",
-                    kernel=kernel.name,
                     hint="a preamble is a pair (tag, code); a preamble generator returns a "
                     "list of them",
                 )
@@ -111,7 +110,6 @@ class Preamble:
             if self._needs[need.rank, need.key] != need.text:
                 raise CodegenError(
                     f"two preambles have the tag '{key}' and different code",
-                    kernel=kernel.name,
                     hint="give one of them another tag",
                 )
 

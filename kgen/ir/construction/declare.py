@@ -62,9 +62,7 @@ class Declared:
         return {**found, **self.temporaries}
 
 
-def read_kernel_data(
-    kernel: str, given: Any, temporaries: Mapping[str, TemporaryVariable] | None
-) -> Declared:
+def read_kernel_data(given: Any, temporaries: Mapping[str, TemporaryVariable] | None) -> Declared:
     """Sort *kernel_data* into arguments, names and temporaries; ``None`` means ``[...]``."""
     declared = Declared()
     items: Iterable[Any]
@@ -83,9 +81,9 @@ def read_kernel_data(
         if item is ... or (isinstance(item, str) and item == "..."):
             declared.is_open = True
             continue
-        name = _name_of(kernel, item)
+        name = _name_of(item)
         if name in seen:
-            raise KernelError(f"'{name}' is declared twice in kernel_data", kernel=kernel)
+            raise KernelError(f"'{name}' is declared twice in kernel_data")
         seen.add(name)
         if isinstance(item, TemporaryVariable):
             declared.temporaries[name] = item
@@ -94,18 +92,17 @@ def read_kernel_data(
     return declared
 
 
-def _name_of(kernel: str, item: Any) -> str:
+def _name_of(item: Any) -> str:
     """Return the name that an item of kernel_data declares, or reject what is none."""
     if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
         raise KernelError(
             f"{reprlib.repr(item)} in kernel_data declares nothing",
-            kernel=kernel,
             hint="an item is a GlobalArg, ConstantArg, ValueArg or TemporaryVariable, a "
             "name, or '...' for all others",
         )
     name = item.strip() if isinstance(item, str) else item.name
     if not name.isidentifier():
-        raise KernelError(f"'{name}' in kernel_data is not a name", kernel=kernel)
+        raise KernelError(f"'{name}' in kernel_data is not a name")
     return name
 
 
@@ -121,7 +118,6 @@ def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def declare_temporaries(
-    kernel: str,
     instructions: Sequence[InstructionBase],
     declared: Declared,
     order: Any,
@@ -147,7 +143,6 @@ def declare_temporaries(
                 )
                 raise KernelError(
                     f"the temporary '{name}' exists already",
-                    kernel=kernel,
                     where=where(insn),
                     because=f"it is declared {first}",
                     hint="drop the '<>' to assign to it, or choose another name",
@@ -280,7 +275,6 @@ def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
                 raise KernelError(
                     f"the shape, strides or offset of array '{name}' name '{used}', which is "
                     "an array",
-                    kernel=kernel.name,
                     hint=f"pass the size as a number: ValueArg('size_of_{name}', numpy.int32)",
                 )
 
@@ -303,7 +297,6 @@ def _undeclared(
     )
     return KernelError(
         "not declared: " + ", ".join(f"'{name}'" for name in names),
-        kernel=kernel.name,
         where=place,
         hint=f"{near_names(names[0], known)} ('...' in kernel_data has arguments guessed)",
     )
@@ -314,7 +307,6 @@ def _unusable(kernel: LoopKernel, name: str, used: set[str]) -> KernelError:
     return KernelError(
         f"'{name}' in kernel_data is "
         + ("not an argument" if is_other else "not used, so its kind cannot be guessed"),
-        kernel=kernel.name,
         hint=near_names(name, used) + f" Or declare it: GlobalArg('{name}', dtype, shape)",
     )
 
@@ -376,7 +368,6 @@ def _check_names(kernel: LoopKernel) -> None:
             if name in seen:
                 raise KernelError(
                     f"'{name}' is both {seen[name]} and {kind}",
-                    kernel=kernel.name,
                     hint="rename one of them",
                 )
             seen[name] = kind
@@ -398,7 +389,6 @@ def _check_rules(kernel: LoopKernel) -> None:
                     raise KernelError(
                         f"the substitution rule '{rule.name}' takes {wanted}, "
                         f"not {len(node.parameters)}",
-                        kernel=kernel.name,
                         where=place,
                         because=f"it is defined as {rule}",
                     )
@@ -410,7 +400,6 @@ def _check_assumptions(kernel: LoopKernel) -> None:
         if name not in known:
             raise KernelError(
                 f"the assumptions are about '{name}', which is no parameter",
-                kernel=kernel.name,
                 because=f"they are {kernel.assumptions}",
                 hint=near_names(name, known),
             )
@@ -434,7 +423,6 @@ def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None
         return
     raise KernelError(
         f"'{name}' cannot be assigned to: it {what}",
-        kernel=kernel.name,
         where=where(insn),
         hint=hint,
     )
@@ -456,7 +444,6 @@ def _wrong_rank(
         because = f"it has {_count(wanted, 'subscript')} in {where(other)}"
     return KernelError(
         f"'{name}' is used with {_count(rank, 'subscript')}",
-        kernel=kernel.name,
         where=where(insn),
         because=because,
         hint=f"give it {_count(wanted, 'subscript')}, or declare another shape",

@@ -30,11 +30,11 @@ def ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     return frozenset(closure(insn.depends_on, lambda name: kernel.id_to_insn[name].depends_on))
 
 
-def make_ids(name: str, instructions: Sequence[InstructionBase]) -> list[str]:
+def make_ids(instructions: Sequence[InstructionBase]) -> list[str]:
     """Return one unique id per instruction: its own, or one made from its prefix.
 
     >>> from kgen.ir.instruction import Assignment
-    >>> make_ids("k", [Assignment("x", 0), Assignment("y", 0), Assignment("z", 0, id="a")])
+    >>> make_ids([Assignment("x", 0), Assignment("y", 0), Assignment("z", 0, id="a")])
     ['insn', 'insn_0', 'a']
     """
     taken: dict[str, InstructionBase] = {}
@@ -43,7 +43,6 @@ def make_ids(name: str, instructions: Sequence[InstructionBase]) -> list[str]:
             if insn.id in taken:
                 raise KernelError(
                     f"two instructions have the id '{insn.id}'",
-                    kernel=name,
                     where=f"{where(taken[insn.id])}, and {where(insn)}",
                     hint="rename one, or write id_prefix= to have numbers appended",
                 )
@@ -137,7 +136,6 @@ class _Finder:
         known = [name for name in self.kernel.id_to_insn if name != insn.id]
         return KernelError(
             f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
-            kernel=self.kernel.name,
             where=where(insn),
             hint=near_names(str(item), known),
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytools.tag import Tag
 
-from kgen.errors import KernelError, near_names
+from kgen.errors import KernelError, naming_kernel, near_names
 from kgen.ir.assignee import index_of
 from kgen.ir.construction.declare import (
     check_uses,
@@ -76,85 +76,82 @@ def make_loop_kernel(
     parts that contradict each other.
     """
     _check_name(name)
-    sets = read_domains(domains)
-    insns, rules = parse_instructions(instructions)
-    _check_named(name, "temporary_variables", temporary_variables)
-    _check_named(name, "substitutions", substitutions)
-    _add_rules(name, rules, substitutions or {})
-    declared = read_kernel_data(name, kernel_data, temporary_variables)
-    order = _order(name, default_order)
-    arrays = declared.arrays()
-    if any(passes_slices(insn, arrays, rules) for insn in insns):
-        insns, more = realize_slices(name, insns, arrays, rules, _dims(sets))
-        sets = (*sets, *more)
-    inames = {n: Iname(n) for n in _dims(sets)}
-    shell = LoopKernel(
-        name=name,
-        domains=sets,
-        instructions=tuple(insns),
-        temporary_variables=declare_temporaries(name, insns, declared, order),
-        inames=inames,
-        substitutions={n: _rule_with_reductions(rule, inames) for n, rule in rules.items()},
-        assumptions=parse_assumptions(assumptions),
-        loop_priority=_priorities(loop_priority),
-        iname_slab_increments=iname_slab_increments or {},
-        options=make_options(options),
-        target=target,
-        index_dtype=INT32
-        if index_dtype is None
-        else read_type(index_dtype, "loop variables, the argument 'index_dtype'"),
-        silenced_warnings=_words(silenced_warnings),
-        preambles=tuple(preambles or ()),
-        preamble_generators=tuple(preamble_generators or ()),
-        symbol_manglers=tuple(symbol_manglers or ()),
-        tags=to_tags(tags),
-    )
-    ids = make_ids(name, insns)
-    mentions = []
-    for k, insn in enumerate(insns):
-        found = _reads_of(insn, shell.substitutions)
-        if _may_reduce(found):
-            insns[k] = insn = _with_reductions(insn, inames)
+    with naming_kernel(name):
+        sets = read_domains(domains)
+        insns, rules = parse_instructions(instructions)
+        _check_named("temporary_variables", temporary_variables)
+        _check_named("substitutions", substitutions)
+        _add_rules(rules, substitutions or {})
+        declared = read_kernel_data(kernel_data, temporary_variables)
+        order = _order(default_order)
+        arrays = declared.arrays()
+        if any(passes_slices(insn, arrays, rules) for insn in insns):
+            insns, more = realize_slices(insns, arrays, rules, _dims(sets))
+            sets = (*sets, *more)
+        inames = {n: Iname(n) for n in _dims(sets)}
+        shell = LoopKernel(
+            name=name,
+            domains=sets,
+            instructions=tuple(insns),
+            temporary_variables=declare_temporaries(insns, declared, order),
+            inames=inames,
+            substitutions={n: _rule_with_reductions(rule, inames) for n, rule in rules.items()},
+            assumptions=parse_assumptions(assumptions),
+            loop_priority=_priorities(loop_priority),
+            iname_slab_increments=iname_slab_increments or {},
+            options=make_options(options),
+            target=target,
+            index_dtype=INT32
+            if index_dtype is None
+            else read_type(index_dtype, "loop variables, the argument 'index_dtype'"),
+            silenced_warnings=_words(silenced_warnings),
+            preambles=tuple(preambles or ()),
+            preamble_generators=tuple(preamble_generators or ()),
+            symbol_manglers=tuple(symbol_manglers or ()),
+            tags=to_tags(tags),
+        )
+        ids = make_ids(insns)
+        mentions = []
+        for k, insn in enumerate(insns):
             found = _reads_of(insn, shell.substitutions)
-        check_slices(name, insn, found)
-        mentions.append(found)
-    within = find_within_inames(shell, mentions)
-    settled = [_settled(*parts) for parts in zip(insns, ids, within, strict=True)]
-    kernel = shell.copy(
-        instructions=tuple(in_sequence(settled) if seq_dependencies else settled),
-        args=complete_arguments(
-            shell,
-            declared,
-            mentions,
-            order=order,
-            offset=_offset(default_offset),
-        ),
-    )
-    check_uses(kernel, mentions)
-    _check_slabs(kernel)
-    return realize_subexpressions(resolve_dependencies(kernel))
+            if _may_reduce(found):
+                insns[k] = insn = _with_reductions(insn, inames)
+                found = _reads_of(insn, shell.substitutions)
+            check_slices(insn, found)
+            mentions.append(found)
+        within = find_within_inames(shell, mentions)
+        settled = [_settled(*parts) for parts in zip(insns, ids, within, strict=True)]
+        kernel = shell.copy(
+            instructions=tuple(in_sequence(settled) if seq_dependencies else settled),
+            args=complete_arguments(
+                shell,
+                declared,
+                mentions,
+                order=order,
+                offset=_offset(default_offset),
+            ),
+        )
+        check_uses(kernel, mentions)
+        _check_slabs(kernel)
+        return realize_subexpressions(resolve_dependencies(kernel))
 
 
-def _check_named(kernel: str, where: str, given: Mapping[str, Declaration] | None) -> None:
+def _check_named(where: str, given: Mapping[str, Declaration] | None) -> None:
     """Reject a declaration whose name is not the key that it has in a map."""
     for key, declared in (given or {}).items():
         if declared.name != key:
             raise KernelError(
                 f"'{declared.name}' is called '{key}' in {where}",
-                kernel=kernel,
                 hint=f"{where}={{'{declared.name}': ...}}",
             )
 
 
-def _add_rules(
-    kernel: str, rules: dict[str, SubstitutionRule], more: Mapping[str, SubstitutionRule]
-) -> None:
+def _add_rules(rules: dict[str, SubstitutionRule], more: Mapping[str, SubstitutionRule]) -> None:
     """Add the rules of ``substitutions=``; equal ones may be in the text as well."""
     for name, rule in more.items():
         if rules.setdefault(name, rule) != rule:
             raise KernelError(
                 f"there are two substitution rules '{name}'",
-                kernel=kernel,
                 because=f"the text has '{rules[name]}', substitutions has '{rule}'",
                 hint="drop or rename one of them",
             )
@@ -165,7 +162,6 @@ def _check_slabs(kernel: LoopKernel) -> None:
         if name not in kernel.inames:
             raise KernelError(
                 f"iname_slab_increments has '{name}', which is no iname",
-                kernel=kernel.name,
                 hint=near_names(name, kernel.inames),
             )
 
@@ -225,12 +221,12 @@ def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> Ins
 # -- settings -------------------------------------------------------------------------
 
 
-def _order(kernel: str, given: Any) -> Any:
+def _order(given: Any) -> Any:
     if given is None or given is auto:
         return given
     if is_order(given):
         return given.upper()
-    raise KernelError(f"default_order is 'C', 'F' or auto, not {given!r}", kernel=kernel)
+    raise KernelError(f"default_order is 'C', 'F' or auto, not {given!r}")
 
 
 def _offset(given: Any) -> Any:

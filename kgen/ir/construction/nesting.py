@@ -35,7 +35,6 @@ def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> lis
         if unknown:
             raise KernelError(
                 f"'{unknown[0]}' is not an iname",
-                kernel=kernel.name,
                 where=where(insn),
                 hint=near_names(unknown[0], inames),
             )
@@ -112,14 +111,12 @@ def _check_bound(
             if name not in kernel.inames:
                 raise KernelError(
                     f"'{name}', which the instruction {verb}, is not an iname",
-                    kernel=kernel.name,
                     where=where(insn),
                     hint=near_names(name, kernel.inames),
                 )
             if name in within:
                 raise KernelError(
                     f"the instruction {verb} '{name}' and is inside the loop over it",
-                    kernel=kernel.name,
                     where=where(insn),
                     because=f"its loops are {', '.join(sorted(within))}",
                     hint="use another loop variable for one of them, declared in the domain",

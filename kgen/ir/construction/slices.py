@@ -27,7 +27,6 @@ __all__ = ["check_slices", "passes_slices", "realize_slices"]
 
 
 def realize_slices(
-    kernel: str,
     instructions: Sequence[InstructionBase],
     arrays: Mapping[str, ArrayBase],
     rules: Iterable[str],
@@ -56,7 +55,7 @@ def realize_slices(
                 continue
             iname = names("islice")
             inames.append(p.Variable(iname))
-            start, stop, step = _limits(kernel, insn, expr, axis, at, arrays)
+            start, stop, step = _limits(insn, expr, axis, at, arrays)
             place: Expr = p.Variable(iname)
             place = place if step == 1 else p.Product((step, place))
             place = place if start == 0 else p.Sum((start, place))
@@ -105,11 +104,10 @@ def passes_slices(
     )
 
 
-def check_slices(kernel: str, insn: InstructionBase, found: Mentions) -> None:
+def check_slices(insn: InstructionBase, found: Mentions) -> None:
     """Reject slices that are left over."""
     if found.has(p.Slice):
         raise _error(
-            kernel,
             insn,
             "slices stand only in the arguments of a function, and in what its results go to",
             "write the loop variable: out[i] = a[i], with { [i]: 0 <= i < n } as a domain",
@@ -136,7 +134,6 @@ def _with_slices_replaced(
 
 
 def _limits(
-    kernel: str,
     insn: InstructionBase,
     expr: p.Subscript,
     axis: int,
@@ -146,19 +143,18 @@ def _limits(
     """Return where a slice starts, where it ends, and its step, which may be negative."""
     start, stop, step = (*at.children, None, None)[:3]
     if not (step is None or (isinstance(step, int) and step != 0)):
-        raise _error(kernel, insn, f"the step of '{to_text(expr)}' is not a number, or 0")
+        raise _error(insn, f"the step of '{to_text(expr)}' is not a number, or 0")
     if step is not None and step < 0:
         stop = -1 if stop is None else stop
         if start is None:
-            start = simplify(p.Sum((_extent(kernel, insn, expr, axis, arrays), -1)))
+            start = simplify(p.Sum((_extent(insn, expr, axis, arrays), -1)))
         return start, stop, step
     if stop is None:
-        stop = _extent(kernel, insn, expr, axis, arrays)
+        stop = _extent(insn, expr, axis, arrays)
     return 0 if start is None else start, stop, 1 if step is None else step
 
 
 def _extent(
-    kernel: str,
     insn: InstructionBase,
     expr: p.Subscript,
     axis: int,
@@ -169,7 +165,6 @@ def _extent(
     shape = None if array is None else array.shape
     if not isinstance(shape, tuple) or axis >= len(shape) or shape[axis] is None:
         raise _error(
-            kernel,
             insn,
             f"the end of '{to_text(expr)}' is not known",
             f"declare the shape of '{to_text(expr.aggregate)}', or write where it ends: 0:n; a "
@@ -178,5 +173,5 @@ def _extent(
     return shape[axis]
 
 
-def _error(kernel: str, insn: InstructionBase, what: str, hint: str | None = None) -> KernelError:
-    return KernelError(what, kernel=kernel, where=where(insn), hint=hint)
+def _error(insn: InstructionBase, what: str, hint: str | None = None) -> KernelError:
+    return KernelError(what, where=where(insn), hint=hint)

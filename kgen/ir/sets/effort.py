@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import islpy as isl
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, naming_kernel
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
@@ -90,12 +90,10 @@ def isl_limit(step: str, kernel: LoopKernel, error: type[KgenError]) -> Iterator
 
     Errors inside that name no kernel get the name of this one.
     """
+    most = STEP + STEP_PER_INSTRUCTION * len(kernel.instructions)
     try:
-        with isl_operations(STEP + STEP_PER_INSTRUCTION * len(kernel.instructions)):
+        with naming_kernel(kernel.name), isl_operations(most):
             yield
-    except KgenError as err:
-        err.name_kernel(kernel.name)
-        raise
     except OutOfOperationsError:
         raise error(
             f"{step} takes isl too long",

@@ -78,7 +78,6 @@ class _PositionMapper(IdentityMapper):
     def _refusal(self, expr: p.Call, because: str) -> CodegenError:
         return CodegenError(
             f"'{to_text(expr)}' has no position",
-            kernel=self.kernel.name,
             where=f"instruction '{self.insn}'",
             because=because,
             hint="declare the shape, or the strides, of the array",

@@ -142,7 +142,6 @@ class _Expander(RuleExpander):
             raise TransformError(
                 f"rule '{rule}' takes {counted(len(rule.arguments), 'argument')}, not "
                 f"{len(operands)}",
-                kernel=self.kernel.name,
                 where=None if self.insn is None else f"instruction '{self.insn.id}'",
             )
         return substitute(body, dict(zip(rule.arguments, operands, strict=True)))
@@ -210,7 +209,6 @@ def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
         cycle = " -> ".join(reversed(err.args[1]))
         raise TransformError(
             "substitution rules use each other in a circle",
-            kernel=kernel.name,
             because=cycle,
             hint="a rule stands for an expression and cannot call itself",
         ) from None
