@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pymbolic.primitives as p
 
-from kgen.ir.affine import LinearForm, linear_form
+from kgen.ir.affine import BoundsOf, LinearForm, linear_form
 from kgen.ir.expr import Expr
 
 __all__ = ["join_digits"]
 
 
-def join_digits(expr: Expr) -> Expr:
+def join_digits(expr: Expr, bounds_of: BoundsOf | None = None) -> Expr:
     """Put the digits of a number together, where an integer expression has several of them.
 
     ::
 
-        8*(i // 8) + i % 8                       =>   i
-        40*(i // 40) + 5*(i // 5 % 8) + i % 5    =>   i
+        8*(i // 8) + i % 8                              =>   i
+        40*(i // 40) + 5*(i // 5 % 8) + i % 5           =>   i
+        12*(i // 12) + 4*(i % 12 // 4) + i % 4          =>   i
 
-    This is the subscript that loops which were joined leave behind in a contiguous array.
+    This is the subscript that joined loops, and arrays of another shape, leave behind for a
+    contiguous array. Quotients that are one number, as *bounds_of* has it, become that number.
 
     >>> from pymbolic import parse
     >>> from kgen.ir.expr import to_text
@@ -27,60 +32,75 @@ def join_digits(expr: Expr) -> Expr:
     >>> to_text(join_digits(parse("16*(i // 8) + i % 8")))
     '16*(i // 8) + i % 8'
     """
-    form = linear_form(expr)
-    while (joined := _join_once(form)) is not None:
-        form = joined
+    form = linear_form(expr, None, bounds_of)
+    divisions = [term for term in form.terms if _is_division(term[1])]
+    if len(divisions) < 2:
+        return form.to_expr()
+    for terms, whole in _related(divisions, bounds_of):
+        if len(whole.terms) < len(terms) or not any(_is_division(atom) for _, atom in whole.terms):
+            for coefficient, atom in terms:
+                form.add(atom, -coefficient)
+            form.add_form(whole, 1)
     return form.to_expr()
 
 
-def _join_once(form: LinearForm) -> LinearForm | None:
-    """Replace ``c*(x % d) + c*d*(x // d)`` by ``c*x``; ``None`` where there is no such pair."""
-    terms = form.terms
-    for low in terms:
-        if isinstance(low[1], p.Remainder) and isinstance(low[1].denominator, int):
-            top, den = low[1].numerator, low[1].denominator
-            above = LinearForm()
-            above.add_form(linear_form(p.FloorDiv(top, den)), low[0] * den)
-            wanted = [_in_one_division(term) for term in above.terms]
-            rest = [term for term in terms if term is not low]
-            if _take(rest, wanted):
-                joined = LinearForm()
-                joined.constant = form.constant - above.constant
-                for coefficient, atom in rest:
-                    joined.add(atom, coefficient)
-                joined.add_form(linear_form(top), low[0])
-                return joined
-    return None
+def _related(
+    terms: list[tuple[int, Expr]], bounds_of: BoundsOf | None
+) -> Iterator[tuple[list[tuple[int, Expr]], LinearForm]]:
+    """Group terms that have a quotient in common; yield each group, and its sum by quotients."""
+    groups: list[tuple[list[tuple[int, Expr]], LinearForm, set[Expr]]] = []
+    for coefficient, atom in terms:
+        whole, found = LinearForm(), [(coefficient, atom)]
+        whole.add_form(_by_quotients(atom, bounds_of), coefficient)
+        quotients = {atom for _, atom in whole.terms if _is_division(atom)}
+        for group in [group for group in groups if group[2] & quotients]:
+            groups.remove(group)
+            found = group[0] + found
+            whole.add_form(group[1], 1)
+            quotients |= group[2]
+        groups.append((found, whole, quotients))
+    for found, whole, _ in groups:
+        yield found, whole
 
 
-def _take(rest: list[tuple[int, Expr]], wanted: list[tuple[int, Expr]]) -> bool:
-    """Remove the terms *wanted*, all of them or none."""
-    if not all(any(term == _in_one_division(other) for other in rest) for term in wanted):
-        return False
-    for term in wanted:
-        rest.remove(next(other for other in rest if term == _in_one_division(other)))
-    return True
+def _by_quotients(expr: Expr, bounds_of: BoundsOf | None) -> LinearForm:
+    """Write remainders by quotients, ``x % d`` as ``x - d*(x // d)``."""
+    form, result = linear_form(expr, None, bounds_of), LinearForm()
+    result.constant = form.constant
+    for coefficient, atom in form.terms:
+        if not _is_division(atom):
+            result.add(atom, coefficient)
+            continue
+        top, den = _by_quotients(atom.numerator, bounds_of), atom.denominator
+        quotient = linear_form(p.FloorDiv(top.to_expr(), den), None, bounds_of)
+        if isinstance(atom, p.Remainder):
+            result.add_form(top, coefficient)
+            coefficient *= -den
+        result.constant += coefficient * quotient.constant
+        for factor, part in quotient.terms:
+            result.add_form(_in_one_division(part, bounds_of), coefficient * factor)
+    return result
 
 
-def _in_one_division(term: tuple[int, Expr]) -> tuple[int, Expr]:
+def _in_one_division(atom: Expr, bounds_of: BoundsOf | None) -> LinearForm:
     """Write ``(b*y + x // a) // c``, and ``x // a // c``, as one quotient by ``a*c``."""
-    coefficient, atom = term
-    while isinstance(atom, p.FloorDiv) and isinstance(atom.denominator, int):
+    if isinstance(atom, p.FloorDiv) and _is_division(atom):
         numerator = linear_form(atom.numerator)
-        inner = next(
-            (other for factor, other in numerator.terms if _is_quotient(factor, other)), None
-        )
-        if inner is None or atom.denominator <= 0:
-            return coefficient, p.FloorDiv(numerator.to_expr(), atom.denominator)
-        whole = LinearForm()
-        whole.add_form(numerator, inner.denominator)
-        whole.add(inner, -inner.denominator)
-        whole.add_form(linear_form(inner.numerator), 1)
-        atom = p.FloorDiv(whole.to_expr(), inner.denominator * atom.denominator)
-    return coefficient, atom
+        for factor, inner in numerator.terms:
+            if factor == 1 and isinstance(inner, p.FloorDiv) and _is_division(inner):
+                den: Any = inner.denominator
+                whole = LinearForm()
+                whole.add_form(numerator, den)
+                whole.add(inner, -den)
+                whole.add_form(linear_form(inner.numerator), 1)
+                quotient = p.FloorDiv(whole.to_expr(), den * atom.denominator)
+                return _by_quotients(quotient, bounds_of)
+    form = LinearForm()
+    form.add(atom, 1)
+    return form
 
 
-def _is_quotient(factor: int, atom: Expr) -> bool:
-    """Tell whether a term is a quotient by a positive number, once."""
-    is_quotient = isinstance(atom, p.FloorDiv) and isinstance(atom.denominator, int)
-    return is_quotient and factor == 1 and atom.denominator > 0
+def _is_division(atom: Expr) -> bool:
+    """Tell whether an atom is a quotient or a remainder by a positive number."""
+    is_either = isinstance(atom, p.FloorDiv | p.Remainder)
+    return is_either and isinstance(atom.denominator, int) and atom.denominator > 0

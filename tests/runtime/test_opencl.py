@@ -452,6 +452,18 @@ def test_code_that_a_driver_keeps_is_not_stored_twice(
     assert any(tmp_path.glob("*/*")) != programs.keeps_compiled_code(opencl_queue.device)
 
 
+def test_a_context_of_pocl_stays_when_those_of_programs_are_gone(opencl_queue: Any) -> None:
+    """PoCL would load its library anew for the first program of the next context."""
+    (device,) = opencl_queue.context.devices
+    programs._keep_library.cache_clear()
+    for k in range(2):
+        source = f"__kernel void f(__global int *out) {{ out[0] = {k}; }}"
+        programs.load_program(DiskCache(), cl.Context([device]), source, (), "f")
+    assert programs._keep_library.cache_info().currsize == programs.is_pocl(device)
+    if programs.is_pocl(device):
+        assert programs._keep_library(device).reference_count == 1
+
+
 def test_program_lets_contexts_go(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     knl = program(DeviceTarget(), twice, monkeypatch, untyped=("a", "out"))
     executor = weakref.ref(knl.executor(cl.Context([opencl_queue.device])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import cast
 
 import pyopencl as cl
@@ -57,6 +58,9 @@ def load_program(
 
 def _build(context: cl.Context, source: str, flags: tuple[str, ...], kernel: str) -> cl.Program:
     """Compile *source* for all devices of a context."""
+    for device in context.devices:
+        if is_pocl(device):
+            _keep_library(device)
     try:
         program: cl.Program = cl.Program(context, source).build(list(flags))
         return program
@@ -67,6 +71,16 @@ def _build(context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
             kernel=kernel,
             because=str(error),
         ) from None
+
+
+@cache
+def _keep_library(device: cl.Device) -> cl.Context:
+    """Keep a context of a device until the process ends.
+
+    When its last context is gone, PoCL drops the library that it links to all programs, and takes
+    0.4 s to load it for the first program of the next.
+    """
+    return cl.Context([device])
 
 
 def identity(device: cl.Device) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class AccessWriter:
         name = _name_of(access)
         index = self._linear_index(access)
         if has_division(index):
-            index = simplify(join_digits(index), None, self._bounds())
+            index = join_digits(index, self._bounds())
             index = _ProvenDivisions(self.site)(index)
         index = self._indices.setdefault(index, index)
         return _Element(access, index, self.kernel.array_vars[name], self._wide(name))
