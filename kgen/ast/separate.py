@@ -20,6 +20,9 @@ _FIRST = Barrier(Memory.LOCAL, "keeps iterations apart")
 _START = Barrier(Memory.LOCAL, "keeps the start of the branch")
 _AFTER = Barrier(Memory.LOCAL, "keeps the last iteration apart")
 
+#: PoCL writes the code of each of so many work-items, one after the other, in place of a loop.
+_MOST_COPIES = 2
+
 
 def separate_barriers(node: Node) -> Node:
     """Write a barrier first in and at the end of branches with barriers, first in and behind loops.
@@ -85,15 +88,19 @@ def _parts(node: Node) -> tuple[Node, ...]:
     return node.children if isinstance(node, Block) else (node,)
 
 
-def has_fragile_barriers(node: Node) -> bool:
+def has_fragile_barriers(node: Node, n_items: int) -> bool:
     """Tell whether work may be lost behind barriers although they are kept apart.
 
     That is seen where code that is not the end of the function follows a way around a barrier,
     and where conditions on data are asked one after the other, ``lid(0) < 2 && a[i] > 0``.
-    The process may end where a loop with barriers asks which iteration it is in.
+    The process may end where a loop with barriers asks which iteration it is in, and, in groups
+    of so few work-items that each has code of its own, where a loop without barriers does.
     """
     return has_barrier(node) and (
-        _bypasses_barrier(node) or _has_data_guard(node) or _has_iteration_guard(node, ())
+        _bypasses_barrier(node)
+        or _has_data_guard(node)
+        or _has_iteration_guard(node, ())
+        or (n_items <= _MOST_COPIES and _has_guard_in_loop(node, ()))
     )
 
 
@@ -131,3 +138,14 @@ def _has_iteration_guard(node: Node, loops: tuple[str, ...]) -> bool:
 def _tests_iteration(condition: Expr, loops: tuple[str, ...]) -> bool:
     names = variable_names(condition)
     return any(name in loops for name in names) and not differs_in_group(condition)
+
+
+def _has_guard_in_loop(node: Node, loops: tuple[str, ...]) -> bool:
+    """Tell whether a condition depends on data, or on the variable of a loop without barriers."""
+    match node:
+        case For() if not has_barrier(node):
+            loops = (*loops, node.iname)
+        case If() if loops:
+            if node.reads_data or not set(loops).isdisjoint(variable_names(node.condition)):
+                return True
+    return any(_has_guard_in_loop(child, loops) for child in children_of(node))

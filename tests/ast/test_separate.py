@@ -88,7 +88,7 @@ def test_barriers_are_fragile_in_loops_that_ask_for_the_iteration() -> None:
         for axis in (0, LocalHardwareAxisIndex(0)):
             guarded = If(p.Comparison(first + axis, ">=", 1), Run("s", {}))
             loop = For("i", INT32, 0, 2, 1, Block((BARRIER, guarded)))
-            assert has_fragile_barriers(loop) == (is_fragile and axis == 0)
+            assert has_fragile_barriers(loop, 64) == (is_fragile and axis == 0)
 
 
 def test_code_says_nothing_of_it_unless_asked() -> None:
@@ -115,16 +115,24 @@ def test_variables_have_a_value_beside_the_condition_that_sets_them() -> None:
 
 def test_barriers_are_fragile_where_code_follows_a_way_around() -> None:
     guarded = If(POSITIVE, BARRIER)
-    assert not has_fragile_barriers(Block((Run("s", {}), guarded)))
-    assert has_fragile_barriers(Block((guarded, Run("s", {}))))
+    assert not has_fragile_barriers(Block((Run("s", {}), guarded)), 64)
+    assert has_fragile_barriers(Block((guarded, Run("s", {}))), 64)
 
 
 def test_barriers_are_fragile_beside_conditions_on_data_in_turn() -> None:
     data = p.Comparison(p.Subscript(p.Variable("a"), 0), ">", 0)
     alone = If(data, Run("s", {}), None, reads_data=True)
     in_turn = If(p.LogicalAnd((POSITIVE, data)), Run("s", {}), None, reads_data=True)
-    assert [has_fragile_barriers(Block((BARRIER, node))) for node in (alone, in_turn)] == [
+    assert [has_fragile_barriers(Block((BARRIER, node)), 64) for node in (alone, in_turn)] == [
         False,
         True,
     ]
-    assert not has_fragile_barriers(in_turn)
+    assert not has_fragile_barriers(in_turn, 64)
+
+
+def test_barriers_are_fragile_in_small_groups_with_conditions_in_loops() -> None:
+    for first, is_fragile in ((p.Variable("i"), True), (p.Variable("n"), False)):
+        guarded = If(p.Comparison(first, ">=", 1), Run("s", {}))
+        code = Block((BARRIER, For("i", INT32, 0, 2, 1, guarded)))
+        found = [has_fragile_barriers(code, n_items) for n_items in (2, 3)]
+        assert found == [is_fragile, False]

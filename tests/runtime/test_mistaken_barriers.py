@@ -162,3 +162,23 @@ def test_what_comes_before_the_first_barrier_of_a_branch(opencl_queue: Any) -> N
         knl(opencl_queue, a=a, b=b, most=most, total=total)
         np.testing.assert_array_equal(total, [0, 6, 0, 6])
         np.testing.assert_array_equal(most, [[0, a[1] + 1, 0, 0]] * 2)
+
+
+def test_conditions_in_a_loop_of_two_work_items(opencl_queue: Any) -> None:
+    """The process ended with a failed assertion: each work-item has code of its own."""
+    private = lp.AddressSpace.PRIVATE
+    knl = lp.make_kernel(
+        "{[i, k, f, u]: 0 <= i < n and 0 <= k, f, u < 3}",
+        """
+        s[f] = b[f] // 3        {id=s, inames=i:k:f}
+        out[u, k, i] = s[2 - u] {dep=s, inames=i:k:u, if=a[u] > 0}
+        """,
+        [lp.TemporaryVariable("s", "int32", shape=3, address_space=private), ...],
+        assumptions="n mod 2 = 0 and n >= 2",
+    )
+    knl = lp.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "b", "f", default_tag="l.auto")
+    a, b = np.array([1, 0, 1], np.float32), np.array([9, -3, 4], np.int32)
+    out = np.zeros((3, 3, 4), np.int32)
+    knl(opencl_queue, a=a, b=b, out=out)
+    np.testing.assert_array_equal(out[:, 1, 2], [1, 0, 3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -53,7 +54,7 @@ def emit_module(
         raise CodegenError(f"{type(target).__name__} does not generate code")
     preamble = Preamble()
     builder = target.get_device_ast_builder()
-    is_fragile = any(has_fragile_barriers(f.body) for f in functions)
+    is_fragile = any(has_fragile_barriers(f.body, math.prod(f.locals)) for f in functions)
     functions = tuple(
         with_declarations(
             kernel,
