@@ -19,8 +19,9 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import EvaluationMapper
 
 from kgen.ir.assignee import assignee_name
+from kgen.ir.closure import closure
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Reduction, TypeCast
+from kgen.ir.expr import Reduction, TypeCast, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, param_names
@@ -233,9 +234,12 @@ class Reference:
         return tuple(n for n in self.order if n in insn.within_inames)
 
     def run(self, *, reverse: bool = False) -> dict[str, Memory]:
-        """Execute all instances; *reverse* chooses another of the orders that are allowed."""
+        """Execute what arrays depend on; *reverse* chooses another order that is allowed."""
+        used = used_names(self.kernel)
         for insn_id, values in self._instances(reverse):
-            self._execute(self.kernel.id_to_insn[insn_id], values)
+            insn = self.kernel.id_to_insn[insn_id]
+            if not used.isdisjoint(insn.assignee_var_names()):
+                self._execute(insn, values)
         return self.memory
 
     def _instances(self, reverse: bool) -> Iterator[tuple[str, dict[str, int]]]:
@@ -287,6 +291,26 @@ class Reference:
 
     def _key(self, name: str, index: Point, values: Values) -> Point:
         return (*(values[n] for n in self.shared.get(name, ())), *index)
+
+
+def used_names(kernel: LoopKernel) -> frozenset[str]:
+    """Return the variables on whose values it depends what arrays hold in the end.
+
+    Nothing needs the values of others, which transformations may leave out.
+    """
+    rules = [variable_names(rule.expression) for rule in kernel.substitutions.values()]
+    written = {name for insn in kernel.instructions for name in insn.assignee_var_names()}
+    starts = {*written.difference(kernel.temporary_variables), *kernel.all_params()}
+    return frozenset(
+        closure(
+            starts.union(*rules),
+            lambda name: (
+                read
+                for writer in kernel.writers.get(name, ())
+                for read in kernel.id_to_insn[writer].dependency_names()
+            ),
+        )
+    )
 
 
 class _Graph:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import kgen as lp
+from tests.reference import Reference
 from tools.fuzz.record import Record
 from tools.fuzz.trial import Outcome, Task, try_program
 from tools.fuzz.workers import Pool
@@ -86,6 +88,18 @@ def test_programs_are_tried_and_their_mutants() -> None:
     outcomes = [outcome for outcome in tried if outcome.run != "died"]
     assert {outcome.run for outcome in outcomes if not outcome.mutation} == {"right"}
     assert any(o.mutation and "violated" in (o.verify, o.run) for o in outcomes)
+
+
+def test_reads_out_of_bounds_count_where_something_uses_their_values() -> None:
+    for value, is_there in (("1", True), ("x", False)):
+        text = f"<> x = a[7] {{id=x}}\nout[i] = {value} {{dep=x}}"
+        knl = lp.make_kernel("{ [i]: 0 <= i < 2 }", text).default_entrypoint
+        reference = Reference(knl, {}, {"a": {}, "out": {(0,): 0, (1,): 0}})
+        if is_there:
+            assert reference.run()["out"] == {(0,): 1, (1,): 1}
+        else:
+            with pytest.raises(AssertionError, match="not there"):
+                reference.run()
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
