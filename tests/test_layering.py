@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "launches": BELOW_AST | {"ast", "targets", "lowering"},
     "host": BELOW_HOST,
     "exporters": BELOW_RUNTIME,
-    "runtime": BELOW_RUNTIME,
+    "runtime": BELOW_RUNTIME | {"version"},
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
     "origin": BELOW_RUNTIME,

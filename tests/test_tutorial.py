@@ -127,6 +127,7 @@ def test_page_shows_what_happens(
     if any(source.startswith(("typed(", "write(")) for source in sources):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.setenv("KGEN_CACHE_DIR", str(tmp_path / "cache"))  # which a page may clear
     if any("opencl" in source for source in sources):
         queue = request.getfixturevalue("opencl_queue")
         # create_some_context(interactive=False) takes the device of this platform

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kgen.errors import KgenError, KgenWarning, message
+from kgen.errors import KgenError, KgenWarning, TypeInferenceFailure, message
 
 __all__ = ["CommandGroup", "ExampleCommand"]
 
@@ -80,6 +80,8 @@ class CommandGroup(click.Group):
 
 def _text_of(error: Exception) -> str:
     """Return what to print for an error."""
+    if isinstance(error, TypeInferenceFailure):
+        return f"{error}; on the command line: --type NAME=float32"
     if isinstance(error, KgenError):
         return str(error)
     if isinstance(error, OSError):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import click
 
+from kgen.cli.bench import bench
+from kgen.cli.cache import cache
 from kgen.cli.commands import CommandGroup
+from kgen.cli.doctor import doctor
 from kgen.cli.explain import explain
+from kgen.cli.roofline import roofline
 from kgen.cli.run import run
 from kgen.cli.show import show
 from kgen.version import VERSION_TEXT
@@ -29,5 +33,5 @@ def main(traceback: bool) -> None:  # the group itself reads it
     """
 
 
-for command in (show, run, explain):
+for command in (show, run, explain, roofline, bench, doctor, cache):
     main.add_command(command)

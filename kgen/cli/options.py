@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kgen.cli.arrays import file_type
 from kgen.cli.programs import Program, load_program
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
@@ -20,7 +21,15 @@ from kgen.targets.ispc.target import ISPCTarget
 from kgen.targets.opencl import OpenCLTarget, PyOpenCLTarget
 from kgen.transforms.storage.declarations import add_dtypes
 
-__all__ = ["Chosen", "Selection", "device_option", "json_option", "program_options", "set_option"]
+__all__ = [
+    "Chosen",
+    "Selection",
+    "arrays_option",
+    "device_option",
+    "json_option",
+    "program_options",
+    "set_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,6 +48,11 @@ class Chosen:
 
     program: TranslationUnit
     leading: tuple[Any, ...] = ()
+
+    @property
+    def queue(self) -> Any:
+        """The queue of OpenCL, ``None`` on other targets."""
+        return self.leading[0] if self.leading else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +207,14 @@ device_option = click.option(
     metavar="DEVICE",
     help="The device: its number from 0 on, or a part of its name or its driver's, such as "
     "pocl; by default the first one.",
+)
+
+arrays_option = click.option(
+    "-a",
+    "--arrays",
+    type=file_type,
+    metavar="IN.npz",
+    help="Arrays of a file of numpy; those that it lacks are made up.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

@@ -15,7 +15,15 @@ from rich.table import Table
 
 from kgen.runtime.highlight import highlighted
 
-__all__ = ["print_code", "print_json", "print_parts", "print_table", "working"]
+__all__ = [
+    "in_mib",
+    "print_code",
+    "print_json",
+    "print_parts",
+    "print_table",
+    "print_title",
+    "working",
+]
 
 
 def _console() -> Console:
@@ -39,15 +47,28 @@ def print_parts(parts: Sequence[tuple[str, str]], *, code: Iterable[str] = ()) -
     shown_as_code = frozenset(code)
     for number, (title, text) in enumerate(parts):
         if len(parts) > 1:
-            click.secho(("\n" if number else "") + f"== {title}", bold=True)
+            print_title(("\n" if number else "") + f"== {title}")
         print_code(text) if title in shown_as_code else click.echo(text.strip("\n"))
+
+
+def print_title(text: str) -> None:
+    """Print what stands above a part of the output."""
+    click.secho(text, bold=True, color=None if _console().color_system else False)
+
+
+def in_mib(size: int) -> str:
+    """Return a number of bytes as text.
+
+    >>> in_mib(3 << 19)
+    '1.5 MiB'
+    """
+    return f"{size / 2**20:.1f} MiB"
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table; columns whose titles begin with ``>`` are numbers, at the right."""
     console = _console()
-    if not console.is_terminal:
-        console.width = 100_000  # nothing is cut where a program or a file gets it
+    console.width = 100_000  # nothing is cut: a terminal wraps lines that are copied as one
     table = Table(box=None, pad_edge=False, show_header=any(columns))
     for name in columns:
         side: JustifyMethod = "right" if name.startswith(">") else "left"

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from kgen.errors import KernelError
+
 __all__ = ["Device"]
 
 
@@ -40,5 +42,12 @@ class Device:
 
     @classmethod
     def from_json(cls, text: str) -> Device:
-        """Read what :meth:`to_json` wrote."""
-        return cls(**json.loads(text))
+        """Read what :meth:`to_json` wrote; raise :class:`KernelError` for anything else."""
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise KernelError(
+                "this text is not the limits of a device",
+                because=str(error),
+                hint="Device(...).to_json() writes them, and measure_device finds them",
+            ) from None

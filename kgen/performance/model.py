@@ -19,7 +19,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
 from kgen.performance.occupancy import Occupancy, find_occupancy, find_resources
 from kgen.performance.peaks import measure_device
-from kgen.performance.timing import seconds_of
+from kgen.performance.timing import in_units, seconds_of
 from kgen.runtime.resources import Resources
 from kgen.statistics.countmap import ToCountMap
 from kgen.statistics.descriptors import CountGranularity
@@ -125,21 +125,14 @@ class Roofline:
             rows.append(("occupancy", str(self.occupancy)))
         if any(needs.largest_group is not None for needs in self.resources):
             rows += [(f"needs of {needs.function}", str(needs)) for needs in self.resources]
-        rows += [(f"time of {level}", _shown(t)) for level, t in self.times_s.items()]
-        rows.append(("predicted time", f"{_shown(self.predicted_s)}, by {self.limit}"))
+        rows += [(f"time of {level}", in_units(t)) for level, t in self.times_s.items()]
+        rows.append(("predicted time", f"{in_units(self.predicted_s)}, by {self.limit}"))
         if self.measured_s is not None:
-            rows.append(("measured time", _shown(self.measured_s)))
+            rows.append(("measured time", in_units(self.measured_s)))
             rows.append(("achieved", f"{100 * (self.achieved or 0):.0f} %"))
         rows += [("at most", reason) for reason in self.uncertain]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
-
-
-def _shown(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns"
 
 
 @checked

@@ -25,7 +25,7 @@ from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.programs.params import assume
 from kgen.transforms.storage.declarations import add_dtypes
 
-__all__ = ["measure_device"]
+__all__ = ["copy_bandwidth", "device_name", "measure_device"]
 
 _GROUP = 256
 #: Independent chains of multiplications and additions in each work-item.
@@ -54,14 +54,16 @@ def measure_device(
     if not scale > 0:
         raise InvocationError(f"the scale of the arrays is a positive number, not {scale!r}")
     leading = () if queue is None else (queue,)
-    name = _device_name(_on_axes(_fill("float32"), target), leading)
+    name = device_name(target, leading)
     disk = process_caches.disk
     key = content_key("limits of a device, 3", name, type(target).__name__, str(scale))
     kept = None if again else disk.load(key)
     if kept is not None:
         return Device.from_json(kept.decode())
-    bandwidth = _bandwidth(target, leading, int(scale * (1 << 25)))
-    near = _bandwidth(target, leading, int(scale * (1 << 17)))  # quick calls: where they are cheap
+    bandwidth = copy_bandwidth(target, leading, int(scale * (1 << 25)))
+    near = copy_bandwidth(
+        target, leading, int(scale * (1 << 17))
+    )  # quick calls: where they are cheap
     near = max(near, _cache_bandwidth(target, leading, int(scale * (1 << 21))))
     device = Device(
         name=name,
@@ -76,13 +78,13 @@ def measure_device(
     return device
 
 
-def _device_name(unit: TranslationUnit, leading: tuple[Any, ...]) -> str:
-    """Return the name of the device that runs a program, and of its driver."""
-    unit.target.load_runtime().device_of(*leading)
+def device_name(target: TargetBase, leading: tuple[Any, ...]) -> str:
+    """Return the name of the device that runs code of a target, and of its driver."""
+    target.load_runtime().device_of(*leading)
     if leading:
         device = leading[0].device
         return f"{device.name.strip()} ({device.platform.name}, {device.driver_version})"
-    context = getattr(unit.executor(), "context", None)
+    context = getattr(_fill("float32").copy(target=target).executor(), "context", None)
     if context is not None:
         return f"{context.get_device().name()} (CUDA)"
     return f"{platform.processor() or platform.machine()} (host {platform.node()})"
@@ -123,8 +125,8 @@ def _is_host(target: TargetBase) -> bool:
     return not getattr(target, "has_hardware_axes", True)
 
 
-def _bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
-    """Return the bytes per second of a copy, those that are read and those that are written."""
+def copy_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
+    """Return the bytes per second of a copy of *size* numbers of four bytes, read and written."""
     unit = _copy()
     if not _is_host(target):  # four numbers at a time keep more of them on the way
         size = max(size // 4, _GROUP) * 4

@@ -11,6 +11,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol
@@ -22,6 +23,7 @@ from kgen.errors import KgenError, KgenWarning
 
 __all__ = [
     "CacheMode",
+    "CacheUsage",
     "DiskCache",
     "InMemoryCache",
     "ProcessCaches",
@@ -51,6 +53,16 @@ def content_key(*parts: str | bytes) -> str:
         state.update(len(data).to_bytes(8, "little"))
         state.update(data)
     return state.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheUsage:
+    """What is in the folder of a disk cache: entries, their bytes, and the most they may have."""
+
+    folder: str
+    entries: int
+    bytes: int
+    limit: int
 
 
 class DiskCache:
@@ -142,6 +154,29 @@ class DiskCache:
         self._usage.add(self.folder, path, size, limit)
         return path
 
+    def usage(self) -> CacheUsage:
+        """Return how much is in the folder."""
+        sizes = [size for _, size, _ in _entries(self.folder)]
+        return CacheUsage(
+            folder=str(self.folder), entries=len(sizes), bytes=sum(sizes), limit=size_limit()
+        )
+
+    def clear(self) -> CacheUsage:
+        """Remove all entries, and what killed processes left; return what there was.
+
+        Nothing else in the folder is touched, nor code that this process has loaded.
+        """
+        before = self.usage()
+        if self.folder.is_dir() and self._is_own(self.folder):
+            for path in [*(Path(path) for _, _, path in _entries(self.folder)), *self._partial()]:
+                with contextlib.suppress(OSError):  # removed by another process
+                    path.unlink()
+        return before
+
+    def _partial(self) -> list[Path]:
+        """Return the files of entries that are being written, or were by killed processes."""
+        return list(self.folder.glob(f"{_PARTIAL_PREFIX}*"))
+
     def _is_own(self, path: Path, status: os.stat_result | None = None) -> bool:
         """Tell whether only this user can have written a folder or an entry; else warn, once."""
         status = status or path.stat()
@@ -165,7 +200,7 @@ class DiskCache:
             return
         self._swept = self.folder
         oldest = time.time() - _PARTIAL_LIFETIME_S
-        for partial in self.folder.glob(f"{_PARTIAL_PREFIX}*"):
+        for partial in self._partial():
             with contextlib.suppress(OSError):
                 if partial.stat().st_mtime < oldest:
                     partial.unlink()
@@ -199,7 +234,7 @@ class _Usage:
 
 def _entries(folder: Path) -> Iterator[tuple[int, int, str]]:
     """Yield the time of last use, the size and the path of each entry."""
-    for entry in folder.glob("??/*"):
+    for entry in folder.glob("[0-9a-f][0-9a-f]/" + 62 * "[0-9a-f]"):
         with contextlib.suppress(OSError):  # removed by another process
             status = entry.stat()
             yield status.st_mtime_ns, status.st_size, str(entry)

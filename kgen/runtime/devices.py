@@ -53,7 +53,9 @@ def position_of(wanted: str | None, devices: Sequence[RunningOn], api: str) -> i
     """
     for position, device in enumerate(devices):
         names = f"{device.platform} {device.version} {device.name}".lower()
-        if wanted is None or wanted == str(position) or wanted.lower() in names:
+        if wanted is None or (
+            int(wanted) == position if wanted.isdecimal() else wanted.lower() in names
+        ):
             return position
     there = "; ".join(f"{position}: {device}" for position, device in enumerate(devices))
     which = f"device of {api}" + ("" if wanted is None else f" '{wanted}'")

@@ -232,3 +232,20 @@ def test_a_size_that_is_no_number_is_refused(
         monkeypatch.setenv("KGEN_CACHE_SIZE", text)
         with pytest.raises(KgenError, match=f"KGEN_CACHE_SIZE is '{text}'"):
             DiskCache(tmp_path).store(KEY, b"content")
+
+
+def test_usage_and_clear_know_only_entries(tmp_path: Path) -> None:
+    disk = DiskCache(tmp_path / "cache")
+    assert disk.usage().entries == disk.clear().entries == 0  # without a folder
+    paths = [disk.store(content_key(text), b"x" * 100) for text in "ab"]
+    foreign = tmp_path / "cache" / "ab" / "notes.txt"
+    foreign.parent.mkdir(exist_ok=True)
+    foreign.write_text("mine")
+    (tmp_path / "cache" / "partial-1").write_text("left by a killed process")
+    before = disk.clear()
+    assert before.entries == 2
+    assert 200 < before.bytes < before.limit
+    assert disk.usage().entries == 0
+    assert [path.exists() for path in paths if path is not None] == [False, False]
+    files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert files == [foreign]
