@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
 import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
@@ -50,18 +53,12 @@ class BodyEmitter:
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the statements of a function's body."""
         self._find_long_names(body, self.writer.site.sizes)
-        result: list[cgen.Generable] = []
-        self._emit(body, self.writer, self.writer.site, result)
-        return result
+        return list(self._emit(body, self.writer, self.writer.site))
 
     def run(
-        self,
-        node: Run,
-        writer: ExpressionWriter,
-        site: EmissionSite,
-        out: list[cgen.Generable],
-    ) -> None:
-        """Append the statements of *node* to *out*."""
+        self, node: Run, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
+        """Return the statements of *node*."""
         raise NotImplementedError
 
     def _find_long_names(self, node: Node, sizes: Sizes) -> None:
@@ -85,69 +82,52 @@ class BodyEmitter:
         return INT64 if is_long else node.dtype
 
     def _emit(
-        self,
-        node: Node,
-        writer: ExpressionWriter,
-        site: EmissionSite,
-        out: list[cgen.Generable],
-    ) -> None:
-        """Append the statements of *node* to *out*."""
+        self, node: Node, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterator[cgen.Generable]:
+        """Give the statements of *node*."""
         match node:
             case Run():
-                self.run(node, writer, site, out)
+                yield from self.run(node, writer, site)
             case For():
-                out.extend(self._for(node, writer.at(site)))
+                yield from self._for(node, writer.at(site))
             case Block():
-                writer = writer.at(site)
-                at = 0
-                while at < len(node.children):
-                    taken = self.together(node.children, at, writer, out)
-                    if taken == 0:
-                        self._child(node.children, at, writer, out)
-                    at += max(1, taken)
+                yield from self._block(node.children, writer.at(site))
             case If():
-                out.append(self._if(node, writer.at(site)))
+                yield self._if(node, writer.at(site))
             case Let():
                 writer = writer.at(site)
                 dtype = self._type_of(node)
                 type_name = writer.declared_type(node.name, dtype)
                 value = self._value(writer, node.value, dtype)
-                out.append(
-                    self.builder.emit_initializer(type_name, node.name, value, is_const=True)
-                )
-                self._emit(node.body, writer, site.inside(node.name, node.value), out)
+                yield self.builder.emit_initializer(type_name, node.name, value, is_const=True)
+                yield from self._emit(node.body, writer, site.inside(node.name, node.value))
             case Barrier():
-                out.append(self._barrier(node))
+                yield self._barrier(node)
             case Comment():
-                out.append(self.builder.emit_comment(node.text))
-                self._emit(node.body, writer, site, out)
+                yield self.builder.emit_comment(node.text)
+                yield from self._emit(node.body, writer, site)
+
+    def _block(self, nodes: tuple[Node, ...], writer: ExpressionWriter) -> Iterator[cgen.Generable]:
+        at = 0
+        while at < len(nodes):
+            count, statements = self.together(nodes, at, writer)
+            yield from statements if count else self._child(nodes, at, writer)
+            at += max(1, count)
 
     def together(
-        self,
-        nodes: tuple[Node, ...],
-        at: int,
-        writer: ExpressionWriter,
-        out: list[cgen.Generable],
-    ) -> int:
-        """Append the statements of several nodes from ``nodes[at]`` on, if they are made as one.
-
-        Returns how many.
-        """
-        return 0
+        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
+    ) -> tuple[int, Sequence[cgen.Generable]]:
+        """Return how many nodes from ``nodes[at]`` on are written as one, and their statements."""
+        return 0, ()
 
     def _child(
-        self,
-        nodes: tuple[Node, ...],
-        at: int,
-        writer: ExpressionWriter,
-        out: list[cgen.Generable],
-    ) -> None:
+        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
+    ) -> Iterator[cgen.Generable]:
+        statements = self._emit(nodes[at], writer, writer.site)
         if needs_braces(nodes, at):
-            inner: list[cgen.Generable] = []
-            self._emit(nodes[at], writer, writer.site, inner)
-            out.append(cgen.Block(inner))
+            yield cgen.Block(list(statements))
         else:
-            self._emit(nodes[at], writer, writer.site, out)
+            yield from statements
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
         dtype = self._type_of(node)
@@ -203,8 +183,7 @@ class BodyEmitter:
 
     def _body(self, node: Node, writer: ExpressionWriter, site: EmissionSite) -> cgen.Generable:
         """Return the statements of *node*, in braces unless there is just one."""
-        inner: list[cgen.Generable] = []
-        self._emit(node, writer, site, inner)
+        inner = list(self._emit(node, writer, site))
         if len(inner) == 1 and isinstance(inner[0], _SINGLE):
             return inner[0]
         return cgen.Block(inner)
@@ -231,38 +210,28 @@ class _DeviceEmitter(BodyEmitter):
         )
 
     def run(
-        self,
-        node: Run,
-        writer: ExpressionWriter,
-        site: EmissionSite,
-        out: list[cgen.Generable],
-    ) -> None:
+        self, node: Run, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
-        if node.declares is not None:
-            out.extend(declare_and_assign(self.builder, writer, insn, node.declares, node.is_only))
-        else:
-            out.extend(statements_of(self.builder, writer, insn))
+        if node.declares is None:
+            return statements_of(self.builder, writer, insn)
+        return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
 
     def together(
-        self,
-        nodes: tuple[Node, ...],
-        at: int,
-        writer: ExpressionWriter,
-        out: list[cgen.Generable],
-    ) -> int:
-        """Append the lanes of a vector."""
+        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
+    ) -> tuple[int, Sequence[cgen.Generable]]:
+        """Return the lanes of a vector."""
         lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
-            return 0
+            return 0, ()
+        count = len(lanes.values)
         first = writer.statement(writer.site, lanes.insn.within_inames, lanes.values[0])
         statements = vector_statements(first, lanes)
         if statements is None:
-            for lane in range(len(lanes.values)):
-                self._child(nodes, at + lane, writer, out)
-        else:
-            out.extend(statements)
-        return len(lanes.values)
+            each = (self._child(nodes, at + lane, writer) for lane in range(count))
+            statements = list(chain.from_iterable(each))
+        return count, statements
 
 
 _SINGLE = (cgen.Assign, cgen.Statement, cgen.For, cgen.If, cgen.Block, cgen.Line)

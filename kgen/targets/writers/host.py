@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import cgen
@@ -119,12 +119,8 @@ class _DriverEmitter(BodyEmitter):
         self.is_single = is_single
 
     def run(
-        self,
-        node: Run,
-        writer: ExpressionWriter,
-        site: EmissionSite,
-        out: list[cgen.Generable],
-    ) -> None:
+        self, node: Run, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
         writer = writer.at(site)
         launch = self.launches[self.builder.get_function_name(node.insn_id)]
         passed = [
@@ -132,7 +128,7 @@ class _DriverEmitter(BodyEmitter):
             for name in launch.parameters
         ]
         groups = [_count(writer, substitute(count, node.values)) for count in launch.groups]
-        out += self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
+        return self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
 
 
 def _count(writer: ExpressionWriter, count: Expr) -> str:
