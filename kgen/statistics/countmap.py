@@ -24,7 +24,7 @@ from kgen.errors import KernelError, near_names
 from kgen.ir.checked import unfit
 from kgen.ir.sets.dims import add_axis
 from kgen.statistics.descriptors import MemAccess, Op, Sync
-from kgen.statistics.interval import Interval, sum_of
+from kgen.statistics.interval import Interval, sum_of, sums_of
 
 __all__ = ["Keys", "ToCountMap", "ToCountPolynomialMap"]
 
@@ -220,9 +220,7 @@ class ToCountMap(Mapping[Any, Any]):
             return self.copy()
         if not isinstance(other, ToCountMap):
             return NotImplemented
-        result = dict(self.count_map)
-        for key, count in other.items():
-            result[key] = sum_of(result[key], count) if key in result else count
+        result = sums_of((*self.items(), *other.items()))
         known = self.known_keys
         return self._copied(result, known.joined(other.known_keys) if known else None)
 
@@ -292,20 +290,17 @@ class ToCountMap(Mapping[Any, Any]):
         """
         known = self._keys()
         known.check_fields(names)
-        result: dict[Any, Any] = {}
-        for key, count in self.items():
-            short = known.kind(**{name: getattr(key, name) for name in names})
-            result[short] = sum_of(result[short], count) if short in result else count
+        result = sums_of(
+            (known.kind(**{name: getattr(key, name) for name in names}), count)
+            for key, count in self.items()
+        )
         return self._copied(result, dataclasses.replace(known, fields=names))
 
     def with_set_attributes(self: Self_, **values: Any) -> Self_:
         """Set fields of all keys, and add up what has become equal."""
         known = self._keys()
         known.check_fields(values)
-        result: dict[Any, Any] = {}
-        for key, count in self.items():
-            changed = key.copy(**values)
-            result[changed] = sum_of(result[changed], count) if changed in result else count
+        result = sums_of((key.copy(**values), count) for key, count in self.items())
         names = {field: given for field, given in known.names.items() if field not in values}
         return self._copied(result, dataclasses.replace(known, names=names))
 
@@ -348,6 +343,14 @@ class ToCountPolynomialMap(ToCountMap):
     ) -> None:
         super().__init__(count_map, known_keys=known_keys)
         self.space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 0) if space is None else space
+
+    @classmethod
+    def of(
+        cls, counts: Iterable[tuple[Any, Any]], space: isl.Space, known_keys: Keys
+    ) -> ToCountPolynomialMap:
+        """Return the sums of the counts of equal keys, sorted by these."""
+        sums = sums_of(counts)
+        return cls({key: sums[key] for key in sorted(sums, key=str)}, space, known_keys=known_keys)
 
     def _copied(self: Self_, count_map: Mapping[Any, Any] | None, known_keys: Keys | None) -> Self_:
         assert isinstance(self, ToCountPolynomialMap)

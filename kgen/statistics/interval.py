@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Interval", "sum_of"]
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+__all__ = ["Interval", "sum_of", "sums_of"]
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,15 @@ def bounds_of(value: Any) -> tuple[Any, Any]:
 def sum_of(one: Any, other: Any) -> Any:
     """Return the sum of two counts, either of which may be an interval."""
     return other + one if isinstance(other, Interval) else one + other
+
+
+def sums_of(counts: Iterable[tuple[KeyT, Any]]) -> dict[KeyT, Any]:
+    """Add up the counts of equal keys.
+
+    >>> sums_of([("add", 2), ("mul", 1), ("add", 3)])
+    {'add': 5, 'mul': 1}
+    """
+    result: dict[KeyT, Any] = {}
+    for key, count in counts:
+        result[key] = sum_of(result[key], count) if key in result else count
+    return result

@@ -20,7 +20,6 @@ from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, MemAccess
-from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
 from kgen.transforms.statements import find_instructions
@@ -68,14 +67,12 @@ def get_mem_access_map(
         memory = memory_of(kernel, access.array)
         if memory is not None:
             numbers[_key(kernel, access, memory, strides), access.place] += 1
-    counts: dict[MemAccess, Any] = {}
-    for (key, place), number in numbers.items():
-        often = runs.at(place, str(key.count_granularity))
-        total = often * number if number > 1 else often
-        counts[key] = sum_of(counts[key], total) if key in counts else total
-    ordered = {key: counts[key] for key in sorted(counts, key=str)}
+    counts = (
+        (key, runs.at(place, str(key.count_granularity), number))
+        for (key, place), number in numbers.items()
+    )
     known = Keys.of(MemAccess, variable=kernel.array_vars, kernel_name=(kernel.name,))
-    return ToCountPolynomialMap(ordered, runs.space, known_keys=known)
+    return ToCountPolynomialMap.of(counts, runs.space, known)
 
 
 def memory_of(kernel: LoopKernel, name: str) -> str | None:

@@ -24,7 +24,6 @@ from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import OP_NAMES, CountGranularity, Op
-from kgen.statistics.interval import sum_of
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
 from kgen.transforms.statements import find_instructions
@@ -92,20 +91,16 @@ def count_ops(
     )
     for insn in find_instructions(kernel, within):
         finder.look_into(insn)
-    counts: dict[Op, Any] = {}
-    for place, ops in finder.found.items():
-        often = runs.at(place, granularity)
-        for (dtype, name), number in ops.items():
-            if not number:
-                continue
-            key = Op(dtype, name, granularity, kernel.name)
-            total = often * number if number != 1 else often
-            counts[key] = sum_of(counts[key], total) if key in counts else total
-    ordered = {key: counts[key] for key in sorted(counts, key=str)}
+    counts = [
+        (Op(dtype, name, granularity, kernel.name), runs.at(place, granularity, number))
+        for place, ops in finder.found.items()
+        for (dtype, name), number in ops.items()
+        if number
+    ]
     functions = (f"func:{name}" for name in known_function_names(kernel))
-    names = {*OP_NAMES, *functions, *(str(key.name) for key in ordered)}
+    names = {*OP_NAMES, *functions, *(str(key.name) for key, _ in counts)}
     known = Keys.of(Op, name=names, kernel_name=(kernel.name,))
-    return ToCountPolynomialMap(ordered, runs.space, known_keys=known)
+    return ToCountPolynomialMap.of(counts, runs.space, known)
 
 
 class _OpFinder(PlaceMapper):

@@ -86,13 +86,16 @@ class Runs:
         self.space = _space(kernel)
         self._known: dict[tuple[Place, str], Count] = {}
 
-    def at(self, place: Place, granularity: str) -> Count:
-        """Return how often a place is reached, by work-items, sub-groups or work-groups."""
+    def at(self, place: Place, granularity: str, times: int = 1) -> Count:
+        """Return how often a place is reached, by work-items, sub-groups or work-groups.
+
+        That is multiplied by *times*, as often as something happens there.
+        """
         found = self._known.get((place, granularity))
         if found is None:
             with isl_limit("counting runs of instructions", self.kernel, KernelError):
                 found = self._known[place, granularity] = self._find(place, granularity)
-        return found
+        return found if times == 1 else found * times
 
     def _find(self, place: Place, granularity: str) -> Count:
         domain, exact = self.footprints.domain(place)

@@ -16,7 +16,7 @@ from kgen.lowering import schedule_prepared
 from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
-from kgen.statistics.interval import Interval, sum_of
+from kgen.statistics.interval import Interval
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Count, Runs, SubgroupSize, resolve_subgroup_size
 
@@ -47,9 +47,8 @@ def get_synchronization_map(
     kernel, schedule = schedule_prepared(kernel, has_axes=has_axes)
     counter = _SyncCounter(kernel)
     counter.look_into_steps(schedule.steps, ())
-    ordered = {key: counter.found[key] for key in sorted(counter.found, key=str)}
     known = Keys.of(Sync, kernel_name=(kernel.name,))
-    return ToCountPolynomialMap(ordered, counter.runs.space, known_keys=known)
+    return ToCountPolynomialMap.of(counter.found, counter.runs.space, known)
 
 
 class _SyncCounter:
@@ -58,7 +57,7 @@ class _SyncCounter:
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.runs = Runs(kernel, 1)
-        self.found: dict[Sync, Any] = {}
+        self.found: list[tuple[Sync, Any]] = []
 
     def look_into_steps(self, steps: Iterable[Step], loops: tuple[str, ...]) -> None:
         """Count launches and what they contain, inside of loops on the host."""
@@ -87,9 +86,7 @@ class _SyncCounter:
             self._look_into(child, loops, groups)
 
     def _add(self, kind: str, loops: tuple[str, ...], groups: tuple[str, ...]) -> None:
-        key = Sync(kind, self.kernel.name)
-        often = self._trips(loops, groups)
-        self.found[key] = sum_of(self.found[key], often) if key in self.found else often
+        self.found.append((Sync(kind, self.kernel.name), self._trips(loops, groups)))
 
     def _trips(self, loops: tuple[str, ...], groups: tuple[str, ...]) -> Count:
         """Return how often one work-item passes what is inside of *loops*."""
