@@ -211,9 +211,7 @@ def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:
     if not wanted:
         return kernel
     tags = {tag for _, tag in wanted}
-    kernel = kernel.copy(
-        instructions=tuple(insn.copy(tags=insn.tags - tags) for insn in kernel.instructions)
-    )
+    kernel = kernel.map_instructions(lambda insn: insn.copy(tags=insn.tags - tags))
     for insn_id, tag in sorted(wanted, key=str):
         old, new = zip(*tag.inames, strict=True)
         kernel = duplicate_inames(kernel, old, f"id:{insn_id}", new)

@@ -86,9 +86,7 @@ class _Distribution:
         if not gone or all(share_iterations(name, first, then) for name in gone):
             return
         of = self.kernel.id_to_insn
-        one, is_exact = self.instances.touched(first, loops, Side.FIRST)
-        other, too = self.instances.touched(then, loops, Side.SECOND)
-        both = one.intersect(other)
+        both, is_exact = self.instances.meeting(first, then, loops)
         if both.is_empty():
             return
         order = by_priority(self.kernel, loops_with_order(self.kernel, loops))
@@ -104,7 +102,7 @@ class _Distribution:
                 *in_lexicographic_order(earlier, kept, Side.SECOND, Side.FIRST),
                 *[rest] * is_after,
             ]
-            yield from ((pair, is_exact and too) for pair in turned if not pair.is_empty())
+            yield from ((pair, is_exact) for pair in turned if not pair.is_empty())
 
     # -- values of one iteration ------------------------------------------------------------
 

@@ -198,6 +198,24 @@ class Instances:
             found = self._memo[key] = self._accessed(access, loops, suffix, axes)
         return found
 
+    def meeting(
+        self,
+        first: Access,
+        second: Access,
+        loops: tuple[str, ...],
+        other_loops: tuple[str, ...] | None = None,
+    ) -> tuple[Set, bool]:
+        """Return the pairs of iterations, and the elements, in which two accesses meet.
+
+        As :meth:`touched`, of *loops* on the first side, and on the second of *other_loops*, which
+        are the same by default.
+        """
+        one, is_exact = self.touched(first, loops, Side.FIRST)
+        other, too = self.touched(
+            second, loops if other_loops is None else other_loops, Side.SECOND
+        )
+        return one.intersect(other), is_exact and too
+
     def _accessed(
         self, access: Access, loops: tuple[str, ...], suffix: str, axes: Mapping[str, Axis]
     ) -> tuple[Set, bool]:

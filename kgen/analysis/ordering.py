@@ -16,7 +16,6 @@ from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.names import Side
 
 __all__ = ["Unordered", "find_unordered", "check_accesses_ordered"]
 
@@ -199,9 +198,8 @@ def _meeting(
 
 
 def _meet(instances: Instances, write: Access, access: Access) -> Unordered | None:
-    first, is_exact = instances.touched(write, write.place.inames, Side.FIRST)
-    second, too = instances.touched(access, access.place.inames, Side.SECOND)
-    both = first.intersect(second)
+    loops = write.place.inames, access.place.inames
+    both, is_exact = instances.meeting(write, access, *loops)
     mine, theirs = (
         {axis_name(a.tag) for a in instances.owner_axes(x.array, x.place.inames).values()}
         for x in (write, access)
@@ -217,7 +215,7 @@ def _meet(instances: Instances, write: Access, access: Access) -> Unordered | No
     point = example(both if at_once.is_empty() else at_once)
     has_items = bool(instances.axes) and instances.kernel.target.has_hardware_axes
     unit = "a work-item" if has_items else "an iteration"
-    return Unordered(write, access, describe_pair(point, unit=unit), is_exact and too)
+    return Unordered(write, access, describe_pair(point, unit=unit), is_exact)
 
 
 def _is_exempt(one: InstructionBase, two: InstructionBase) -> bool:

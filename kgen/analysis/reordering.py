@@ -145,9 +145,7 @@ class Reordering:
 
     def _in_order(self, first: Access, then: Access) -> Iterator[tuple[Access, Access, Set, bool]]:
         loops = shared_loops(self.kernel, first, then)
-        one, is_exact = self.instances.touched(first, loops, Side.FIRST)
-        other, too = self.instances.touched(then, loops, Side.SECOND)
-        both = one.intersect(other)
+        both, is_exact = self.instances.meeting(first, then, loops)
         if both.is_empty():
             return
         for suffix in PAIR:
@@ -160,7 +158,7 @@ class Reordering:
             both = both.intersect(to_named(rename_dims(self.valid, new)))
         for earlier in in_lexicographic_order(both, self._ordered(loops)):
             if not earlier.is_empty():
-                yield first, then, earlier, is_exact and too
+                yield first, then, earlier, is_exact
 
     def _turned_around(
         self, pairs: Set, first: Access, then: Access, new: Sequence[str]

@@ -30,6 +30,7 @@ from kgen.ir.sets.dims import (
     project_out_unused_params,
     rename_dims,
     to_named,
+    union_of,
     with_dims,
 )
 from kgen.ir.sets.domain import dim_max, dim_min, sample_point, static_bounds, static_value
@@ -77,9 +78,8 @@ def swept_footprint(
     valid along an axis. Raises :class:`TransformError` for a subscript that is not affine.
     """
     footprints = Footprints.of(kernel)
-    total: Set | None = None
-    for access in dict.fromkeys((access.place, access.index) for access in accesses):
-        place, index = access
+    parts: list[Set] = []
+    for place, index in dict.fromkeys((access.place, access.index) for access in accesses):
         assert index is not None
         known = Access("", "", tuple(i for i in index if i is not None), False, place)
         relation = footprints.relation(known)
@@ -97,8 +97,8 @@ def swept_footprint(
         for k, part in enumerate(index):
             if part is None:
                 touched = with_dims(touched, (axes[k].name,), k)
-        touched = name_dims(touched, [axis.name for axis in axes]).coalesce()
-        total = touched if total is None else total.union(touched)
+        parts.append(name_dims(touched, [axis.name for axis in axes]).coalesce())
+    total = union_of(parts)
     assert total is not None
     return total.intersect(valid_elements(kernel, total, axes))
 

@@ -13,11 +13,12 @@ import pymbolic.primitives as p
 from kgen.analysis.instances import axis_name
 from kgen.ast.expr import conjunction, conjuncts, disjunction
 from kgen.ast.facts import Facts, params_where
+from kgen.ast.merge import without_conjuncts
 from kgen.ast.nodes import For, If, Let, Node, Run, runs_in, variables_in
 from kgen.ast.translate import read_condition
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, variable_names
 from kgen.ir.fields import replace
-from kgen.ir.sets.dims import Set, dim_names, param_names, project_out_params, to_named
+from kgen.ir.sets.dims import Set, dim_names, param_names, project_out_params, to_named, union_of
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import (
     Barrier,
@@ -86,17 +87,16 @@ class _Guards:
 
     def _where_any_runs(self, node: Node, around: frozenset[str]) -> Set | None:
         """Return where a statement below *node* has an instance, whatever the data are."""
-        union: Set | None = None
         inner = frozenset(variables_in(node))
         hidden = set(self.data)
         if has_barrier(node):  # which all work-items of a group meet
             hidden.update(self.local_axes)
-        for run in runs_in(node):
-            statement = self.nest.statements[int(run.insn_id[1:])]
-            if isinstance(statement.node, Barrier):  # happens when another statement does
-                continue
-            part = project_out_params(_instances(statement, run, around, inner), sorted(hidden))
-            union = part if union is None else union.union(part)
+        ran = ((self.nest.statements[int(run.insn_id[1:])], run) for run in runs_in(node))
+        union = union_of(
+            project_out_params(_instances(statement, run, around, inner), sorted(hidden))
+            for statement, run in ran
+            if not isinstance(statement.node, Barrier)  # which happens when another statement does
+        )
         return None if union is None else union.coalesce()
 
     def _condition(self, where: Set) -> Expr:
@@ -214,5 +214,4 @@ def _without_conditions(node: Node, known: set[Expr]) -> Node:
     node = map_children(node, lambda child: _without_conditions(child, known))
     if not isinstance(node, If) or node.orelse is not None:
         return node
-    rest = [part for part in conjuncts(node.condition) if part not in known]
-    return replace(node, condition=conjunction(rest), orelse=None) if rest else node.body
+    return without_conjuncts(node, known)

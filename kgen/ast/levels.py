@@ -31,6 +31,7 @@ from kgen.ir.sets.dims import (
     param_names,
     params_space,
     project_out_params,
+    union_of,
     used_param_names,
     without_param_constraints,
 )
@@ -230,16 +231,13 @@ def _values(nest: Nest) -> Set | None:
 
     What is said of parameters alone decides about what is in the loop, not about its range.
     """
-    union: Set | None = None
-    for statement in nest.statements:
-        if isinstance(statement.node, Barrier):  # happens when another statement does
-            continue
-        part = outer_dims(statement.domain, 1).reset_tuple_id()
-        for range_ in part.get_basic_sets():
-            if range_.is_empty():
-                continue
-            own = without_param_constraints(range_).to_set()
-            union = own if union is None else union.union(own)
+    union = union_of(
+        without_param_constraints(range_).to_set()
+        for statement in nest.statements
+        if not isinstance(statement.node, Barrier)  # which happens when another statement does
+        for range_ in outer_dims(statement.domain, 1).reset_tuple_id().get_basic_sets()
+        if not range_.is_empty()
+    )
     union = None if union is None else union.coalesce()
     if union is None or union.n_basic_set() > 1:
         return None

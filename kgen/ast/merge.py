@@ -150,7 +150,9 @@ class _Merger:
         parts = conjuncts(second.condition)
         if first.orelse is None:
             shared = [part for part in conjuncts(first.condition) if part in parts]
-            inside = [_without(guard, shared) for guard in (first, second)] if shared else []
+            inside = (
+                [without_conjuncts(guard, shared) for guard in (first, second)] if shared else []
+            )
             if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
                 return replace(first, condition=conjunction(shared), body=self._block(inside))
         if isinstance(first.condition, p.LogicalAnd) and not any(map(_is_choice, parts)):
@@ -158,7 +160,7 @@ class _Merger:
         opposites = _opposites(first)
         if not any(part in opposites for part in parts):
             return None
-        node = _without(second, opposites)
+        node = without_conjuncts(second, opposites)
         orelse = node if first.orelse is None else self._block([first.orelse, node])
         return replace(first, orelse=orelse)
 
@@ -198,8 +200,8 @@ class _Merger:
         return result
 
 
-def _without(guard: If, known: Container[Expr]) -> Node:
-    """Remove the conjuncts that are *known* to hold."""
+def without_conjuncts(guard: If, known: Container[Expr]) -> Node:
+    """Remove the conjuncts of a guard, which has no other branch, that are *known* to hold."""
     rest = [part for part in conjuncts(guard.condition) if part not in known]
     return replace(guard, condition=conjunction(rest), orelse=None) if rest else guard.body
 

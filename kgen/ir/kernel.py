@@ -208,6 +208,18 @@ class LoopKernel(Taggable):
         empty = {name for name in _CHECKED if type(state[name]) in _EMPTY and not state[name]}
         check_fields(LoopKernel, state, _CHECKED - empty)
 
+    def map_instructions(
+        self, change: Callable[[InstructionBase], InstructionBase], **changes: Any
+    ) -> LoopKernel:
+        """Return this with what *change* makes of each instruction, and with other changes.
+
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]").default_entrypoint
+        >>> print(*knl.map_instructions(lambda insn: insn.copy(priority=3)).instructions)
+        out[i] = 2*a[i]  {id=insn, priority=3}
+        """
+        return self.copy(instructions=tuple(map(change, self.instructions)), **changes)
+
     def _settle(self, names: Collection[str]) -> None:
         """Make constants of what the fields *names* hold; reject what fits none."""
         state = vars(self)

@@ -36,6 +36,7 @@ from kgen.ir.sets.dims import (
     project_out_params,
     rename_param,
     to_named,
+    union_of,
 )
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
@@ -155,7 +156,7 @@ class Conflicts:
 
         The group is the one that ``.a`` is in. Work-items that have none meet barriers as well.
         """
-        union: Set | None = None
+        parts: list[Set] = []
         mapper = PlaceMapper(self.kernel)
         insns = (self.kernel.id_to_insn[insn_id] for insn_id in insn_ids)
         for place in dict.fromkeys(map(mapper.visit_predicates, insns)):
@@ -168,7 +169,8 @@ class Conflicts:
                 elif SetName.GROUP.names(name) and name.endswith(Side.BETWEEN):
                     first = Side.FIRST.of(name.removesuffix(Side.BETWEEN))
                     named = rename_param(named, name, first)
-            union = named if union is None else union.union(named)
+            parts.append(named)
+        union = union_of(parts)
         assert union is not None
         return union
 

@@ -67,7 +67,8 @@ def in_launch(kernel: DeviceKernel, others: Collection[str]) -> DeviceKernel:
 def _on_device(kernel: PreparedKernel, host_inames: frozenset[str]) -> DeviceKernel:
     ordered = _in_order(kernel, host_inames)
     values = tuple(ValueArg(name, _value_type(kernel, name)) for name in ordered)
-    device = kernel.copy(
+    device = kernel.map_instructions(
+        lambda insn: insn.copy(within_inames=insn.within_inames - host_inames),
         domains=tuple(
             part
             for domain in kernel.domains
@@ -81,10 +82,6 @@ def _on_device(kernel: PreparedKernel, host_inames: frozenset[str]) -> DeviceKer
         },
         loop_priority=tuple(
             tuple(name for name in nest if name not in host_inames) for nest in kernel.loop_priority
-        ),
-        instructions=tuple(
-            insn.copy(within_inames=insn.within_inames - host_inames)
-            for insn in kernel.instructions
         ),
         args=(*kernel.args, *values),
         assumptions=_assumptions(kernel, ordered),

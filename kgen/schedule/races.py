@@ -31,7 +31,7 @@ from kgen.errors import (
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.sets.dims import Set, project_out_params, rename_param
+from kgen.ir.sets.dims import Set, project_out_params, rename_param, union_of
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
@@ -334,13 +334,13 @@ class _Pairs:
     def _pairs(self) -> Set:
         one, other = self._side(Side.FIRST), self._side(Side.SECOND)
         both = one.intersect(other)
-        different: Set | None = None
         for iname in self.access.place.inames:
             if iname not in self.apart:
                 both = bound(both, Side.FIRST.of(iname), p.Variable(Side.SECOND.of(iname)))
-        for iname in self.apart:
-            part = bound(both, Side.FIRST.of(iname), p.Variable(Side.SECOND.of(iname)), "ne_set")
-            different = part if different is None else different.union(part)
+        different = union_of(
+            bound(both, Side.FIRST.of(iname), p.Variable(Side.SECOND.of(iname)), "ne_set")
+            for iname in self.apart
+        )
         assert different is not None
         return different
 

@@ -41,6 +41,7 @@ from kgen.ir.sets.dims import (
     relation_from,
     rename_param,
     to_named,
+    union_of,
     with_axes,
     with_params,
 )
@@ -217,12 +218,11 @@ class _NestMaker:
         siblings = self.statements[first:]
         if not any(isinstance(s.node, Barrier) and len(s.dims) == len(dims) for s in siblings):
             return
-        union: Set | None = None
-        for statement in siblings:
-            if isinstance(statement.node, Barrier):
-                continue
-            part = outer_dims(statement.domain, len(dims))
-            union = part if union is None else union.union(part)
+        union = union_of(
+            outer_dims(statement.domain, len(dims))
+            for statement in siblings
+            if not isinstance(statement.node, Barrier)
+        )
         if union is None:
             return
         for k in range(first, len(self.statements)):
@@ -387,11 +387,8 @@ class _TreeMaker:
 
     def _isolate(self, numbers: range, position: int, slabs: tuple[int, int]) -> isl.UnionSet:
         """Return ``{ isolate[[outer] -> [i]] }``: all iterations but the slabs."""
-        union: Set | None = None
-        for k in numbers:
-            domain = self.nest.statements[k].domain.reset_tuple_id()
-            part = outer_dims(domain, position + 1)
-            union = part if union is None else union.union(part)
+        domains = (self.nest.statements[k].domain.reset_tuple_id() for k in numbers)
+        union = union_of(outer_dims(domain, position + 1) for domain in domains)
         assert union is not None
         names = dim_names(union)
         only = from_named(to_named(union), names[-1:])  # outer loops as parameters
@@ -424,12 +421,9 @@ class _TreeMaker:
         context = axis_context(self.nest.grid, [axes_in(value) for value in axes.values()])
         context = with_axes(context.from_params(), len(outer))
         at = at.insert_context(context).child(0)
-        filters: isl.UnionSet | None = None
-        for k in self._below(node.body):
-            statement = self.nest.statements[k]
-            universe = _tied(statement, isl.Set.universe(statement.domain.get_space()), axes)
-            part = isl.UnionSet.from_set(universe)
-            filters = part if filters is None else filters.union(part)
+        statements = [self.nest.statements[k] for k in self._below(node.body)]
+        universes = ((one, isl.Set.universe(one.domain.get_space())) for one in statements)
+        filters = union_of(isl.UnionSet.from_set(_tied(*one, axes)) for one in universes)
         assert filters is not None
         at = at.insert_filter(filters).child(0)
         return self._put(at, node.body, outer)

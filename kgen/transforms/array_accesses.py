@@ -172,8 +172,8 @@ def rewrite_accesses(
     b[i] = a[i + 1]  {id=insn}
     """
     reject_bounds(kernel, mapper.names)
-    return kernel.copy(
-        instructions=tuple(map(mapper.change, kernel.instructions)),
+    return kernel.map_instructions(
+        mapper.change,
         substitutions={n: mapper.change_rule(r) for n, r in kernel.substitutions.items()},
     ).with_declarations(declarations)
 

@@ -83,9 +83,7 @@ def map_instructions(
         check_operands(new.expressions(), f"instruction '{new}'")
         return new
 
-    return kernel.copy(
-        instructions=tuple(changed(insn) if test(insn) else insn for insn in kernel.instructions)
-    )
+    return kernel.map_instructions(lambda insn: changed(insn) if test(insn) else insn)
 
 
 @transform
@@ -135,10 +133,9 @@ def add_dependency(kernel: LoopKernel, insn_match: Any, depends_on: Any) -> Loop
     """
     first = frozenset(str(insn.id) for insn in found(kernel, _id_or_match(kernel, depends_on)))
     then = {insn.id for insn in found(kernel, insn_match)}
-    return kernel.copy(
-        instructions=tuple(
+    return kernel.map_instructions(
+        lambda insn: (
             insn.copy(depends_on=insn.depends_on | (first - {insn.id})) if insn.id in then else insn
-            for insn in kernel.instructions
         )
     )
 
@@ -252,7 +249,7 @@ def replace_instruction_ids(
         depends_on = renamed(insn.depends_on) - {insn_id}
         return insn.copy(id=insn_id, depends_on=depends_on, no_sync_with=frozenset(pairs))
 
-    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    return kernel.map_instructions(change)
 
 
 @transform_of(Meaning.NEW)

@@ -74,12 +74,11 @@ def add_nosync(
             f"no instruction of '{sink}' depends on one of '{source}'",
             hint="force=True says it all the same; empty_ok=True accepts it",
         )
-    return kernel.copy(
-        instructions=tuple(
+    return kernel.map_instructions(
+        lambda insn: (
             insn.copy(no_sync_with=insn.no_sync_with | new[str(insn.id)])
             if insn.id in new
             else insn
-            for insn in kernel.instructions
         )
     )
 

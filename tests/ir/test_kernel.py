@@ -46,3 +46,10 @@ def test_a_slice_of_instructions_can_be_appended_to() -> None:
     insns: Any = knl.instructions[1:]
     insns.append(knl.instructions[0])
     assert [insn.id for insn in knl.copy(instructions=insns).instructions] == ["w", "v", "m"]
+
+
+def test_instructions_that_a_change_leaves_alone_are_the_same_objects() -> None:
+    knl = nested()
+    changed = knl.map_instructions(lambda i: i.copy(priority=1) if i.id == "w" else i, name="other")
+    assert (changed.name, changed.id_to_insn["w"].priority) == ("other", 1)
+    assert all(changed.id_to_insn[name] is knl.id_to_insn[name] for name in ("m", "v"))

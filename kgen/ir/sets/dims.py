@@ -8,6 +8,7 @@ no names yet (subscripts of an array) go by *axis*, counted from 0.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -19,6 +20,7 @@ Map: TypeAlias = isl.Map
 Space: TypeAlias = isl.Space
 Row: TypeAlias = isl.Constraint
 SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
+AnySetT = TypeVar("AnySetT", isl.Set, isl.Map, isl.UnionSet)
 SpaceT = TypeVar("SpaceT", isl.BasicSet, isl.Set, isl.Space)
 WithParams: TypeAlias = isl.BasicSet | isl.Set | isl.Map | isl.Space | isl.PwAff
 
@@ -41,6 +43,17 @@ def _at(domain: BasicSet | Set | Map | Space, kind: isl.dim_type, name: str) -> 
     """Return the position of a dimension; -1 where there is none of that kind."""
     space = domain.get_space() if isinstance(domain, isl.BasicSet) else domain
     return int(space.find_dim_by_name(kind, name))
+
+
+def union_of(parts: Iterable[AnySetT]) -> AnySetT | None:
+    """Return the union of sets or relations; ``None`` where there are none."""
+    rest = iter(parts)
+    first = next(rest, None)
+    return (
+        None
+        if first is None
+        else functools.reduce(lambda one, other: one.union(other), rest, first)
+    )
 
 
 class SetKey:

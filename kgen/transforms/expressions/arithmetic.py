@@ -55,10 +55,8 @@ def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     a[i] = 6*b[i] + 3  {id=insn}
     """
     mapper = _ConstantFolder(fast_math)
-    return kernel.copy(
-        instructions=tuple(
-            insn.with_transformed_expressions(mapper) for insn in kernel.instructions
-        ),
+    return kernel.map_instructions(
+        lambda insn: insn.with_transformed_expressions(mapper),
         substitutions={
             name: rule.copy(expression=mapper(rule.expression))
             for name, rule in kernel.substitutions.items()

@@ -38,7 +38,7 @@ def simplify_indices(kernel: LoopKernel) -> LoopKernel:
         mapper = _IndexMapper(kernel, footprints, insn.within_inames)
         return insn.with_transformed_expressions(mapper)
 
-    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    return kernel.map_instructions(change)
 
 
 class _IndexMapper(IdentityMapper):

@@ -20,7 +20,6 @@ from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import mentions_of
-from kgen.ir.sets.names import Side
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, renamed
 from kgen.transforms.select import (
     NoSuchNameError,
@@ -202,8 +201,7 @@ def _is_rewritten(
     instances = Instances(kernel, has_axes=False)
     for read in reads:
         for write in writes:
-            one, _ = instances.touched(read, tuple(order), Side.FIRST)
-            both = one.intersect(instances.touched(write, tuple(order), Side.SECOND)[0])
+            both, _ = instances.meeting(read, write, tuple(order))
             for iname in reader.within_inames.intersection(order):
                 both = relate_sides(both, iname, "eq_set")
             if any(not x.is_empty() for x in in_lexicographic_order(both, order)):
@@ -278,14 +276,12 @@ def extract_subst(
     rule = SubstitutionRule(subst_name, arguments, pattern)
     extractor = _Extractor(rule)
     test = matcher(kernel, within)
-    instructions = tuple(
-        insn.with_transformed_expressions(extractor.rec) if test(insn) else insn
-        for insn in kernel.instructions
+    changed = kernel.map_instructions(
+        lambda insn: insn.with_transformed_expressions(extractor.rec) if test(insn) else insn
     )
     if not extractor.count:
         raise NothingSelectedError(f"no expression looks like '{to_text(pattern)}'")
-    substitutions = {**kernel.substitutions, subst_name: rule}
-    return kernel.copy(instructions=instructions, substitutions=substitutions)
+    return changed.copy(substitutions={**kernel.substitutions, subst_name: rule})
 
 
 @transform
@@ -320,15 +316,12 @@ def reduction_arg_to_subst_rule(
     names = require_inames(kernel, inames)
     maker = _OperandRules(kernel, names, subst_rule_name)
     test = matcher(kernel, insn_match)
-    instructions = tuple(
-        insn.with_transformed_expressions(maker.rec) if test(insn) else insn
-        for insn in kernel.instructions
+    changed = kernel.map_instructions(
+        lambda insn: insn.with_transformed_expressions(maker.rec) if test(insn) else insn
     )
     if not maker.rules:
         raise NothingSelectedError(f"no reduction runs over {' and '.join(map(repr, names))}")
-    return kernel.copy(
-        instructions=instructions, substitutions={**kernel.substitutions, **maker.rules}
-    )
+    return changed.copy(substitutions={**kernel.substitutions, **maker.rules})
 
 
 class _OperandRules(IdentityMapper):

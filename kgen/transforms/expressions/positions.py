@@ -29,13 +29,13 @@ def expand_positions(kernel: LoopKernel) -> LoopKernel:
     >>> print(*expand_positions(unit.default_entrypoint).instructions)
     a[i, j] = 4*i + j  {id=insn}
     """
-    instructions = tuple(
-        insn.with_transformed_expressions(_PositionMapper(kernel, insn).rec)
-        if POSITIONS.intersection(insn.mentioned)
-        else insn
-        for insn in kernel.instructions
+    return kernel.map_instructions(
+        lambda insn: (
+            insn.with_transformed_expressions(_PositionMapper(kernel, insn).rec)
+            if POSITIONS.intersection(insn.mentioned)
+            else insn
+        )
     )
-    return kernel.copy(instructions=instructions)
 
 
 class _PositionMapper(IdentityMapper):

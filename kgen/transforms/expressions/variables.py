@@ -54,7 +54,7 @@ def substitute_in_instructions(
         _reject_in_c(insn, names)
         return insn.with_transformed_expressions(mapper)
 
-    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    return kernel.map_instructions(change)
 
 
 class _FoldingMapper(SubstitutionMapper):

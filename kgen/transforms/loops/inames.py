@@ -67,7 +67,7 @@ def add_inames_to_insn(
             )
         return insn.copy(within_inames=insn.within_inames | new, within_inames_is_final=True)
 
-    changed = kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    changed = kernel.map_instructions(change)
     check_tags(changed, new)
     return changed
 
@@ -105,7 +105,7 @@ def remove_inames_from_insn(
             )
         return rest
 
-    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    return kernel.map_instructions(change)
 
 
 @transform
@@ -279,4 +279,4 @@ def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: Any = None) -> Loo
         new = {names[0] for _, names in missing}
         return insn.copy(within_inames=insn.within_inames | new, within_inames_is_final=True)
 
-    return kernel.copy(instructions=tuple(change(insn) for insn in kernel.instructions))
+    return kernel.map_instructions(change)

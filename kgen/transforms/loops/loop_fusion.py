@@ -357,9 +357,7 @@ class _Nest:
     ) -> bool:
         """Tell whether *b* in an iteration meets *a* in one that comes after it."""
         around = tuple(sorted(shared))
-        one, _ = self.instances.touched(a, (loops[0], *around), Side.FIRST)
-        other, _ = self.instances.touched(b, (loops[1], *around), Side.SECOND)
-        both = one.intersect(other)
+        both, _ = self.instances.meeting(a, b, (loops[0], *around), (loops[1], *around))
         for iname in around:
             both = relate_sides(both, iname, "eq_set")
         later = relate(both, Side.SECOND.of(loops[1]), Side.FIRST.of(loops[0]), "lt_set")

@@ -85,16 +85,13 @@ def to_batched(
     if isinstance(nbatches, str) and nbatches not in kernel.arg_dict:
         require_new_name(kernel, nbatches)
         arguments.insert(0, ValueArg(nbatches, INT32))
-    return kernel.copy(
+    return kernel.map_instructions(
+        lambda insn: mapper.change(insn, within_inames=insn.within_inames | {iname}),
         domains=(_batches(iname, nbatches), *kernel.domains),
         inames={
             iname: Iname(iname, frozenset({ForceSequentialTag()} if sequential else ())),
             **kernel.inames,
         },
-        instructions=tuple(
-            mapper.change(insn, within_inames=insn.within_inames | {iname})
-            for insn in kernel.instructions
-        ),
         substitutions={
             name: mapper.change_rule(rule) for name, rule in kernel.substitutions.items()
         },

@@ -364,9 +364,8 @@ def _with_flow(fused: LoopKernel, parts: Sequence[LoopKernel], flow: Sequence[Fl
             more.setdefault(user, set()).update(_writers(parts[first], name))
     if not more:
         return fused
-    return fused.copy(
-        instructions=tuple(
+    return fused.map_instructions(
+        lambda insn: (
             insn.copy(depends_on=insn.depends_on | more[str(insn.id)]) if insn.id in more else insn
-            for insn in fused.instructions
         )
     )

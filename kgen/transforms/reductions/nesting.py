@@ -68,15 +68,14 @@ def _split_reductions(
     splitter = _Splitter(kernel, names, inward=inward)
     test = matcher(kernel, within)
     chosen = {i.id for i in kernel.instructions if i.reduction_inames() >= {*names} and test(i)}
-    instructions = tuple(
-        insn.with_transformed_expressions(splitter) if insn.id in chosen else insn
-        for insn in kernel.instructions
+    changed = kernel.map_instructions(
+        lambda insn: insn.with_transformed_expressions(splitter) if insn.id in chosen else insn
     )
     if not splitter.found:
         raise NothingSelectedError(
             f"there is no reduction over {', '.join(map(repr, names))} and others"
         )
-    return kernel.copy(instructions=instructions)
+    return changed
 
 
 class _Splitter(IdentityMapper):
@@ -132,9 +131,9 @@ def make_reduction_inames_unique(
         place = Place(insn.within_inames)
         return insn.with_transformed_expressions(lambda expr: maker.rec(expr, place, str(insn.id)))
 
-    instructions = tuple(change(insn) for insn in kernel.instructions)
+    changed = kernel.map_instructions(change)
     changes = maker.loops.changes()
-    return kernel.copy(instructions=instructions, **changes) if changes else kernel
+    return changed.copy(**changes) if changes else kernel
 
 
 class _UniqueMaker(IdentityMapper):

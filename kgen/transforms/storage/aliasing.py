@@ -87,7 +87,7 @@ def alias_temporaries(
             conflicts_with_groups=insn.conflicts_with_groups | others,
         )
 
-    return kernel.copy(instructions=tuple(map(grouped, kernel.instructions)))
+    return kernel.map_instructions(grouped)
 
 
 def _check(temporary: TemporaryVariable) -> None:

@@ -525,3 +525,10 @@ def test_final_dependencies_leave_out_no_bound_of_a_loop() -> None:
     text = "<> m = i + 1  {id=m}\na[i, j] = 1  {id=a, dep=*}"
     data = [GlobalArg("a", "int32", shape=(4, 4)), ...]
     assert waits(make(text, ["{ [i]: 0<=i<4 }", "{ [j]: 0<=j<m }"], data))["a"] == ["m"]
+
+
+def test_errors_of_parts_name_the_kernel_but_not_where_they_show_a_place() -> None:
+    with pytest.raises(KgenError, match=r"^in kernel 'mine': there is no option 'nonsense'"):
+        make_loop_kernel("{ : }", "a = 1", name="mine", target=TargetBase(), options="nonsense")
+    with pytest.raises(KgenError, match=r"^line 1, column 5"):
+        make_loop_kernel("{ : }", "a = (1", name="mine", target=TargetBase())
