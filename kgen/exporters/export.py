@@ -12,6 +12,7 @@ import cgen
 
 from kgen.errors import CodegenError, near_names
 from kgen.exporters.c import CLauncherWriter
+from kgen.exporters.cxx import cxx_header
 from kgen.exporters.header import internal_header, library_source, public_header
 from kgen.exporters.kernels import TARGETS, exported_kernels
 from kgen.exporters.launcher import LauncherWriter
@@ -58,6 +59,8 @@ def library_files(
     ]
     made = {
         f"include/{namespace}.h": public_header(namespace, kernels, writers),
+        f"include/{namespace}.hpp": cxx_header(namespace, kernels, writers),
+        f"include/{namespace}_view.hpp": _support("kgen_view.hpp"),
         f"src/{namespace}_internal.h": internal_header(namespace),
         f"src/{namespace}_library.c": library_source(namespace),
         "src/kgen_support.h": _support("kgen_support.h"),

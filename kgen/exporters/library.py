@@ -28,4 +28,5 @@ STATUSES: Final = (
     Status("out_of_bounds", "a subscript read from an array is outside of the array it is for"),
     Status("opencl_error", "a function of OpenCL failed"),
     Status("cuda_error", "a function of CUDA failed"),
+    Status("invalid_layout", "an array has another shape or other strides than the kernel's"),
 )

@@ -1,0 +1,230 @@
+"""The header for C++: views of arrays, sizes that follow from them, errors."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.errors import CodegenError
+from kgen.exporters.cxx_sizes import derived_numbers
+from kgen.exporters.export import export, library_files
+from kgen.exporters.kernels import exported_kernels
+from tests.exporters.test_c import scale, turned
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+
+
+def axpy() -> lp.TranslationUnit:
+    """Return a kernel with a number that follows from no array."""
+    args = [lp.GlobalArg("x, y", np.complex64, shape="n"), lp.ValueArg("alpha", np.complex64)]
+    return lp.make_kernel(
+        "{ [i]: 0 <= i < n }", "y[i] = y[i] + alpha*x[i]", [*args, "..."], name="axpy"
+    )
+
+
+def padded() -> lp.TranslationUnit:
+    """Return a kernel whose rows are ``lda`` elements apart."""
+    args = [
+        lp.GlobalArg("a", np.float64, shape="n, m", strides="lda, 1"),
+        lp.GlobalArg("total", np.float64, shape=()),
+        lp.ValueArg("lda", np.int32),
+        "...",
+    ]
+    code = "total = sum([i, j], a[i, j])"
+    return lp.make_kernel("{ [i, j]: 0 <= i < n and 0 <= j < m }", code, args, name="padded")
+
+
+def entangled() -> lp.TranslationUnit:
+    """Return a kernel with two sizes that follow from each other."""
+    args = [lp.GlobalArg("a", np.float32, shape="n*m"), lp.ValueArg("n, m", np.int32)]
+    code = "a[i*m + j] = 1"
+    return lp.make_kernel("{ [i, j]: 0 <= i < n and 0 <= j < m }", code, args, name="entangled")
+
+
+#: What is before the statements of CALLS, in which `a` has the numbers from 0 to 11.
+PROGRAM = """
+#include "demo.hpp"
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+using floats = std::span<float const>;
+#else
+using floats = std::vector<float> const &;
+#endif
+
+struct mdspan { // what the header uses of C++23's
+  float *p;
+  static constexpr std::size_t rank() { return 2; }
+  float *data_handle() const { return p; }
+  int extent(std::size_t axis) const { return axis == 0 ? 3 : 4; }
+  int stride(std::size_t axis) const { return axis == 0 ? 4 : 1; }
+};
+
+int main(int, char **argv)
+{
+  std::vector<float> a, b(12);
+  for (int i = 0; i < 12; ++i)
+    a.push_back(static_cast<float>(i));
+  std::size_t n = 3, m = 4;
+  try {
+    switch (std::atoi(argv[1])) {CASES}
+  }
+  catch (demo::error const &error) {
+    std::cout << error.status() << " " << error.what();
+  }
+}
+"""
+CALLS = {
+    "demo::scale({&a[0], {n, m}}, {&b[0], {n, m}}); std::cout << b[11];": "22",
+    "demo::scale({&a[0], {n, m}}, {&b[0], {3, 4}}, 4, 3); std::cout << b[11];": "22",
+    "float c[3][4] = {{1}}, d[3][4]; demo::scale(c, d); std::cout << d[0][0];": "2",
+    "float d[3][4]; demo::scale(mdspan{&a[0]}, d); std::cout << d[2][3];": "22",
+    "demo::view<float, 2> v(&a[0], {3, 4}); std::cout << v(1, 2);": "6",
+    "std::array<float, 12> c; demo::turned(floats(a), c); std::cout << c[0];": "22",
+    "double x[3] = {1, 2, 3}, t; demo::padded({x, {2, 1}, {2, 1}}, &t); std::cout << t;": "4",
+    "std::complex<float> x[1] = {1}, y[1]; demo::axpy(x, y, {0, 2}); std::cout << y[0];": "(0,2)",
+    "demo::entangled(b, 4); std::cout << b[11];": "1",
+    "demo::turned_workspace(5, n); std::cout << n;": "64",
+    "demo::scale({nullptr, {0, 4}}, {nullptr, {0, 4}});": "",
+    "demo::scale({&a[0], {3, 4}}, {&b[0], {3, 3}});": "10 scale: array 'out' has the shape (3, 3), "
+    "not (n, m) = (3, 4)",
+    "demo::scale({&a[0], {3, 3}, {4, 1}}, {&b[0], {3, 3}});": "10 scale: array 'a' has the strides "
+    "(4, 1), not (m, 1) = (3, 1)",
+    "demo::scale({&a[0], {3, 1}, {1, 7}}, {&b[0], {3, 1}});": "",
+    "demo::turned({&a[0], {5000000000}}, b);": "2 turned: argument 'n' is 5000000000; it must be "
+    "in [-2147483648, 2147483647]",
+    "demo::entangled(b, 0);": "2 entangled: argument 'm' does not follow from 'a' here: pass it",
+    "demo::turned({nullptr, {12}}, b);": "1 turned: array 'a' is a null pointer",
+    "demo::scale({&a[0], {-3, 4}}, {&b[0], {-3, 4}});": "2 scale: argument 'n' is outside of "
+    "[0, 2146435072]",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an exported library, with its object files."""
+    folder = tmp_path_factory.mktemp("demo")
+    programs = [scale(), turned(), axpy(), padded(), entangled()]
+    files = export(programs, folder, targets=["c"], namespace="demo")
+    sources = [str(path) for path in files if path.suffix == ".c"]
+    command = ["gcc", "-std=c11", *WARNINGS, f"-I{folder / 'include'}", "-c", *sources]
+    subprocess.run(command, cwd=folder, check=True, timeout=60)
+    return folder
+
+
+def built(library: Path, folder: Path, text: str, *options: str) -> Path:
+    """Return a program in C++ with the library."""
+    source, program = folder / "main.cpp", folder / "main"
+    source.write_text(text)
+    command = ["g++", *WARNINGS, "-g", f"-I{library / 'include'}", *options, str(source)]
+    objects = map(str, library.glob("*.o"))
+    subprocess.run([*command, *objects, "-o", str(program)], check=True, timeout=60)
+    return program
+
+
+def output(*command: str | Path) -> str:
+    """Return what a program prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.fixture(scope="module", params=["c++17", "c++20"])
+def program(
+    library: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Return a program that makes the call of the number that it is passed."""
+    cases = "".join(f"\n    case {k}: {{ {call} }} break;" for k, call in enumerate(CALLS))
+    folder = tmp_path_factory.mktemp("program")
+    text = PROGRAM.replace("CASES", cases)
+    return built(library, folder, text, f"-std={request.param}", "-fsanitize=address,undefined")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_call(program: Path, call: str) -> None:
+    assert output(program, str(list(CALLS).index(call))) == CALLS[call]
+
+
+def test_status_instead_of_exceptions(library: Path, tmp_path: Path) -> None:
+    text = """
+    #include "demo.hpp"
+    #include <cstdio>
+    int main() {
+      float a[6] = {1};
+      int const failed = demo::turned({a, {3}}, {a + 3, {2}});
+      int const worked = demo::scale({a, {3, 1}}, {a + 3, {3, 1}});
+      std::printf("%d %d %.0f %s", failed, worked, a[3], demo_last_message());
+    }"""
+    program = built(library, tmp_path, text, "-std=c++17", "-fno-exceptions")
+    assert output(program) == "10 0 2 turned: array 'out' has the shape (2,), not (n,) = (3,)"
+
+
+def test_both_kinds_of_errors_in_one_program(library: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.cpp"
+    other.write_text('#include "demo.hpp"\nint status() { return demo::scale({}, {}, 1, 1); }\n')
+    text = """
+    #include "demo.hpp"
+    #include <cstdio>
+    int status();
+    int main() {
+      try { demo::scale({}, {}, 1, 1); } catch (demo::error const &e) { std::puts(e.what()); }
+      return status() != demo_invalid_layout;
+    }"""
+    flags = ["-std=c++17", f"-I{library / 'include'}", "-DDEMO_NO_EXCEPTIONS", "-c", str(other)]
+    subprocess.run(["g++", *flags, "-o", str(other.with_suffix(".o"))], check=True, timeout=60)
+    program = built(library, tmp_path, text, "-std=c++17", str(other.with_suffix(".o")))
+    assert "(0, 0), not (n, m) = (1, 1)" in output(program)
+
+
+def test_two_libraries_in_one_program(library: Path, tmp_path: Path) -> None:
+    files = export(scale(), tmp_path, targets=["c"], namespace="other")
+    sources = [str(path) for path in files if path.suffix == ".c"]
+    command = ["gcc", f"-I{tmp_path / 'include'}", "-c", *sources]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    text = """
+    #include "demo.hpp"
+    #include "other.hpp"
+    #include <cstdio>
+    int main() {
+      float a[1][1] = {{1}}, b[1][1], c[1][1];
+      demo::scale(a, b);
+      other::scale(demo::view<float, 2>(b), c);
+      std::printf("%.0f", c[0][0]);
+    }"""
+    made = [*map(str, tmp_path.glob("*.o")), f"-I{tmp_path / 'include'}"]
+    assert output(built(library, tmp_path, text, "-std=c++17", *made)) == "4"
+
+
+UNFIT = {
+    "std::vector<float>, demo::view<float, 2>": "elements of another number of axes",
+    "std::vector<double>, demo::view<float, 1>": "of another type",
+    "std::vector<float> const &, demo::view<float, 1>": "that are constant",
+    "std::vector<float>, demo::device_view<float, 1>": "of the host",
+}
+
+
+def test_other_arrays_are_rejected_by_the_compiler(library: Path, tmp_path: Path) -> None:
+    lines = "".join(
+        f'static_assert(!std::is_convertible_v<{kinds}>, "{why}");\n'
+        for kinds, why in UNFIT.items()
+    )
+    text = f'#include "demo.hpp"\n#include <vector>\n{lines}int main() {{}}\n'
+    assert output(built(library, tmp_path, text, "-std=c++17")) == ""
+
+
+def test_one_of_sizes_in_each_other_is_passed() -> None:
+    (kernel,) = exported_kernels([entangled()], ["c"])
+    assert [arg.name for arg in kernel.arguments] == ["a", "n", "m"]
+    assert derived_numbers(kernel.host) == ("m",)
+
+
+@pytest.mark.parametrize("name", ["view", "operator", "error"])
+def test_names_of_the_header_are_rejected(name: str) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name=name)
+    with pytest.raises(CodegenError, match=f"can have the name '{name}'"):
+        library_files(knl, targets=["c"], namespace="demo")
