@@ -24,4 +24,4 @@ def explain(kernel: str, selection: Selection) -> None:
     steps from work-item to work-item. Barriers with their reasons, bytes of temporaries, and what
     is worth trying. Nothing is compiled or run.
     """
-    click.echo(str(explain_program(selection.program(kernel))))
+    click.echo(str(explain_program(selection.entry_point(kernel))))

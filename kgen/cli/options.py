@@ -75,9 +75,14 @@ class Selection:
             target = target if isinstance(target, family) else generating
         return self._finished(_with_target(program, target))
 
+    def entry_point(self, name: str) -> TranslationUnit:
+        """Return a program with one entry point, for whatever device."""
+        return _with_one_entry(self.program(name))
+
     def on_device(self, name: str, device: str | None) -> Chosen:
-        """Return the program that a command runs, on a device that is there."""
-        return self._chosen(load_program(name), device)
+        """Return a program with one entry point, to run on a device that is there."""
+        chosen = self._chosen(load_program(name), device)
+        return replace(chosen, program=_with_one_entry(chosen.program))
 
     def _chosen(self, program: Program, device: str | None) -> Chosen:
         target = _target_of(program)
@@ -101,6 +106,13 @@ class Selection:
         if self.entry is not None:
             program = program.with_entrypoints(self.entry)
         return add_dtypes(program, self.dtypes) if self.dtypes else program
+
+
+def _with_one_entry(program: TranslationUnit) -> TranslationUnit:
+    if len(program.entrypoints) > 1:
+        names = ", ".join(sorted(program.entrypoints))
+        raise click.UsageError(f"choose one of several entry points by --entry: {names}")
+    return program
 
 
 def _target_of(program: Program) -> TargetBase:

@@ -67,7 +67,9 @@ def roofline(
     if limits is not None:
         if time or arrays or device:
             raise click.UsageError("--limits describes a device; --time needs one that is here")
-        found = roofline_of(selection.program(kernel), values, Device.from_json(limits.read_text()))
+        found = roofline_of(
+            selection.entry_point(kernel), values, Device.from_json(limits.read_text())
+        )
     else:
         chosen = selection.on_device(kernel, device)
         with working("measuring"):

@@ -74,3 +74,12 @@ def test_wrong_numbers_are_wrong_usage(word: str, text: str) -> None:
 def test_a_number_is_set_once() -> None:
     words = ("--set", "n=5", "--set", "n=6")
     assert "'n' is given twice" in typed("run", "heat.py:step", "in.npz", *words, status=2).stderr
+
+
+def test_one_of_several_entry_points_is_chosen() -> None:
+    for command in ("run", "explain"):
+        error = typed(command, "heat.py:pair", status=2).stderr
+        assert "choose one of several entry points by --entry: heat, kgen_kernel" in error
+    typed("run", "heat.py:pair", "in.npz", "--entry", "heat", "-o", "out.npz")
+    with np.load("out.npz") as found:
+        assert (found["out"] == OUT).all()

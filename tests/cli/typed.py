@@ -23,6 +23,7 @@ step = lp.make_kernel(
     target=lp.ExecutableCTarget(),
 )
 scaled = lp.make_kernel("{ [i]: 0 <= i < n }", "v[i] = s*u[i]", target=lp.ExecutableCTarget())
+pair = lp.merge([scaled, step])
 table = lp.per_device(step, {
     "gpu": lambda knl: lp.parallelize(knl, {"i": "gang vector"}),
     "host": lambda knl: lp.split_iname(knl, "i", 8),

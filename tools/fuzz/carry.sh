@@ -9,7 +9,7 @@ python=${PYTHON:-python3}
 version=${PYTHON_VERSION:-3.12}
 limit_mib=55
 pip="$python -m pip --disable-pip-version-check"
-names="cgen constantdict islpy namedisl platformdirs pymbolic pyopencl pytools siphash24 \
+names="cgen constantdict islpy namedisl platformdirs pygments pymbolic pyopencl pytools siphash24 \
 typing_extensions"
 
 rm -rf .fuzz
