@@ -66,3 +66,10 @@ def test_sets_are_one_key_whatever_the_order_of_their_constraints() -> None:
     texts = "[n] -> { [i] : 0 <= i < n }", "[n] -> { [i] : i < n and i >= 0 }"
     one, same, other = (isl.Set(text) for text in (*texts, "[n] -> { [i] : 0 <= i <= n }"))
     assert len({SetKey(one), SetKey(same), SetKey(other)}) == 2
+
+
+def test_a_quotient_of_numbers_in_a_bound_is_no_endless_question() -> None:
+    domains = ["{ [i]: 0 <= i < n and i mod 2 = 0 }", "{ [u]: 0 <= u < 2 }"]
+    knl = lp.make_kernel(domains, "out[i] = 7*u {if=i < u}", [lp.GlobalArg("out", shape="n"), ...])
+    code = lp.generate_code_v2(lp.tag_inames(knl, "i:g.0")).device_code()
+    assert "  if (gid(0) == 0)\n    out[gid(0)] = 7" in code

@@ -558,7 +558,12 @@ def without_param_constraints(values: BasicSet) -> BasicSet:
 
 def _without_parameters(values: BasicSet) -> BasicSet:
     while (other := _other_div(values)) is not None:
-        values = values.drop_constraints_involving_dims(_DIV, other, 1)
+        rest = values.drop_constraints_involving_dims(_DIV, other, 1)
+        if rest.plain_is_equal(values):  # isl keeps a quotient of numbers, until it looks for these
+            rest = values.detect_equalities()
+        if rest.plain_is_equal(values):
+            return values
+        values = rest
     others = values.drop_constraints_involving_dims(_SET, 0, 1)
     if others.involves_dims(_DIV, 0, others.dim(_DIV)):
         return values
