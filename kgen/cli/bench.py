@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 
 from kgen.cli.arrays import read_arrays
 from kgen.cli.commands import ExampleCommand
@@ -64,9 +64,13 @@ def bench(
     given = {**read_arrays(arrays), **values}
     err = Console(file=sys.stderr)
     timings: list[Timing] = []
-    for kernel in track(kernels, "measuring", console=err, disable=not err.is_terminal):
-        chosen = selection.on_device(kernel, device)
-        timings.append(bench_program(chosen.program, given, chosen.queue, rounds=rounds))
+    # No thread of the progress bar runs while a kernel is timed.
+    with Progress(
+        console=err, auto_refresh=False, transient=True, disable=not err.is_terminal
+    ) as progress:
+        for kernel in progress.track(kernels, description="measuring"):
+            chosen = selection.on_device(kernel, device)
+            timings.append(bench_program(chosen.program, given, chosen.queue, rounds=rounds))
     if as_json:
         named = zip(kernels, timings, strict=True)
         print_json([{"name": name, **json.loads(timing.to_json())} for name, timing in named])

@@ -88,5 +88,5 @@ def working(what: str) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    with console.status(what):
+    with console.status(what, refresh_per_second=0.1):  # what is timed is not disturbed
         yield
