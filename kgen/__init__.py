@@ -45,6 +45,9 @@ from kgen.errors import (
     WriteRaceConditionWarning,
     WriteRaceError,
 )
+from kgen.exporters.export import (
+    export,
+)
 from kgen.frontend import (
     make_function,
     make_kernel,
@@ -490,6 +493,7 @@ __all__ = [
     "duplicate_inames",
     "expand_subst",
     "explain",
+    "export",
     "extract_subst",
     "find_instructions",
     "find_most_recent_global_barrier",

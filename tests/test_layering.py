@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codegen": BELOW_AST | {"ast", "targets", "lowering"},
     "launches": BELOW_AST | {"ast", "targets", "lowering"},
     "host": BELOW_HOST,
-    "exporters": BELOW_RUNTIME,
+    "exporters": BELOW_RUNTIME | {"version"},
     "runtime": BELOW_RUNTIME | {"version"},
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -13,9 +14,11 @@ import cgen
 from kgen.errors import CodegenError, near_names
 from kgen.exporters.c import CLauncherWriter
 from kgen.exporters.cxx import cxx_header
+from kgen.exporters.folder import write_files
 from kgen.exporters.header import internal_header, library_source, public_header
 from kgen.exporters.kernels import TARGETS, exported_kernels
 from kgen.exporters.launcher import LauncherWriter
+from kgen.exporters.manifest import manifest_text
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.words import C_WORDS, CPP_WORDS
@@ -30,26 +33,58 @@ def export(
     programs: TranslationUnit | Iterable[TranslationUnit],
     directory: str | Path,
     *,
-    targets: Iterable[str] = TARGETS,
+    targets: str | Iterable[str] = TARGETS,
     namespace: str = "kernels",
+    sources: Iterable[str] = (),
+    overwrite: bool = False,
 ) -> tuple[Path, ...]:
-    """Write a library in C with all entry points of *programs*; return its files."""
-    made = library_files(programs, targets=targets, namespace=namespace)
+    """Write a library for programs without Python; return its files.
+
+    Each entry point of *programs* becomes a function ``NAMESPACE_KERNEL`` in C for the host, and
+    ``NAMESPACE_KERNEL_opencl`` and ``NAMESPACE_KERNEL_cuda``, as *targets* say. Their arguments are
+    the kernel's; all sizes are passed, and everything is checked. The manifest, ``NAMESPACE.json``,
+    describes them as data.
+
+    The files are all written or, in case of an error, none. Those of an earlier export to
+    *directory* are replaced, or removed where they are not made any more. Nothing else is touched:
+    files that no export wrote, or that were changed since, are replaced only with *overwrite*.
+
+    *sources* are the names, ``FILE.py:NAME`` or ``module:NAME``, by which ``python -m kgen check
+    DIRECTORY`` finds the programs again.
+
+    >>> import tempfile
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "y[i] = a*x[i] + y[i]",
+    ...     [lp.GlobalArg("x, y", "float32"), lp.ValueArg("a", "float32"), ...], name="axpy")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = lp.export(knl, folder, targets="c", namespace="demo")
+    ...     for line in files[0].read_text().splitlines():
+    ...         if "demo_axpy" in line:
+    ...             print(line)
+    demo_status demo_axpy(float const *x, float *y, float a, int32_t n);
+
+    Raises :class:`CodegenError` for two kernels of one name, types that are not known, arguments
+    that no function in C has, and a directory with files that are not to be replaced.
+    """
     root = Path(directory)
-    for name, text in made.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    named = [_seen_from(root, source) for source in sources]
+    made = library_files(programs, targets=targets, namespace=namespace, sources=named)
+    write_files(root, made, overwrite=overwrite)
     return tuple(root / name for name in made)
 
 
 def library_files(
     programs: TranslationUnit | Iterable[TranslationUnit],
     *,
-    targets: Iterable[str] = TARGETS,
+    targets: str | Iterable[str] = TARGETS,
     namespace: str = "kernels",
+    sources: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Return the text of each file of an exported library, by its path in that."""
+    """Return the text of each file of an exported library, by its path in that.
+
+    The last one is its manifest. *sources* are seen from the library.
+    """
     chosen = _checked_targets(targets)
     _check_namespace(namespace)
     units = [programs] if isinstance(programs, TranslationUnit) else list(programs)
@@ -67,7 +102,19 @@ def library_files(
     }
     for writer in writers:
         made[f"src/{writer.name}.c"] = source_of(writer)
+    made[f"{namespace}.json"] = manifest_text(
+        namespace, kernels, writers, made, targets=chosen, sources=sources
+    )
     return made
+
+
+def _seen_from(root: Path, source: str) -> str:
+    """Return the name of a program with its file as it is seen from a folder."""
+    place, colon, name = source.rpartition(":")
+    if not place.endswith(".py"):
+        return source
+    path = os.path.relpath(os.path.realpath(place), os.path.realpath(root))
+    return f"{Path(path).as_posix()}{colon}{name}"
 
 
 def source_of(writer: LauncherWriter) -> str:
@@ -77,11 +124,9 @@ def source_of(writer: LauncherWriter) -> str:
         cgen.Include(f"{writer.namespace}_internal.h", system=False),
         cgen.Include("stdlib.h"),
         cgen.Line(),
-        cgen.LiteralLines("\n" + module.device_source),
-        cgen.Line(),
     ]
-    if module.host_source:
-        parts += [cgen.LiteralLines("\n" + module.host_source), cgen.Line()]
+    for text in filter(None, (module.device_source, module.host_source)):
+        parts += [cgen.LiteralLines("\n" + text), cgen.Line()]
     for function in writer.functions():
         parts += [function, cgen.Line()]
     return str(cgen.Module(parts)).rstrip() + "\n"
@@ -92,7 +137,7 @@ def _support(name: str) -> str:
     return files("kgen.exporters").joinpath("support", name).read_text()
 
 
-def _checked_targets(targets: Iterable[str]) -> tuple[str, ...]:
+def _checked_targets(targets: str | Iterable[str]) -> tuple[str, ...]:
     chosen = (targets,) if isinstance(targets, str) else tuple(targets)
     for target in chosen:
         if target not in _WRITERS:

@@ -39,6 +39,7 @@ class LauncherWriter:
     def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
         self.namespace = namespace
         self.kernel = kernel
+        self.target = target
         self.code = kernel.codes[target]
         self.host: HostProgram = self.code.host
         self.name = "_".join(filter(None, (namespace, kernel.name, self.suffix)))
