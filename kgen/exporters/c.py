@@ -15,6 +15,11 @@ __all__ = ["CLauncherWriter"]
 class CLauncherWriter(LauncherWriter):
     """Writes functions that call the kernel on arrays of the host."""
 
+    def used_names(self) -> frozenset[str]:
+        launched = {launch.function for launch in self.host.launches}
+        memory = {"malloc", "free"} if self.host.buffers else set[str]()
+        return super().used_names() | launched | memory
+
     def body(self) -> list[cgen.Generable]:
         body = [*self.check_numbers(), *self.check_arrays()]
         if self.host.buffers:

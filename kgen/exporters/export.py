@@ -19,6 +19,7 @@ from kgen.exporters.header import internal_header, library_source, public_header
 from kgen.exporters.kernels import TARGETS, exported_kernels
 from kgen.exporters.launcher import LauncherWriter
 from kgen.exporters.manifest import manifest_text
+from kgen.exporters.names import check_names
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.words import C_WORDS, CPP_WORDS
@@ -92,6 +93,7 @@ def library_files(
     writers = [
         _WRITERS[target](namespace, kernel, target) for kernel in kernels for target in chosen
     ]
+    check_names(namespace, writers)
     made = {
         f"include/{namespace}.h": public_header(namespace, kernels, writers),
         f"include/{namespace}.hpp": cxx_header(namespace, kernels, writers),

@@ -120,6 +120,8 @@ def _order_text(arg: ArgumentInfo) -> str:
 def internal_header(namespace: str) -> str:
     """Return the header that the sources of the library share."""
     parts = [
+        *("/* for functions of the library that C11 lacks */", "#ifndef _DEFAULT_SOURCE"),
+        *("#define _DEFAULT_SOURCE", "#endif", ""),
         f'#include "{namespace}.h"',
         '#include "kgen_support.h"',
         "",

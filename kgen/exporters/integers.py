@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pymbolic.primitives as p
-from pymbolic.mapper import Mapper
+from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder
+from kgen.errors import CodegenError
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, to_text
 
 __all__ = ["IntegerWriter", "Range"]
 
@@ -56,15 +58,25 @@ class IntegerWriter(Mapper[_Written, []]):
 
     def text(self, expr: Expr) -> str:
         """Return *expr* in C."""
-        return self.rec(expr).text
+        return self._written(expr).text
 
     def operand(self, expr: Expr) -> str:
         """Return *expr* in C, in parentheses unless it is a name or a number."""
-        return self.rec(expr).inside
+        return self._written(expr).inside
 
     def range_of(self, expr: Expr) -> Range:
         """Return the least and the greatest value of *expr*, as far as it is known."""
-        return self.rec(expr).range
+        return self._written(expr).range
+
+    def _written(self, expr: Expr) -> _Written:
+        try:
+            return self.rec(expr)
+        except (NotImplementedError, UnsupportedExpressionError):
+            raise CodegenError(
+                f"the number {to_text(expr)} cannot be computed by an exported function",
+                because="it is not made of sums, products, quotients, minima and conditions",
+                hint="pass it as an argument",
+            ) from None
 
     def map_constant(self, expr: Any) -> _Written:
         value = int(expr)
@@ -94,6 +106,12 @@ class IntegerWriter(Mapper[_Written, []]):
         if not _fits(found):
             return self._call("mul", _limited(found), one, other)
         return _Written(f"{one.inside} * {other.inside}", found)
+
+    def map_power(self, expr: p.Power) -> _Written:
+        if not isinstance(expr.exponent, int | np.integer) or expr.exponent < 0:
+            raise NotImplementedError
+        factors = [self.rec(expr.base)] * int(expr.exponent)
+        return reduce(self._multiply, factors) if factors else self.map_constant(1)
 
     def map_floor_div(self, expr: p.FloorDiv) -> _Written:
         above, below = self.rec(expr.numerator), self.rec(expr.denominator)

@@ -17,7 +17,6 @@ from kgen.targets.c import CTarget, CWithGNULibcTarget
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import ArgumentInfo, Module
 from kgen.targets.opencl import OpenCLTarget
-from kgen.targets.words import C_WORDS, CPP_WORDS
 
 __all__ = ["TARGETS", "ExportedKernel", "TargetCode", "exported_kernels"]
 
@@ -109,13 +108,6 @@ def _target(chosen: TargetBase, target: str) -> TargetBase:
 def _check_arguments(kernel: ExportedKernel) -> None:
     """Reject arguments that a function in C cannot have."""
     for arg in kernel.arguments:
-        if arg.name in C_WORDS or arg.name in CPP_WORDS:
-            raise CodegenError(
-                f"'{arg.name}' is a word of C or C++",
-                kernel=kernel.name,
-                where=f"argument '{arg.name}'",
-                hint=f"rename_argument(knl, '{arg.name}', ...)",
-            )
         if not arg.is_array and arg.dtype.kind not in "biufc":
             raise CodegenError(
                 f"a value of type {arg.dtype} cannot be passed to an exported function",

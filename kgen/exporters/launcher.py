@@ -9,7 +9,7 @@ import cgen
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import CodegenError
+from kgen.errors import naming_kernel
 from kgen.exporters.integers import IntegerWriter, Range
 from kgen.exporters.kernels import ExportedKernel, c_type
 from kgen.host.program import HostProgram, has_no_gaps, n_bytes_of, variable_extents
@@ -44,12 +44,6 @@ class LauncherWriter:
         self.host: HostProgram = self.code.host
         self.name = "_".join(filter(None, (namespace, kernel.name, self.suffix)))
         self.integers = IntegerWriter(SUPPORT, dict(self._ranges()))
-        if _OWN in {arg.name[: len(_OWN)] for arg in self.host.arguments}:
-            raise CodegenError(
-                f"names that begin with '{_OWN}' are those of the launcher",
-                kernel=kernel.name,
-                hint="rename_argument(knl, ...)",
-            )
 
     def limits(self, arg: ArgumentInfo) -> Range | None:
         """Return the least and the greatest value of an integer: no extent is negative."""
@@ -111,6 +105,14 @@ class LauncherWriter:
     ) -> cgen.FunctionDeclaration:
         declared = parameters or [cgen.Value("void", "")]
         return cgen.FunctionDeclaration(cgen.Value(f"{self.namespace}_status", name), declared)
+
+    def used_names(self) -> frozenset[str]:
+        """Return the names in the function that runs the kernel which are not the kernel's own."""
+        return frozenset(["workspace", "n_bytes"] if self.host.buffers else [])
+
+    def function_names(self) -> tuple[str, ...]:
+        """Return the names of all functions of the kernel for this target."""
+        return (self.name, f"{self.name}_workspace") if self.host.buffers else (self.name,)
 
     def prototypes(self) -> list[cgen.FunctionDeclaration]:
         """Declare all functions of the kernel for this target."""
@@ -250,8 +252,9 @@ class LauncherWriter:
 
     def functions(self) -> list[cgen.Generable]:
         """Write all functions of the kernel for this target."""
-        function = cgen.FunctionBody(self.prototype(), cgen.Block(self.body()))
-        return [function, self.workspace_function()] if self.host.buffers else [function]
+        with naming_kernel(self.kernel.name):
+            function = cgen.FunctionBody(self.prototype(), cgen.Block(self.body()))
+            return [function, self.workspace_function()] if self.host.buffers else [function]
 
 
 _MAX_BYTES: Final = 2**62 - 1
