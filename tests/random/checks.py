@@ -47,6 +47,9 @@ __all__ = [
 #: PoCL copies the code behind each barrier that is under a condition; so many take minutes.
 MANY_BARRIERS = 8
 
+#: Compilers, and the interpreter of code trees, take minutes for a text of so many characters.
+LONG_TEXT = 1_000_000
+
 #: A kernel for which there is no schedule, no grid, or no room for what a step needs.
 REFUSALS = (ScheduleError, StaticValueFindingError, TransformError)
 
@@ -109,6 +112,13 @@ def _require(compared: int) -> None:
         raise LeftOut("its numbers are too large for floats, or its arrays are empty")
 
 
+def _generate(unit: lp.TranslationUnit | LoopKernel) -> Module:
+    module = generate_module(unit)
+    if len(module.device_source) > LONG_TEXT:
+        raise LeftOut("its text is so long that compilers take minutes")
+    return module
+
+
 # -- compiled C ---------------------------------------------------------------------------------
 
 
@@ -139,7 +149,7 @@ def check_alone(
     flags: Sequence[str] = (),
 ) -> None:
     """Compile a program by itself, and check it."""
-    module = generate_module(program.transformed() if mutant is None else mutant)
+    module = _generate(program.transformed() if mutant is None else mutant)
     with tempfile.TemporaryDirectory() as folder:
         check(program, module, compile_modules([module], Path(folder), flags))
 
@@ -169,7 +179,7 @@ def check_work_items(program: Program, mutant: lp.TranslationUnit | None = None)
 
 
 def _check_launches(program: Program, kernel: LoopKernel) -> None:
-    lowered, module = lower(kernel), generate_module(kernel)
+    module, lowered = _generate(kernel), lower(kernel)
     unit, compared = program.meant(), 0
     for seed, parameters in enumerate(program.parameter_sets(unit)[:3]):
         arrays = allocate(module, parameters, value_ranges(program), seed)
@@ -193,7 +203,7 @@ def check_on_opencl(queue: Any, program: Program, mutant: lp.TranslationUnit | N
     """Run on a device, arrays in place, against the kernel's meaning."""
     plain = program.meant()
     unit = program.transformed(target=lp.PyOpenCLTarget()) if mutant is None else mutant
-    module = generate_module(unit)
+    module = _generate(unit)
     if module.has_fragile_barriers and module.device_source.count("barrier(") > MANY_BARRIERS:
         raise LeftOut("barriers under conditions, which take PoCL minutes")
     to_device, compared = importlib.import_module("pyopencl.array").to_device, 0
