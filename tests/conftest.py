@@ -1,9 +1,9 @@
 """Fixtures that stand for what a machine may lack, and what to do where it does.
 
-A test that needs an OpenCL device, a CUDA device or nvcc asks for the fixture of that name and is
-skipped, with the reason, where there is none. ``KGEN_REQUIRE`` names those whose absence is a
-failure instead (``KGEN_REQUIRE=opencl,nvcc``). ``KGEN_OPENCL_PLATFORM`` is a part of the OpenCL
-platform's name; without it PoCL is taken, else the first platform.
+A test that needs an OpenCL device, a CUDA device, nvcc, CMake or gfortran asks for the fixture of
+that name and is skipped, with the reason, where there is none. ``KGEN_REQUIRE`` names those whose
+absence is a failure instead (``KGEN_REQUIRE=opencl,nvcc``). ``KGEN_OPENCL_PLATFORM`` is a part of
+the OpenCL platform's name; without it PoCL is taken, else the first platform.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ import pytest
 if TYPE_CHECKING:
     import pyopencl as cl
 
-MARKER_OF_FIXTURE = {"opencl_queue": "opencl", "cuda_context": "cuda", "nvcc": "nvcc"}
+MARKER_OF_FIXTURE = {
+    "opencl_queue": "opencl",
+    "cuda_context": "cuda",
+    "nvcc": "nvcc",
+    "cmake": "cmake",
+    "gfortran": "fortran",
+}
 
 hypothesis.settings.register_profile("kgen", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("kgen")
@@ -133,6 +139,25 @@ def nvcc() -> str:
     path = shutil.which("nvcc") or next(map(str, sorted(installed)), None)
     if path is None:
         lacks("nvcc", "no nvcc on the PATH, nor the extra 'nvcc'")
+    return path
+
+
+@pytest.fixture(scope="session")
+def cmake() -> str:
+    """Return the path of CMake."""
+    return _on_path("cmake", "cmake")
+
+
+@pytest.fixture(scope="session")
+def gfortran() -> str:
+    """Return the path of GNU's compiler for Fortran."""
+    return _on_path("gfortran", "fortran")
+
+
+def _on_path(command: str, need: str) -> str:
+    path = shutil.which(command)
+    if path is None:
+        lacks(need, f"no {command} on the PATH (Debian: apt install {command})")
     return path
 
 

@@ -13,8 +13,10 @@ import cgen
 
 from kgen.errors import CodegenError, near_names
 from kgen.exporters.c import CLauncherWriter
+from kgen.exporters.cmake import cmake_files
 from kgen.exporters.cxx import cxx_header
 from kgen.exporters.folder import write_files
+from kgen.exporters.fortran import fortran_module
 from kgen.exporters.header import internal_header, library_source, public_header
 from kgen.exporters.kernels import TARGETS, exported_kernels
 from kgen.exporters.launcher import LauncherWriter
@@ -37,6 +39,7 @@ def export(
     targets: str | Iterable[str] = TARGETS,
     namespace: str = "kernels",
     sources: Iterable[str] = (),
+    fortran: bool = False,
     overwrite: bool = False,
 ) -> tuple[Path, ...]:
     """Write a library for programs without Python; return its files.
@@ -49,6 +52,8 @@ def export(
     The files are all written or, in case of an error, none. Those of an earlier export to
     *directory* are replaced, or removed where they are not made any more. Nothing else is touched:
     files that no export wrote, or that were changed since, are replaced only with *overwrite*.
+
+    With *fortran* there is a module with interfaces for Fortran 2003 as well, ``NAMESPACE.f90``.
 
     *sources* are the names, ``FILE.py:NAME`` or ``module:NAME``, by which ``python -m kgen check
     DIRECTORY`` finds the programs again.
@@ -70,7 +75,9 @@ def export(
     """
     root = Path(directory)
     named = [_seen_from(root, source) for source in sources]
-    made = library_files(programs, targets=targets, namespace=namespace, sources=named)
+    made = library_files(
+        programs, targets=targets, namespace=namespace, sources=named, fortran=fortran
+    )
     write_files(root, made, overwrite=overwrite)
     return tuple(root / name for name in made)
 
@@ -81,6 +88,7 @@ def library_files(
     targets: str | Iterable[str] = TARGETS,
     namespace: str = "kernels",
     sources: Sequence[str] = (),
+    fortran: bool = False,
 ) -> dict[str, str]:
     """Return the text of each file of an exported library, by its path in that.
 
@@ -102,8 +110,14 @@ def library_files(
         f"src/{namespace}_library.c": library_source(namespace),
         "src/kgen_support.h": _support("kgen_support.h"),
     }
+    code: dict[str, list[str]] = {"": [f"src/{namespace}_library.c"]}
     for writer in writers:
         made[f"src/{writer.name}.c"] = source_of(writer)
+        code.setdefault(writer.target, []).append(f"src/{writer.name}.c")
+    module = f"include/{namespace}.f90" if fortran else None
+    if module is not None:
+        made[module] = fortran_module(namespace, kernels, writers)
+    made |= cmake_files(namespace, writers, code, module)
     made[f"{namespace}.json"] = manifest_text(
         namespace, kernels, writers, made, targets=chosen, sources=sources
     )

@@ -1,0 +1,100 @@
+"""Exported libraries in projects of CMake: as a folder of these, and installed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import kgen as lp
+from kgen.exporters.export import library_files
+from tests.exporters.test_c import scale, turned
+
+MAIN = """
+#include "demo.hpp"
+#include <cstdio>
+int main() {
+  float a[2][1] = {{1}, {2}}, b[2][1];
+  demo::scale(a, b);
+  std::printf("%.0f", b[1][0]);
+}
+"""
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(program LANGUAGES CXX)
+{library}
+add_executable(program main.cpp)
+target_link_libraries(program PRIVATE demo::c)
+"""
+
+
+def run(*command: str | Path) -> str:
+    """Return what a command prints, of which all must be well."""
+    done = subprocess.run(command, check=False, timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def built(cmake: str, folder: Path, library: str, *options: str) -> Path:
+    """Return the program of a project in *folder* that has the library by a line of CMake."""
+    folder.mkdir()
+    (folder / "main.cpp").write_text(MAIN)
+    (folder / "CMakeLists.txt").write_text(PROJECT.format(library=library))
+    run(cmake, "-S", folder, "-B", folder / "build", *options)
+    run(cmake, "--build", folder / "build")
+    return folder / "build" / "program"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a library."""
+    folder = tmp_path_factory.mktemp("demo")
+    lp.export([scale(), turned()], folder, targets="c", namespace="demo")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(cmake: str, demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the library is installed."""
+    prefix, build = tmp_path_factory.mktemp("prefix"), tmp_path_factory.mktemp("build")
+    run(cmake, "-S", demo, "-B", build)
+    run(cmake, "--build", build)
+    run(cmake, "--install", build, "--prefix", prefix)
+    return prefix
+
+
+def test_library_in_a_folder_of_the_project(cmake: str, demo: Path, tmp_path: Path) -> None:
+    program = built(cmake, tmp_path / "project", f'add_subdirectory("{demo.as_posix()}" demo)')
+    assert run(program) == "4"
+
+
+def test_installed_library(cmake: str, installed: Path, tmp_path: Path) -> None:
+    found = "find_package(demo REQUIRED COMPONENTS c)"
+    program = built(cmake, tmp_path / "project", found, f"-DCMAKE_PREFIX_PATH={installed}")
+    assert run(program) == "4"
+
+
+def test_components_that_were_not_built_are_not_found(
+    cmake: str, installed: Path, tmp_path: Path
+) -> None:
+    found = "find_package(demo REQUIRED COMPONENTS opencl)"
+    with pytest.raises(AssertionError, match="component 'opencl' was not built"):
+        built(cmake, tmp_path / "project", found, f"-DCMAKE_PREFIX_PATH={installed}")
+
+
+def test_options_of_the_compiler() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones")
+    knl = lp.set_options(knl, build_options=["-fopenmp", "-DX=$HOME;", "-lblas"])
+    text = library_files(knl, targets="c", namespace="demo")["CMakeLists.txt"]
+    assert r'(src/demo_ones.c PROPERTIES COMPILE_OPTIONS "-DX=\$HOME\;")' in text
+    assert 'kgen_library(demo OPENMP\n  LINK "-lblas"\n' in text
+
+
+def test_openmp(cmake: str, tmp_path: Path) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones")
+    knl = lp.set_options(knl, build_options="-fopenmp")
+    lp.export(knl, tmp_path, targets="c", namespace="demo")
+    run(cmake, "-S", tmp_path, "-B", tmp_path / "build")
+    run(cmake, "--build", tmp_path / "build")
+    assert "-fopenmp" in (tmp_path / "build/CMakeFiles/demo_c.dir/flags.make").read_text()
