@@ -12,7 +12,7 @@ import click
 
 from kgen.errors import KgenError, KgenWarning, TypeInferenceFailure, message
 
-__all__ = ["CommandGroup", "ExampleCommand"]
+__all__ = ["CommandGroup", "ExampleCommand", "Failure"]
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:

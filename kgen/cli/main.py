@@ -9,6 +9,7 @@ from kgen.cli.cache import cache
 from kgen.cli.commands import CommandGroup
 from kgen.cli.doctor import doctor
 from kgen.cli.explain import explain
+from kgen.cli.export import check, export
 from kgen.cli.roofline import roofline
 from kgen.cli.run import run
 from kgen.cli.show import show
@@ -33,5 +34,5 @@ def main(traceback: bool) -> None:  # the group itself reads it
     """
 
 
-for command in (show, run, explain, roofline, bench, doctor, cache):
+for command in (show, run, explain, roofline, bench, export, check, doctor, cache):
     main.add_command(command)

@@ -1,0 +1,131 @@
+"""The commands ``export``, which writes a library, and ``check``, which compares one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgen.cli.commands import ExampleCommand, Failure
+from kgen.cli.output import working
+from kgen.cli.programs import load_program
+from kgen.errors import KgenError
+from kgen.exporters.export import export as write_library
+from kgen.exporters.export import library_files
+from kgen.exporters.folder import differences
+from kgen.exporters.kernels import TARGETS
+from kgen.exporters.manifest import Manifest, manifests_in
+
+__all__ = ["check", "export"]
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "kgen export heat.py:step -o build/heat --namespace heat",
+        "kgen export heat.py:step heat.py:norm -o build/heat --target c --target opencl",
+    ),
+)
+@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the library, which is made.",
+)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    type=click.Choice(TARGETS),
+    help="What to write functions for; by default all. Repeatable.",
+)
+@click.option(
+    "--namespace",
+    default="kernels",
+    metavar="NAME",
+    show_default=True,
+    help="What the names of functions and files begin with.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace files that no export wrote, or that were changed since.",
+)
+def export(
+    kernels: Sequence[str], output: Path, targets: Sequence[str], namespace: str, overwrite: bool
+) -> None:
+    """Write kernels as a library in C, for programs that need no Python.
+
+    Its functions check what they are passed, and launch. The library has a header, sources and a
+    manifest. All files are written, or none; those of an earlier export are replaced or removed,
+    and others are left alone. Kernels name their types.
+    """
+    with working("generating code"):
+        write_library(
+            _programs(kernels),
+            output,
+            targets=targets or TARGETS,
+            namespace=namespace,
+            sources=kernels,
+            overwrite=overwrite,
+        )
+    click.echo(f"wrote {output}")
+
+
+@click.command(cls=ExampleCommand, examples=("kgen check build/heat",))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
+def check(folder: Path) -> None:
+    """Tell whether an exported library is what its sources generate now.
+
+    If not, files that differ are listed, and the exit code is 1. Sources in files are found from
+    the library's folder, those in modules from the current one.
+    """
+    manifest = _manifest_of(folder)
+    with working("generating code"):
+        made = library_files(
+            _programs([_seen_from_here(folder, source) for source in manifest.sources]),
+            targets=manifest.targets,
+            namespace=manifest.namespace,
+            sources=manifest.sources,
+        )
+    found = differences(folder, made)
+    if found:
+        wrong = "".join(f"\n  {name} {what}" for name, what in found.items())
+        raise Failure(f"{folder} is not what its sources generate now:{wrong}")
+    click.echo(f"{folder} is what its sources generate now")
+
+
+def _programs(names: Sequence[str]) -> list[Any]:
+    return [load_program(name) for name in names]
+
+
+def _manifest_of(folder: Path) -> Manifest:
+    """Return the manifest of the library in a folder."""
+    found = manifests_in(folder)
+    if len(found) != 1:
+        names = ", ".join(f"'{manifest.name}'" for manifest in found)
+        raise KgenError(
+            f"there are several exported libraries in {folder}: {names}"
+            if found
+            else f"there is no exported library in {folder}",
+            hint="kgen export KERNEL... -o FOLDER writes one",
+        )
+    (manifest,) = found
+    if not manifest.sources:
+        raise KgenError(
+            f"{folder / manifest.name} does not say what the library was made from",
+            hint="export it by 'kgen export', or with sources=['FILE.py:NAME']",
+        )
+    return manifest
+
+
+def _seen_from_here(folder: Path, source: str) -> str:
+    """Return the name of a program whose file is seen from a folder."""
+    place, colon, name = source.rpartition(":")
+    return f"{os.path.normpath(folder / place)}{colon}{name}" if place.endswith(".py") else source

@@ -1,0 +1,86 @@
+"""The commands ``export`` and ``check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import typed
+
+KERNELS = """
+import kgen as lp
+
+def make(name, factor):
+    args = [lp.GlobalArg("a, out", "float32", shape="n"), ...]
+    return lp.make_kernel("{ [i]: 0 <= i < n }", f"out[i] = {factor}*a[i]", args, name=name)
+
+double = make("double", 2)
+
+def triple():
+    return make("triple", 3)
+"""
+OPTIONS = ("--target", "c", "--namespace", "demo")
+
+
+@pytest.fixture
+def library(programs: Path) -> Path:
+    """Write a library of two kernels, which are in another folder than it is."""
+    (programs / "kernels").mkdir()
+    (programs / "kernels" / "k.py").write_text(KERNELS)
+    names = ("kernels/k.py:double", "kernels/k.py:triple")
+    typed("export", *names, "-o", "build/lib", *OPTIONS)
+    return programs / "build" / "lib"
+
+
+def test_a_library_is_what_its_sources_generate(library: Path) -> None:
+    assert (library / "src" / "demo_triple.c").is_file()
+    assert "is what its sources generate now" in typed("check", "build/lib").stdout
+
+
+def test_sources_are_found_from_another_folder(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert json.loads((library / "demo.json").read_text())["sources"] == [
+        "../../kernels/k.py:double",
+        "../../kernels/k.py:triple",
+    ]
+    monkeypatch.chdir(library)
+    typed("check", ".")
+
+
+def test_files_that_differ_are_listed(library: Path) -> None:
+    source = library.parent.parent / "kernels" / "k.py"
+    source.write_text(KERNELS.replace("3)", "5)"))
+    (library / "include" / "demo.h").unlink()
+    listed = typed("check", "build/lib", status=1).stderr.splitlines()[1:]
+    assert listed == [
+        "  demo.json differs",
+        "  include/demo.h is missing",
+        "  src/demo_triple.c differs",
+    ]
+
+
+def test_a_changed_comment_makes_no_difference(library: Path) -> None:
+    source = library.parent.parent / "kernels" / "k.py"
+    source.write_text(f"# by me\n{KERNELS}")
+    typed("check", "build/lib")
+
+
+def test_files_by_hand_are_replaced_on_demand(library: Path) -> None:
+    (library / "include" / "demo.h").write_text("by hand")
+    words = ("export", "kernels/k.py:double", "-o", "build/lib", *OPTIONS)
+    assert "'include/demo.h'" in typed(*words, status=1).stderr
+    typed(*words, "--overwrite")
+    assert not (library / "src" / "demo_triple.c").exists()
+
+
+def test_a_folder_without_a_library_is_an_error(programs: Path) -> None:
+    assert "no exported library" in typed("check", ".", status=1).stderr
+
+
+def test_types_are_needed() -> None:
+    text = typed("export", "heat.py:step", "-o", "lib", "--target", "c", status=1).stderr
+    assert "an exported kernel has one type for each argument" in text
+    assert not Path("lib").exists()
