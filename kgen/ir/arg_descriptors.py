@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Self
 
 from kgen.ir.expr import Expr
+from kgen.ir.fields import Copyable
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import AddressSpace
 
 __all__ = ["ArgDescriptor", "ArrayArgDescriptor", "ValueArgDescriptor"]
 
 
-class ArgDescriptor:
+class ArgDescriptor(Copyable):
     """What is known of an argument, beside its type.
 
     >>> isinstance(ValueArgDescriptor(), ArgDescriptor)
     True
     """
-
-    def copy(self, **changes: Any) -> Self:
-        """Return this with some fields changed."""
-        changed: Self = dataclasses.replace(self, **changes)  # type: ignore[type-var]
-        return changed
 
 
 @dataclass(frozen=True)

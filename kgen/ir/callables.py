@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import pymbolic.primitives as p
 from constantdict import constantdict
@@ -14,12 +13,13 @@ from kgen.errors import TypeInferenceFailure, counted
 from kgen.ir.arg_descriptors import ArgDescriptor
 from kgen.ir.checked import unfit
 from kgen.ir.expr import Expr, SubArrayRef
+from kgen.ir.fields import Copyable
 from kgen.ir.types import NumpyType, to_kgen_type
 
 __all__ = ["CallMangleInfo", "InKernelCallable", "ScalarCallable"]
 
 
-class InKernelCallable:
+class InKernelCallable(Copyable):
     """Anything that an instruction can call.
 
     >>> import kgen as lp
@@ -72,10 +72,6 @@ class ScalarCallable(InKernelCallable):
                 raise unfit(f"{field} of '{self.name}'", "a dict by number of argument", value)
             if value is not None:
                 object.__setattr__(self, field, constantdict(value))
-
-    def copy(self, **changes: Any) -> Self:
-        """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
     def with_types(
         self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any

@@ -25,6 +25,7 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
+from kgen.ir.fields import Copyable
 from kgen.ir.language.expressions import read_expression
 from kgen.ir.layout import (
     ArrayDimImplementationTag,
@@ -57,14 +58,10 @@ Self_ = TypeVar("Self_", bound="Declaration")
 
 
 @dataclass(frozen=True)
-class Declaration:
+class Declaration(Copyable):
     """A named thing of a kernel, with a type."""
 
     name: str
-
-    def copy(self: Self_, **changes: Any) -> Self_:
-        """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
     def _set(self, **values: Any) -> None:
         vars(self).update(values)

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
@@ -126,3 +127,33 @@ _WRITERS: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.FIELDS: _canonical_fields,
     Kind.OTHER: _canonical_callable,
 }
+
+
+class Digested:
+    """A value with a digest; those with equal digests are equal.
+
+    >>> import kgen as lp
+    >>> one, other = (lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1") for _ in range(2))
+    >>> one == other, one.digest() == other.digest(), one is other
+    (True, True, False)
+    """
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the content: the same in every process."""
+        return self._digest
+
+    def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
+        """Make this a key of pytools' persistent dictionaries: the key is the digest."""
+        key_builder.rec(key_hash, self._digest)
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Digested):
+            return NotImplemented
+        return self is other or self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType, NoneType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from kgen.ir.sets.dims import BasicSet, Set
 
 __all__ = [
     "OF_THIS_PROCESS",
+    "Copyable",
     "Kind",
     "compared_fields",
     "kind_of",
@@ -23,6 +24,15 @@ __all__ = [
 ]
 
 ValueT = TypeVar("ValueT")
+
+
+class Copyable:
+    """A frozen dataclass, copies of which have other values of some fields."""
+
+    def copy(self, **changes: Any) -> Self:
+        """Return this with some fields changed."""
+        changed: Self = dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return changed
 
 
 class Kind(Enum):

@@ -27,7 +27,7 @@ from kgen.ir.data import (
     TemporaryVariable,
     ValueArg,
 )
-from kgen.ir.digest import digest
+from kgen.ir.digest import Digested, digest
 from kgen.ir.expr import Expr
 from kgen.ir.fields import stored_fields
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
@@ -162,7 +162,7 @@ class _Origin:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoopKernel(Taggable):
+class LoopKernel(Digested, Taggable):
     """Polyhedral loop domains and instructions, unordered except for dependencies.
 
     A value: every transformation returns another one. ``domains`` form a forest: a domain
@@ -315,14 +315,6 @@ class LoopKernel(Taggable):
         vars(changed).pop("_digest", None)
         return changed
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the kernel's content: the same in every process."""
-        return self._digest
-
-    def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
-        """Make the kernel a key of pytools' persistent dictionaries: the key is its digest."""
-        key_builder.rec(key_hash, self._digest)
-
     @cached_property
     def _digest(self) -> str:
         return digest((self._code_digest, self.origin))
@@ -334,14 +326,6 @@ class LoopKernel(Taggable):
     @cached_property
     def _code_digest(self) -> str:
         return digest(self, without=("origin",))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LoopKernel):
-            return NotImplemented
-        return self is other or self._digest == other._digest
-
-    def __hash__(self) -> int:
-        return hash(self._digest)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what the kernel is, not what has been found out about it.

@@ -14,7 +14,7 @@ from constantdict import constantdict
 from kgen.errors import InvocationError, KernelError, near_names
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.checked import check_fields
-from kgen.ir.digest import digest
+from kgen.ir.digest import Digested, digest
 from kgen.ir.fields import stored_fields
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
@@ -43,13 +43,9 @@ class CallableKernel(InKernelCallable):
         """The name that calls use."""
         return self.subkernel.name
 
-    def copy(self, **changes: Any) -> CallableKernel:
-        """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TranslationUnit:
+class TranslationUnit(Digested):
     """Kernels and functions by name; callers can start the ``entrypoints``.
 
     ``unit["name"]`` is a kernel, ``unit(queue, a=...)`` runs the only entry point.
@@ -85,18 +81,6 @@ class TranslationUnit:
             return unit
         return unit.map_kernels(lambda kernel: kernel.copy(target=target))
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the program's content: the same in every process."""
-        return self._digest
-
-    def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
-        """Make the program a key of pytools' persistent dictionaries: the key is its digest."""
-        key_builder.rec(key_hash, self._digest)
-
-    @cached_property
-    def _digest(self) -> str:
-        return digest(self)
-
     def code_digest(self) -> str:
         """Return the SHA-256 of what code follows from: all content but the kernels' origins."""
         table = {
@@ -104,14 +88,6 @@ class TranslationUnit:
             for name, item in self.callables_table.items()
         }
         return digest((table, self.entrypoints, self.target))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TranslationUnit):
-            return NotImplemented
-        return self is other or self._digest == other._digest
-
-    def __hash__(self) -> int:
-        return hash(self._digest)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what the program is, without what has been compiled for it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ from pytools.tag import Tag
 from kgen.errors import InvalidValueError, KernelError, near_names
 from kgen.ir.affine import canonical
 from kgen.ir.expr import Expr, is_zero, to_text
+from kgen.ir.fields import Copyable
 from kgen.ir.language.expressions import parse
 from kgen.ir.types import NumpyType, read_type
 
@@ -98,7 +98,7 @@ def _stride(field: str, step: Any) -> Expr:
 
 
 @dataclass(frozen=True)
-class Op:
+class Op(Copyable):
     """A kind of arithmetic operation; ``None`` where a map is grouped regardless of a field.
 
     ``name``: ``add`` (subtractions too), ``mul``, ``div`` (remainders too), ``pow``, ``shift``,
@@ -124,10 +124,6 @@ class Op:
         object.__setattr__(self, "dtype", read_type(self.dtype, f"a key {type(self).__name__}"))
         object.__setattr__(self, "tags", _tags(self, "tags"))
 
-    def copy(self, **changes: Any) -> Op:
-        """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
     def __str__(self) -> str:
         fields = [str(self.dtype), str(self.name), str(self.count_granularity)]
         if self.kernel_name is not None:
@@ -140,7 +136,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class MemAccess:
+class MemAccess(Copyable):
     """A kind of access to memory; ``None`` where a map is grouped regardless of a field.
 
     ``lid_strides`` and ``gid_strides`` say by how many elements the accessed place moves from
@@ -174,10 +170,6 @@ class MemAccess:
             object.__setattr__(self, name, _strides(self, name))
         if self.variable_tags is not None:
             object.__setattr__(self, "variable_tags", _tags(self, "variable_tags"))
-
-    def copy(self, **changes: Any) -> MemAccess:
-        """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
     @property
     def itemsize(self) -> int:
@@ -215,7 +207,7 @@ def _shown_strides(strides: Mapping[int, Expr] | None) -> str:
 
 
 @dataclass(frozen=True)
-class Sync:
+class Sync(Copyable):
     """A kind of synchronization: ``barrier_local``, ``barrier_global`` or ``kernel_launch``.
 
     >>> print(Sync("barrier_local", "knl"))
@@ -230,10 +222,6 @@ class Sync:
         _check_name(self, "kind", SYNC_KINDS)
         _check_name(self, "kernel_name")
         object.__setattr__(self, "tags", _tags(self, "tags"))
-
-    def copy(self, **changes: Any) -> Sync:
-        """Return this with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
     def __str__(self) -> str:
         fields = [str(self.kind), str(self.kernel_name), *sorted(str(tag) for tag in self.tags)]
