@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kgen.errors import WriteRaceConditionWarning, warn
-from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -48,9 +47,7 @@ def _space_of(
     wants_local = False
     for insn in writers:
         around = insn.within_inames & parallel
-        indexed = _distinguished_inames(
-            kernel, insn, around, _subscript_names(insn, temporary.name)
-        )
+        indexed = _distinguished_inames(kernel, insn, around, insn.subscripts_of(temporary.name))
         if not indexed:
             continue
         racing = sorted(around - indexed)
@@ -74,7 +71,7 @@ def _writes_for_other_groups(kernel: LoopKernel, insn: InstructionBase, name: st
 
     Where work-items would write the same element, each has its own copy.
     """
-    indices = insn.within_inames & _subscript_names(insn, name)
+    indices = insn.within_inames & insn.subscripts_of(name)
     local_axes = {
         iname: tag.axis
         for iname in kernel.inames
@@ -98,12 +95,3 @@ def _distinguished_inames(
 def _is_determined(kernel: LoopKernel, name: str, given: tuple[str, ...]) -> bool:
     points = kernel.domain_of((*given, name))
     return bool(relation_from(points, len(given)).is_single_valued())
-
-
-def _subscript_names(insn: InstructionBase, name: str) -> frozenset[str]:
-    """Return the variables in the subscripts with which *insn* writes *name*."""
-    found: set[str] = set()
-    for lhs, names in zip(insn.assignees, insn.assignee_subscript_deps(), strict=True):
-        if assignee_name(lhs) == name:
-            found |= names
-    return frozenset(found)

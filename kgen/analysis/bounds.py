@@ -11,7 +11,7 @@ from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import is_open_extent
-from kgen.ir.sets.dims import are_bounded, dim_names, used_param_names
+from kgen.ir.sets.dims import are_bounded, dim_names, involved_params
 from kgen.ir.types import auto
 
 __all__ = [
@@ -162,7 +162,7 @@ def _is_unrelated(span: Span, extent: Expr) -> bool:
     if span.values is None or is_open_extent(extent):
         return False
     sizes = set(variable_names(extent))
-    used = used_param_names(span.values.values)
+    used = involved_params(span.values.values)
     return bool(sizes) and bool(used) and sizes.isdisjoint(used)
 
 

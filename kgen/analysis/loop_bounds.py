@@ -10,7 +10,7 @@ from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
-from kgen.ir.sets.dims import used_param_names
+from kgen.ir.sets.dims import involved_params
 
 __all__ = [
     "ComputedBound",
@@ -34,7 +34,7 @@ def data_in_bounds(kernel: LoopKernel, iname: str) -> tuple[str, ...]:
     """Return the arrays and temporaries that are in the bounds of a loop."""
     if kernel.array_vars.keys().isdisjoint(kernel.domain_parameters(iname)):
         return ()
-    found = used_param_names(kernel.restricted(iname))
+    found = involved_params(kernel.restricted(iname))
     return tuple(name for name in found if name in kernel.array_vars)
 
 

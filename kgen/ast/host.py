@@ -8,7 +8,7 @@ from kgen.errors import ScheduleError
 from kgen.ir.data import ValueArg
 from kgen.ir.grid import grid_of
 from kgen.ir.instruction import NoOpInstruction
-from kgen.ir.sets.dims import used_param_names
+from kgen.ir.sets.dims import involved_params
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.schedule.tree import HostLoop, Loop, Schedule, Step, sequence
@@ -46,7 +46,7 @@ def _to_node(step: Step, outer: frozenset[str], launches: list[NoOpInstruction])
 
 def _check_bounds(kernel: PreparedKernel, host_inames: frozenset[str]) -> None:
     for iname in sorted(host_inames):
-        for name in used_param_names(kernel.domain_of((iname,))):
+        for name in involved_params(kernel.domain_of((iname,))):
             if not isinstance(kernel.arg_dict.get(name), ValueArg):
                 raise ScheduleError(
                     f"loop '{iname}' has a global barrier inside, and its bounds depend on "

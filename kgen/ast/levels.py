@@ -26,13 +26,13 @@ from kgen.ir.fields import replace
 from kgen.ir.sets.dims import (
     Set,
     dim_names,
+    involved_params,
     outer_dim_to_param,
     outer_dims,
     param_names,
     params_space,
     project_out_params,
     union_of,
-    used_param_names,
     without_param_constraints,
 )
 from kgen.ir.stages import DeviceKernel
@@ -241,14 +241,14 @@ def _values(nest: Nest) -> Set | None:
     union = None if union is None else union.coalesce()
     if union is None or union.n_basic_set() > 1:
         return None
-    return project_out_params(union, set(param_names(union)).difference(used_param_names(union)))
+    return project_out_params(union, set(param_names(union)).difference(involved_params(union)))
 
 
 def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
     """Return the outermost loop of a nest, with one statement in it."""
     statements = numbered([loop], [Statement(_INSIDE, (loop.iname,), values, ())])
     root = replace(loop, body=_INSIDE)
-    others = set(param_names(nest.context)).difference(used_param_names(values))
+    others = set(param_names(nest.context)).difference(involved_params(values))
     context = project_out_params(nest.context, others)
     return replace(nest, root=root, loops=(loop,), statements=statements, context=context)
 

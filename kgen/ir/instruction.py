@@ -223,6 +223,11 @@ class InstructionBase(Taggable):
         """Return the variables in the subscripts of each assignee."""
         return tuple(frozenset(variable_names(*index_of(lhs))) for lhs in self.assignees)
 
+    def subscripts_of(self, array: str) -> frozenset[str]:
+        """Return the variables in the subscripts with which this writes *array*."""
+        places = zip(self._written, self.assignee_subscript_deps(), strict=True)
+        return frozenset(name for written, names in places if written == array for name in names)
+
     def read_exprs(self) -> tuple[Expr, ...]:
         """Return what is evaluated, without predicates and subscripts of assignees."""
         return ()

@@ -24,11 +24,11 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     Set,
     existential_coefficients,
+    involved_params,
     n_quotients,
     param_names,
     project_out_params,
     range_name,
-    used_param_names,
     with_dims,
     with_range_name,
 )
@@ -279,7 +279,7 @@ class DataFlow(Execution):
         """Return the iterations of loops, and conditions for those whose ends are data."""
         domain = self.kernel.domain_of(names)
         conditions: list[Expr] = []
-        data = {name for name in used_param_names(domain) if name in self.kernel.array_vars}
+        data = {name for name in involved_params(domain) if name in self.kernel.array_vars}
         if data:
             pieces = domain.coalesce().compute_divs().get_basic_sets()
             if len(pieces) != 1:

@@ -32,10 +32,10 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     Set,
     fix_param_values,
+    involved_params,
     largest_value,
     least_value,
     point_values,
-    used_param_names,
 )
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import AddressSpace
@@ -179,7 +179,7 @@ class _Evaluator(Execution):
         return found
 
     def _at_sizes(self, domain: Set, what: str) -> Set:
-        for name in used_param_names(domain):
+        for name in involved_params(domain):
             if name not in self.sizes:
                 raise NotEvaluatedError(f"{what} depend on '{name}', which is data")
         return fix_param_values(domain, self.sizes)

@@ -45,9 +45,15 @@ class Vectors:
 
     #: Operators on whole vectors exist; numbers beside them count for every lane.
     has_operators: ClassVar[bool] = False
+    #: How many numbers a vector can have.
+    counts: ClassVar[tuple[int, ...]] = (2, 4, 8, 16)
 
     def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
         """Return the vector type of *count* numbers of the language's type *type_name*."""
+        has_type = dtype.kind in "iuf" and count in self.counts
+        return self._make_type(dtype, type_name, count) if has_type else None
+
+    def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         raise NotImplementedError
 
 
@@ -55,10 +61,9 @@ class OpenCLVectors(Vectors):
     """``float4`` and its kin, with operators; ``float3`` by ``vload3`` and ``vstore3``."""
 
     has_operators: ClassVar[bool] = True
+    counts: ClassVar[tuple[int, ...]] = (2, 3, 4, 8, 16)
 
-    def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
-        if dtype.kind not in "iuf" or count not in (2, 3, 4, 8, 16):
-            return None
+    def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         lanes = tuple(f"s{k:x}" for k in range(count))
         name = f"{type_name}{count}"
         constructor = (f"({name})(", ")")
@@ -71,9 +76,7 @@ class OpenCLVectors(Vectors):
 class CVectors(Vectors):
     """Structures, since C has no vector types."""
 
-    def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
-        if dtype.kind not in "iuf" or count not in (2, 4, 8, 16):
-            return None
+    def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         name = _structure_name(dtype, count)
         lanes = tuple(f"s[{k}]" for k in range(count))
         needs = (_definition(name, f"typedef struct {{ {type_name} s[{count}]; }} {name};"),)
@@ -110,9 +113,7 @@ _LONGEST: Final = 16
 class CudaVectors(Vectors):
     """``float4`` and its kin where they exist, else structures that are aligned like them."""
 
-    def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
-        if dtype.kind not in "iuf" or count not in (2, 4, 8, 16):
-            return None
+    def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         size = count * dtype.itemsize
         if count <= 4 and size <= _LONGEST:
             name = f"{_CUDA_NAMES[dtype.name]}{count}"

@@ -25,7 +25,7 @@ from kgen.ir.data import (
 from kgen.ir.expr import LinearSubscript, walk
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.mentions import Mentions, mentions_of
-from kgen.ir.sets.dims import used_param_names
+from kgen.ir.sets.dims import involved_params
 from kgen.ir.types import auto
 
 if TYPE_CHECKING:
@@ -396,7 +396,7 @@ def _check_rules(kernel: LoopKernel) -> None:
 
 def _check_assumptions(kernel: LoopKernel) -> None:
     known = parameter_names(kernel)
-    for name in used_param_names(kernel.assumptions):
+    for name in involved_params(kernel.assumptions):
         if name not in known:
             raise KernelError(
                 f"the assumptions are about '{name}', which is no parameter",

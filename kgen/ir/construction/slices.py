@@ -86,7 +86,7 @@ def _is_whole(expr: Expr, arrays: Mapping[str, ArrayBase]) -> bool:
 
 
 def passes_slices(
-    insn: InstructionBase, arrays: Mapping[str, ArrayBase], rules: Iterable[str] = ()
+    insn: InstructionBase, arrays: Mapping[str, ArrayBase], rules: Iterable[str]
 ) -> bool:
     """Tell whether *insn* is a call with slices among its operands or assignees.
 

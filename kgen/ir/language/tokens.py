@@ -67,7 +67,7 @@ _TOKEN = re.compile(
 )
 
 
-def tokenize(text: str, start: int = 0) -> list[Token]:
+def tokenize(text: str, start: int) -> list[Token]:
     """Cut *text* from *start* on into tokens, the last of which is of the kind ``end``."""
     tokens = [
         Token(kind, match[0], match.start())

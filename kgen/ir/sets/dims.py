@@ -95,13 +95,6 @@ def in_names(relation: Map) -> tuple[str, ...]:
     return tuple(str(relation.get_dim_name(_IN, k)) for k in range(relation.dim(_IN)))
 
 
-def used_param_names(domain: Set) -> tuple[str, ...]:
-    """Return the names of the parameters that occur in a constraint."""
-    return tuple(
-        name for k, name in enumerate(param_names(domain)) if domain.involves_dims(_PARAM, k, 1)
-    )
-
-
 def has_dim(domain: BasicSet | Set | Space, name: str) -> bool:
     """Tell whether a set has the dimension *name*."""
     return _at(domain, _SET, name) >= 0
@@ -134,9 +127,7 @@ def n_quotients(basic: BasicSet | isl.BasicMap) -> int:
     return int(basic.dim(_DIV))
 
 
-def existential_coefficients(
-    basic: isl.BasicMap, *, has_range: bool = False
-) -> Iterator[list[int]]:
+def existential_coefficients(basic: isl.BasicMap, *, has_range: bool) -> Iterator[list[int]]:
     """Give the numbers, but 0, that a constraint multiplies its existential variables with.
 
     With *has_range*, the range is one of these, as it is once it is projected out.
@@ -492,8 +483,8 @@ def involved_dims(row: Row | BasicSet) -> tuple[str, ...]:
     )
 
 
-def involved_params(row: Row | isl.Aff) -> tuple[str, ...]:
-    """Return the parameters that occur in a constraint."""
+def involved_params(row: Row | isl.Aff | Set) -> tuple[str, ...]:
+    """Return the parameters that occur in a constraint, or in one of a set."""
     return tuple(
         str(row.get_dim_name(_PARAM, k))
         for k in range(row.dim(_PARAM))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -311,18 +311,14 @@ class _ProvenDivisions(IdentityMapper):
         super().__init__()
         self.site = site
 
-    def map_floor_div(self, expr: p.FloorDiv) -> Expr:
-        top, den = self.rec(expr.numerator), self.rec(expr.denominator)
-        proven = self._is_proven(expr.numerator, expr.denominator)
-        return TruncQuotient(top, den) if proven else p.FloorDiv(top, den)
+    def map_floor_div(self, expr: p.FloorDiv | p.Remainder) -> Expr:
+        operands = (expr.numerator, expr.denominator)
+        kind: Any = type(expr)
+        if self.site.signs.divides_as_in_c(*operands, self.site.inames):
+            kind = TruncRemainder if kind is p.Remainder else TruncQuotient
+        return kind(*map(self.rec, operands))
 
-    def map_remainder(self, expr: p.Remainder) -> Expr:
-        top, den = self.rec(expr.numerator), self.rec(expr.denominator)
-        proven = self._is_proven(expr.numerator, expr.denominator)
-        return TruncRemainder(top, den) if proven else p.Remainder(top, den)
-
-    def _is_proven(self, numerator: Expr, denominator: Expr) -> bool:
-        return self.site.signs.divides_as_in_c(numerator, denominator, self.site.inames)
+    map_remainder = map_floor_div
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
         return expr  # an access of its own

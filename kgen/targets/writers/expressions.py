@@ -353,14 +353,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.accesses.element(expr)
 
     def map_group_hardware_axis_index(
-        self, expr: GroupHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
+        self, expr: Expr, enclosing_prec: int, beside: NumpyType
     ) -> str:
         return self.integers.text(expr, enclosing_prec)
 
-    def map_local_hardware_axis_index(
-        self, expr: LocalHardwareAxisIndex, enclosing_prec: int, beside: NumpyType
-    ) -> str:
-        return self.integers.text(expr, enclosing_prec)
+    map_local_hardware_axis_index = map_group_hardware_axis_index
 
     def map_type_cast(self, expr: TypeCast, enclosing_prec: int, beside: NumpyType) -> str:
         wanted = expr.type

@@ -246,13 +246,13 @@ def _rename(
     kernel: LoopKernel,
     copies: Mapping[str, str],
     matches: InstructionTest,
-    tags: Mapping[str, frozenset[Tag]] | None = None,
+    tags: Mapping[str, frozenset[Tag]],
 ) -> LoopKernel:
     """Rename inames, to names that are free, in the instructions that match."""
     values = {old: p.Variable(new) for old, new in copies.items()}
     change = Replacement(values, tuple(copies.values()))
     new_domains = partial(_copied_domains, kernel, copies)
-    result = replace_inames(kernel, change, matches, new_domains=new_domains, new_tags=tags or {})
+    result = replace_inames(kernel, change, matches, new_domains=new_domains, new_tags=tags)
     slabs = {
         copies[old]: slab for old, slab in kernel.iname_slab_increments.items() if old in copies
     }

@@ -34,10 +34,10 @@ from kgen.ir.sets.dims import (
     Set,
     dim_names,
     from_named,
+    involved_params,
     param_names,
     project_out_params,
     to_named,
-    used_param_names,
 )
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.tags import AxisTag
@@ -443,7 +443,7 @@ def _inside(domain: BasicSet, around: Sequence[BasicSet]) -> BasicSet:
     for outer in around:
         named = named.gist(to_named(outer))
     names = [name for outer in around for name in dim_names(outer)]
-    named = project_out_params(named, set(names).difference(used_param_names(named)))
+    named = project_out_params(named, set(names).difference(involved_params(named)))
     return as_basic_set(from_named(named, [n for n in dim_names(domain) if n not in names]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import pymbolic.primitives as p
@@ -121,17 +121,13 @@ class _Differentiation:
 
     def _depending(self) -> frozenset[str]:
         """Return the variables whose values depend on those of *by*."""
-        found = {self.by}
-        while True:
-            more = {
-                name
-                for insn in self.kernel.instructions
-                if not found.isdisjoint(self._reads(insn))
-                for name in insn.assignee_var_names()
-            }
-            if more <= found:
-                return frozenset(found)
-            found |= more
+        flows = [(self._reads(i), i.assignee_var_names()) for i in self.kernel.instructions]
+        return frozenset(
+            closure(
+                [self.by],
+                lambda name: [n for read, written in flows if name in read for n in written],
+            )
+        )
 
     def _reads(self, insn: InstructionBase) -> frozenset[str]:
         if isinstance(insn, Assignment):
@@ -185,17 +181,17 @@ class _Differentiation:
 
     def _wanted(self, outputs: tuple[str, ...]) -> frozenset[str]:
         """Return the variables whose derivatives are computed."""
-        wanted = {name for name in outputs if name in self.active}
-        while True:
-            more = {
-                name
-                for insn in self.kernel.instructions
-                if not wanted.isdisjoint(insn.assignee_var_names())
-                for name in self._reads(insn) & self.active - {self.by}
-            }
-            if more <= wanted:
-                return frozenset(wanted)
-            wanted |= more
+        return frozenset(
+            closure(
+                self.active.intersection(outputs),
+                lambda written: [
+                    name
+                    for writer in self.kernel.writers.get(written, ())
+                    for name in self._reads(self.kernel.id_to_insn[writer]) & self.active
+                    if name != self.by
+                ],
+            )
+        )
 
     def _loops(self) -> dict[str, Expr]:
         """Return new loop variables, one for each axis that counts, and how long they are."""
@@ -244,21 +240,14 @@ class _Differentiation:
 
     def _kept(self, derivatives: Mapping[str, Assignment], copied: tuple[str, ...]) -> set[str]:
         """Return the instructions that compute what derivatives read, or what is copied."""
-        needed = set(copied)
-        for derivative in derivatives.values():
-            needed |= derivative.read_dependency_names()
-        kept: set[str] = set()
-        while True:
-            more = {
-                str(insn.id)
-                for insn in self.kernel.instructions
-                if insn.id not in kept and not needed.isdisjoint(insn.assignee_var_names())
-            }
-            if not more:
-                return kept
-            kept |= more
-            for insn_id in more:
-                needed |= self.kernel.id_to_insn[insn_id].read_dependency_names()
+        kernel = self.kernel
+
+        def writers(names: Iterable[str]) -> list[str]:
+            return [writer for name in names for writer in kernel.writers.get(name, ())]
+
+        read = (derivative.read_dependency_names() for derivative in derivatives.values())
+        starts = writers({*copied}.union(*read))
+        return {*closure(starts, lambda n: writers(kernel.id_to_insn[n].read_dependency_names()))}
 
     def _waiting(
         self,

@@ -15,7 +15,7 @@ from kgen.ir.construction.declare import parameter_names, undeclared_names
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, used_param_names
+from kgen.ir.sets.dims import Set, involved_params
 from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.unit import TranslationUnit, kernels_of
@@ -147,7 +147,7 @@ def assume(kernel: Program, assumptions: Any) -> Program:
     kernels = kernels_of(kernel)
     given = parse_assumptions(assumptions)
     known = {name for one in kernels for name in parameter_names(one)}
-    for name in used_param_names(given):
+    for name in involved_params(given):
         if name not in known:
             raise NoSuchNameError(kernels[0].name, "parameter", name, sorted(known))
     return _assume(kernel, given, assumptions)

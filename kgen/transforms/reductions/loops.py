@@ -22,7 +22,7 @@ from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import NumpyType
 from kgen.transforms.select import new_names, require_inames
-from kgen.transforms.storage.filling import loops_filling, subscripts_of
+from kgen.transforms.storage.filling import loops_filling
 
 __all__ = ["Place", "ReductionLoops"]
 
@@ -167,7 +167,7 @@ class ReductionLoops:
         for access in collect_accesses(kernel, (insn,)):
             around = shared.intersection(access.place.inames)
             for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(access.array, ())):
-                named = around & writer.within_inames & subscripts_of(writer, access.array)
+                named = around & writer.within_inames & writer.subscripts_of(access.array)
                 for name in sorted(named):
                     if writer is not insn and not _is_same_along(name, access, writer):
                         raise TransformError(

@@ -193,21 +193,16 @@ class _Operands(IdentityMapper):
         then = self._under(condition, expr.then)
         return p.If(condition, then, self._under(p.LogicalNot(condition), expr.else_))
 
-    def map_logical_and(self, expr: p.LogicalAnd) -> Expr:
+    def map_logical_and(self, expr: p.LogicalAnd | p.LogicalOr) -> Expr:
         if not contains_reduction(expr):
             return expr
-        known: list[Expr] = []
+        known = type(expr)(())
         for child in expr.children:
-            known.append(self._under(p.LogicalAnd(tuple(known)), child))
-        return p.LogicalAnd(tuple(known))
+            condition = p.LogicalNot(known) if isinstance(known, p.LogicalOr) else known
+            known = type(expr)((*known.children, self._under(condition, child)))
+        return known
 
-    def map_logical_or(self, expr: p.LogicalOr) -> Expr:
-        if not contains_reduction(expr):
-            return expr
-        known: list[Expr] = []
-        for child in expr.children:
-            known.append(self._under(p.LogicalNot(p.LogicalOr(tuple(known))), child))
-        return p.LogicalOr(tuple(known))
+    map_logical_or = map_logical_and
 
     def _under(self, condition: Expr, expr: Expr) -> Expr:
         """Replace the reductions in *expr*, which counts only where *condition* holds."""

@@ -23,7 +23,6 @@ __all__ = [
     "mentioned_inames",
     "reject_bound_inside",
     "reject_local_in_divergent_loop",
-    "subscripts_of",
 ]
 
 
@@ -41,7 +40,7 @@ def loops_filling(
         if reader.depends_on.isdisjoint(str(writer.id) for writer in writers):
             continue
         around = frozenset.intersection(*(writer.within_inames for writer in writers))
-        named = {name for writer in writers for name in subscripts_of(writer, array)}
+        named = {name for writer in writers for name in writer.subscripts_of(array)}
         filling |= around & inames - named
     return frozenset(filling)
 
@@ -102,12 +101,6 @@ def reject_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozens
         "work-items of a group have to meet the barriers around what fills local memory",
         hint=f"use AddressSpace.PRIVATE, or sweep '{loop}'",
     )
-
-
-def subscripts_of(writer: InstructionBase, array: str) -> frozenset[str]:
-    """Return the variables in the subscripts with which *writer* writes *array*."""
-    places = zip(writer.assignee_var_names(), writer.assignee_subscript_deps(), strict=True)
-    return frozenset(name for written, names in places if written == array for name in names)
 
 
 def mentioned_inames(
@@ -172,7 +165,7 @@ class FillOrder:
         """Wait for a writer of an array, in the loops that it shares with a user, or reject it."""
         for name in shared.difference(self.sweep):
             self.around.setdefault(name, (str(writer.id), array))
-        own = subscripts_of(writer, array)
+        own = writer.subscripts_of(array)
         for name in sorted(shared.intersection(self.sweep)):
             if name not in own or not self.kernel.has_tag(name, ConcurrentTag):
                 raise TransformError(
