@@ -14,16 +14,12 @@ from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.opencl.images import with_images
-from kgen.runtime.opencl.program import (
-    check_group_size,
-    is_pocl,
-    load_program,
-    with_double_barriers,
-)
+from kgen.runtime.opencl.program import check_group_size, is_pocl, load_program
 from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
 from kgen.targets.opencl import OpenCLTarget
+from kgen.targets.pocl import pocl_options, with_double_barriers
 
 __all__ = ["OpenCLExecutor", "executor_for"]
 
@@ -79,8 +75,7 @@ class OpenCLExecutor(ExecutorBase):
         target = self.kernel.target
         if isinstance(target, OpenCLTarget) and target.suits_pocl:
             source = with_double_barriers(source)
-            if module.has_fragile_barriers:
-                flags = (*flags, "-cl-opt-disable")
+            flags += pocl_options(module)
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)
         for launch in module.launches:
             check_group_size(self.context, program, launch)

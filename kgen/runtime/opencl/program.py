@@ -12,6 +12,7 @@ from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.executor import reject_group_size
 from kgen.runtime.toolchain import keep_source
 from kgen.targets.module import Launch
+from kgen.targets.pocl import POCL
 
 __all__ = [
     "check_group_size",
@@ -19,10 +20,7 @@ __all__ = [
     "keeps_compiled_code",
     "load_program",
     "is_pocl",
-    "with_double_barriers",
 ]
-
-_POCL = "Portable Computing Language"
 
 
 def load_program(
@@ -97,17 +95,12 @@ def identity(device: cl.Device) -> tuple[str, ...]:
 
 
 def is_pocl(device: cl.Device) -> bool:
-    """Tell whether a device is PoCL's, whose compiler (seen with 3.1) mistakes some code.
+    """Tell whether a device is PoCL's, whose compiler mistakes some code.
 
-    ``docs/pocl.md`` says which; :func:`with_double_barriers`, :mod:`kgen.ast.separate` and the
+    ``docs/pocl.md`` says which; :mod:`kgen.targets.pocl`, :mod:`kgen.ast.separate` and the
     target's ``suits_pocl`` avoid it.
     """
-    return device.platform.name == _POCL
-
-
-def with_double_barriers(source: str) -> str:
-    """Return OpenCL source whose barriers are all two in a row, apart from branches behind them."""
-    return f"#define barrier(FLAGS) (barrier(FLAGS), barrier(FLAGS))\n{source}"
+    return device.platform.name == POCL
 
 
 def keeps_compiled_code(device: cl.Device) -> bool:

@@ -1,0 +1,25 @@
+"""What PoCL's compiler (seen with 3.1) needs beside the code that ``suits_pocl`` asks for.
+
+``docs/pocl.md`` says which code it mistakes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kgen.targets.module import Module
+
+__all__ = ["POCL", "pocl_options", "with_double_barriers"]
+
+#: The name of PoCL's platform.
+POCL: Final = "Portable Computing Language"
+
+
+def with_double_barriers(source: str) -> str:
+    """Return OpenCL source whose barriers are all two in a row, apart from branches behind them."""
+    return f"#define barrier(FLAGS) (barrier(FLAGS), barrier(FLAGS))\n{source}"
+
+
+def pocl_options(module: Module) -> tuple[str, ...]:
+    """Return the options with which PoCL compiles the code rightly."""
+    return ("-cl-opt-disable",) if module.has_fragile_barriers else ()
