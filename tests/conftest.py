@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MARKER_OF_FIXTURE = {
     "opencl_queue": "opencl",
+    "opencl_headers": "opencl_headers",
     "cuda_context": "cuda",
     "nvcc": "nvcc",
     "cmake": "cmake",
@@ -115,6 +117,20 @@ def opencl_queue() -> cl.CommandQueue:
     context = pyopencl.Context([chosen.get_devices()[0]])
     queue: cl.CommandQueue = pyopencl.CommandQueue(context)
     return queue
+
+
+@pytest.fixture(scope="session")
+def opencl_headers(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Return what the C compiler is passed for programs that use OpenCL."""
+    code = tmp_path_factory.mktemp("opencl") / "code.c"
+    code.write_text("#include <CL/cl.h>\nint main(void) { return clReleaseEvent(NULL) == 0; }\n")
+    command = ["cc", "-DCL_TARGET_OPENCL_VERSION=120", str(code), "-lOpenCL"]
+    found = subprocess.run(
+        [*command, "-o", str(code.with_suffix(""))], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        lacks("opencl_headers", f"no OpenCL for C programs ({found.stderr.splitlines()[0]})")
+    return ("-lOpenCL",)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,14 @@ class CLauncherWriter(LauncherWriter):
         memory = {"malloc", "free"} if self.host.buffers else set[str]()
         return super().used_names() | launched | memory
 
+    def includes(self) -> list[cgen.Generable]:
+        return [cgen.Include("stdlib.h")]
+
+    def code_parts(self) -> list[cgen.Generable]:
+        module = self.code.module
+        texts = filter(None, (module.device_source, module.host_source))
+        return [cgen.LiteralLines("\n" + text) for text in texts]
+
     def body(self) -> list[cgen.Generable]:
         body = [*self.check_numbers(), *self.check_arrays()]
         if self.host.buffers:

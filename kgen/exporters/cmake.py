@@ -70,15 +70,13 @@ def cmake_files(
 
 def _flags(writer: LauncherWriter) -> tuple[str, ...]:
     """Return the options with which the code of a kernel is compiled when the library is built."""
-    if writer.target == "opencl":
-        return ()
-    kernel = writer.kernel.unit[writer.kernel.entrypoint]
-    return (*writer.code.module.build_options, *kernel.options.build_options)
+    return () if writer.target == "opencl" else writer.code.build_options
 
 
 def _compiled(writer: LauncherWriter) -> str:
     """Return the path of the file with the kernel."""
-    return f"src/{writer.name}.c" if writer.target == "c" else f"src/{writer.name}.cu"
+    name = f"src/{writer.namespace}_{writer.kernel.name}"
+    return f"{name}.cu" if writer.target == "cuda" else f"{name}.c"
 
 
 def _listed(keyword: str, paths: Sequence[str]) -> Iterator[str]:

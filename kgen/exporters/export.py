@@ -5,30 +5,33 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
-
-import cgen
+from typing import Final
 
 from kgen.errors import CodegenError, near_names
 from kgen.exporters.c import CLauncherWriter
 from kgen.exporters.cmake import cmake_files
+from kgen.exporters.cuda import CudaLauncherWriter
 from kgen.exporters.cxx import cxx_header
 from kgen.exporters.folder import write_files
 from kgen.exporters.fortran import fortran_module
 from kgen.exporters.header import internal_header, library_source, public_header
 from kgen.exporters.kernels import TARGETS, exported_kernels
-from kgen.exporters.launcher import LauncherWriter
+from kgen.exporters.launcher import LauncherWriter, support_file
 from kgen.exporters.manifest import manifest_text
 from kgen.exporters.names import check_names
+from kgen.exporters.opencl import OpenCLLauncherWriter
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.words import C_WORDS, CPP_WORDS
 
 __all__ = ["export", "library_files"]
 
-_WRITERS: Final[Mapping[str, type[LauncherWriter]]] = {"c": CLauncherWriter}
+_WRITERS: Final[Mapping[str, type[LauncherWriter]]] = {
+    "c": CLauncherWriter,
+    "opencl": OpenCLLauncherWriter,
+    "cuda": CudaLauncherWriter,
+}
 
 
 @checked
@@ -105,15 +108,19 @@ def library_files(
     made = {
         f"include/{namespace}.h": public_header(namespace, kernels, writers),
         f"include/{namespace}.hpp": cxx_header(namespace, kernels, writers),
-        f"include/{namespace}_view.hpp": _support("kgen_view.hpp"),
+        f"include/{namespace}_view.hpp": support_file("kgen_view.hpp"),
         f"src/{namespace}_internal.h": internal_header(namespace),
         f"src/{namespace}_library.c": library_source(namespace),
-        "src/kgen_support.h": _support("kgen_support.h"),
+        "src/kgen_support.h": support_file("kgen_support.h"),
     }
     code: dict[str, list[str]] = {"": [f"src/{namespace}_library.c"]}
-    for writer in writers:
-        made[f"src/{writer.name}.c"] = source_of(writer)
-        code.setdefault(writer.target, []).append(f"src/{writer.name}.c")
+    for target in chosen:
+        mine = [writer for writer in writers if writer.target == target]
+        files = _WRITERS[target].general_files(namespace, mine)
+        for writer in mine:
+            files |= writer.files()
+        code[target] = list(files)
+        made |= files
     module = f"include/{namespace}.f90" if fortran else None
     if module is not None:
         made[module] = fortran_module(namespace, kernels, writers)
@@ -131,26 +138,6 @@ def _seen_from(root: Path, source: str) -> str:
         return source
     path = os.path.relpath(os.path.realpath(place), os.path.realpath(root))
     return f"{Path(path).as_posix()}{colon}{name}"
-
-
-def source_of(writer: LauncherWriter) -> str:
-    """Return the source of a kernel for one target: its code, and the functions that launch it."""
-    module = writer.code.module
-    parts: list[Any] = [
-        cgen.Include(f"{writer.namespace}_internal.h", system=False),
-        cgen.Include("stdlib.h"),
-        cgen.Line(),
-    ]
-    for text in filter(None, (module.device_source, module.host_source)):
-        parts += [cgen.LiteralLines("\n" + text), cgen.Line()]
-    for function in writer.functions():
-        parts += [function, cgen.Line()]
-    return str(cgen.Module(parts)).rstrip() + "\n"
-
-
-def _support(name: str) -> str:
-    """Return a file that libraries have as it is."""
-    return files("kgen.exporters").joinpath("support", name).read_text()
 
 
 def _checked_targets(targets: str | Iterable[str]) -> tuple[str, ...]:

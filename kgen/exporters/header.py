@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import cgen
 
@@ -31,6 +31,7 @@ def public_header(
         *_complex_types(namespace, kernels),
         *("#ifdef __cplusplus", 'extern "C" {', "#endif", ""),
         *_statuses(namespace),
+        *_general(namespace, by_kernel),
         *(line for kernel in kernels for line in _declarations(kernel, by_kernel[kernel.name])),
         *("#ifdef __cplusplus", "}", "#endif"),
     ]
@@ -66,10 +67,18 @@ def _statuses(namespace: str) -> Iterator[str]:
     yield from (f"char const *{namespace}_last_message(void);", "")
 
 
+def _general(namespace: str, by_kernel: Mapping[str, Sequence[LauncherWriter]]) -> Iterator[str]:
+    """Declare what the targets have beside the functions of kernels."""
+    targets = dict.fromkeys(type(writer) for writers in by_kernel.values() for writer in writers)
+    for target in targets:
+        yield from target.general_functions(namespace)
+
+
 def _declarations(kernel: ExportedKernel, writers: Sequence[LauncherWriter]) -> Iterator[str]:
     yield f"/* {kernel.name}"
     yield " *"
     yield from (f" * {line}" for line in _argument_texts(kernel, writers[0]))
+    yield from (f" * {line}" for writer in writers for line in writer.notes())
     if kernel.host.conditions:
         yield " *"
         shown = " and ".join(map(to_text, kernel.host.conditions))
@@ -124,6 +133,9 @@ def internal_header(namespace: str) -> str:
         *("#define _DEFAULT_SOURCE", "#endif", ""),
         f'#include "{namespace}.h"',
         '#include "kgen_support.h"',
+        "",
+        "/* A name of this library. */",
+        f"#define KGEN_NAME(NAME) {namespace}_##NAME",
         "",
         "/* Note the message for the caller; return the status. */",
         f"{namespace}_status {namespace}_fail({namespace}_status status, char const *message);",

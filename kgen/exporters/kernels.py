@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kgen.errors import CodegenError, TypeInferenceFailure
+from kgen.exporters.opencl_target import StandaloneOpenCLTarget
 from kgen.host.program import HostProgram
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
@@ -26,10 +27,16 @@ TARGETS: Final = ("c", "opencl", "cuda")
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCode:
-    """The code of a kernel for one target, and what the host does to run it."""
+    """The code of a kernel for one target, and what the host does to run it.
+
+    ``build_options`` are passed to the compiler of the target. ``for_pocl`` is other code for
+    OpenCL, which PoCL compiles rightly.
+    """
 
     module: Module
     host: HostProgram
+    build_options: tuple[str, ...] = ()
+    for_pocl: Module | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +86,24 @@ def exported_kernels(
 
 
 def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
-    unit = unit.copy(target=_target(unit.target, target))
+    chosen = unit.target
+    unit = unit.copy(target=_target(chosen, target))
     kernel = unit[entrypoint]
+    module = _module(unit, entrypoint)
+    restrict = kernel.options.restrict
+    host = HostProgram.of(module, (), kernel.all_params(), restrict=restrict)
+    options = module.build_options
+    if isinstance(chosen, _KINDS[target]):
+        options = (*options, *kernel.options.build_options)
+    for_pocl = None
+    if isinstance(unit.target, OpenCLTarget):
+        for_pocl = _module(unit.copy(target=replace(unit.target, suits_pocl=True)), entrypoint)
+    return TargetCode(module=module, host=host, build_options=options, for_pocl=for_pocl)
+
+
+def _module(unit: TranslationUnit, entrypoint: str) -> Module:
     try:
-        module = generate_module(unit, entrypoint)
+        return generate_module(unit, entrypoint)
     except TypeInferenceFailure as failure:
         raise CodegenError(
             "an exported kernel has one type for each argument",
@@ -90,9 +111,14 @@ def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
             because=str(failure),
             hint='state the types: add_dtypes(knl, {"a": numpy.float32})',
         ) from failure
-    restrict = kernel.options.restrict
-    host = HostProgram.of(module, (), kernel.all_params(), restrict=restrict)
-    return TargetCode(module=module, host=host)
+
+
+#: The targets whose build options are those of each kind of export.
+_KINDS: Final[Mapping[str, type[TargetBase]]] = {
+    "c": CTarget,
+    "opencl": OpenCLTarget,
+    "cuda": CudaTarget,
+}
 
 
 def _target(chosen: TargetBase, target: str) -> TargetBase:
@@ -101,7 +127,8 @@ def _target(chosen: TargetBase, target: str) -> TargetBase:
         gnu = isinstance(chosen, CWithGNULibcTarget)
         return (CWithGNULibcTarget if gnu else CTarget)(function_specifiers="static")
     if target == "opencl":
-        return chosen if isinstance(chosen, OpenCLTarget) else OpenCLTarget()
+        limits = chosen.limits() if isinstance(chosen, OpenCLTarget) else None
+        return StandaloneOpenCLTarget(device_limits=limits)
     return replace(chosen, extern_c=True) if isinstance(chosen, CudaTarget) else CudaTarget()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
 from typing import Any, ClassVar, Final
 
 import cgen
@@ -16,7 +17,7 @@ from kgen.host.program import HostProgram, has_no_gaps, n_bytes_of, variable_ext
 from kgen.ir.expr import Expr, is_constant, to_text
 from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Step
 
-__all__ = ["SUPPORT", "LauncherWriter"]
+__all__ = ["SUPPORT", "LauncherWriter", "bytes_name", "c_string", "first_bytes", "support_file"]
 
 #: The prefix of functions in ``support/kgen_support.h``.
 SUPPORT: Final = "kgen_"
@@ -75,6 +76,10 @@ class LauncherWriter:
             return cgen.Value(text, arg.name)
         return cgen.Pointer(cgen.Value(text if arg.is_output else f"{text} const", arg.name))
 
+    def parameters_of(self, arg: ArgumentInfo) -> list[cgen.Declarator]:
+        """Declare the parameters that stand for an argument of the kernel."""
+        return [self.declare(arg)]
+
     def leading(self) -> list[cgen.Declarator]:
         """Declare the parameters before those of the kernel, such as a queue."""
         return []
@@ -89,7 +94,9 @@ class LauncherWriter:
 
     def prototype(self) -> cgen.FunctionDeclaration:
         """Declare the function that runs the kernel."""
-        parameters = [*self.leading(), *map(self.declare, self.kernel.arguments)]
+        parameters = self.leading()
+        for arg in self.kernel.arguments:
+            parameters += self.parameters_of(arg)
         if self.host.buffers:
             parameters.append(self.workspace_parameter())
         return self._declared(self.name, [*parameters, *self.trailing()])
@@ -108,7 +115,8 @@ class LauncherWriter:
 
     def used_names(self) -> frozenset[str]:
         """Return the names in the function that runs the kernel which are not the kernel's own."""
-        return frozenset(["workspace", "n_bytes"] if self.host.buffers else [])
+        declared = map(name_of, (*self.leading(), *self.trailing()))
+        return frozenset([*declared, *(["workspace", "n_bytes"] if self.host.buffers else [])])
 
     def function_names(self) -> tuple[str, ...]:
         """Return the names of all functions of the kernel for this target."""
@@ -119,12 +127,21 @@ class LauncherWriter:
         found = [self.prototype()]
         return [*found, self.workspace_prototype()] if self.host.buffers else found
 
+    @classmethod
+    def general_functions(cls, namespace: str) -> list[str]:
+        """Return the lines of the header that declare functions of the target for all kernels."""
+        return []
+
+    def notes(self) -> list[str]:
+        """Return what the header says of the function for this target alone."""
+        return []
+
     # -- checks -----------------------------------------------------------------------------
 
     def fail_if(self, condition: str, status: str, text: str) -> cgen.If:
         """``if (condition) return fail(status, "text");``."""
-        message = f"{self.kernel.name}: {text}".replace("\\", "\\\\").replace('"', '\\"')
-        call = f'{self.namespace}_fail({self.status(status)}, "{message}")'
+        message = c_string(f"{self.kernel.name}: {text}")
+        call = f"{self.namespace}_fail({self.status(status)}, {message})"
         return cgen.If(cgen.Line(condition), cgen.Statement(f"return {call}"))
 
     def extents(self) -> tuple[Expr, ...]:
@@ -235,6 +252,20 @@ class LauncherWriter:
         """Write one launch."""
         raise NotImplementedError
 
+    def converted(self, parameter: str) -> tuple[str, str] | None:
+        """Return the type and the value of what a kernel is passed, unless it is an argument."""
+        dtype = self.host.parameter_dtype(parameter)
+        if dtype is None or parameter in self.host.by_name:
+            return None
+        type_name = c_type(self.namespace, dtype)
+        if parameter in self.host.host_variables:
+            return type_name, f"({type_name}) {parameter}"
+        return type_name, self.offset(parameter)
+
+    def offset(self, parameter: str) -> str:
+        """Return the value of the offset of an array: pointers hold it."""
+        return "0"
+
     def is_launched(self, launch: Launch) -> str | None:
         """Return the condition that the grid is not empty; ``None`` if it never is."""
         tests = [
@@ -250,6 +281,30 @@ class LauncherWriter:
         """Write the statements of the function that runs the kernel."""
         raise NotImplementedError
 
+    def includes(self) -> list[cgen.Generable]:
+        """Return the headers of the source beside the library's own."""
+        return []
+
+    def code_parts(self) -> list[cgen.Generable]:
+        """Return what the source has before its functions: the code of the kernel."""
+        raise NotImplementedError
+
+    def files(self) -> dict[str, str]:
+        """Return the text of each source of the kernel for this target, by its path."""
+        parts = [
+            cgen.Include(f"{self.namespace}_internal.h", system=False),
+            *self.includes(),
+            cgen.Line(),
+        ]
+        for part in (*self.code_parts(), *self.functions()):
+            parts += [part, cgen.Line()]
+        return {f"src/{self.name}.c": str(cgen.Module(parts)).rstrip() + "\n"}
+
+    @classmethod
+    def general_files(cls, namespace: str, writers: Sequence[LauncherWriter]) -> dict[str, str]:
+        """Return the sources that all kernels for this target share."""
+        return {}
+
     def functions(self) -> list[cgen.Generable]:
         """Write all functions of the kernel for this target."""
         with naming_kernel(self.kernel.name):
@@ -258,6 +313,31 @@ class LauncherWriter:
 
 
 _MAX_BYTES: Final = 2**62 - 1
+
+
+def name_of(declared: cgen.Declarator) -> str:
+    """Return the name that a declarator declares."""
+    return str(declared.get_decl_pair()[1]).split("(")[0].strip("*& ")
+
+
+def c_string(text: str) -> str:
+    r"""Return a string literal in C.
+
+    >>> print(c_string('"a" and\nb'))
+    "\"a\" and\nb"
+    """
+    escapes = {"\n": "\\n", "\t": "\\t", "\\": "\\\\", '"': '\\"', "?": "\\?"}
+    printable = range(32, 127)
+    found = (
+        escapes.get(chr(byte)) or (chr(byte) if byte in printable else f"\\{byte:03o}")
+        for byte in text.encode()
+    )
+    return f'"{"".join(found)}"'
+
+
+def support_file(name: str) -> str:
+    """Return a file that libraries have as it is."""
+    return files("kgen.exporters").joinpath("support", name).read_text()
 
 
 def bytes_name(arg: ArgumentInfo) -> str:

@@ -118,10 +118,10 @@ def _size(step: SizeStep) -> dict[str, Any]:
 
 
 def _target(writer: LauncherWriter) -> dict[str, Any]:
-    host, module = writer.host, writer.code.module
+    host = writer.host
     return {
         "function": writer.name,
-        "build_options": list(module.build_options),
+        "build_options": list(writer.code.build_options),
         "workspace": list(map(_buffer, host.buffers)),
         "steps": [_step(step, host) for step in host.steps],
         "checked_accesses": [] if host.faults is None else [g.access for g in host.faults.guards],

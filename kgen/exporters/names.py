@@ -45,7 +45,11 @@ def check_names(namespace: str, writers: Sequence[LauncherWriter]) -> None:
 
 
 #: What a library has beside kernels: functions, types, and files in ``src/``.
-_OWN: Final = ("status", "status_text", "last_message", "fail", "message", "library")
+_OWN: Final = (
+    *("status", "status_text", "last_message", "fail", "message", "library"),
+    *("opencl", "opencl_release", "opencl_build_log", "opencl_begin", "opencl_end"),
+    *("opencl_kernel", "cuda", "cuda_release", "cuda_begin", "cuda_end", "cuda_take"),
+)
 
 
 def _check_arguments(namespace: str, writer: LauncherWriter) -> None:

@@ -84,7 +84,7 @@ def test_components_that_were_not_built_are_not_found(
 
 
 def test_options_of_the_compiler() -> None:
-    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones")
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones", target=lp.CTarget())
     knl = lp.set_options(knl, build_options=["-fopenmp", "-DX=$HOME;", "-lblas"])
     text = library_files(knl, targets="c", namespace="demo")["CMakeLists.txt"]
     assert r'(src/demo_ones.c PROPERTIES COMPILE_OPTIONS "-DX=\$HOME\;")' in text
@@ -92,7 +92,7 @@ def test_options_of_the_compiler() -> None:
 
 
 def test_openmp(cmake: str, tmp_path: Path) -> None:
-    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones")
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones", target=lp.CTarget())
     knl = lp.set_options(knl, build_options="-fopenmp")
     lp.export(knl, tmp_path, targets="c", namespace="demo")
     run(cmake, "-S", tmp_path, "-B", tmp_path / "build")

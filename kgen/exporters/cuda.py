@@ -1,0 +1,258 @@
+"""Launchers of kernels for CUDA, through its driver API: checks, streams, loaded fatbins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import cgen
+
+from kgen.errors import CodegenError
+from kgen.exporters.kernels import ExportedKernel
+from kgen.exporters.launcher import (
+    SUPPORT,
+    LauncherWriter,
+    bytes_name,
+    c_string,
+    first_bytes,
+    support_file,
+)
+from kgen.ir.expr import Expr, variable_names
+from kgen.targets.module import ArgumentInfo, Launch
+
+__all__ = ["CudaLauncherWriter"]
+
+_CALL: Final = "kg_call"
+#: How many groups every device has room for along each axis.
+_MOST_GROUPS: Final = (2**31 - 1, 2**16 - 1, 2**16 - 1)
+_SUPPORT_FILES: Final = ("kgen_mutex.h", "kgen_cuda.h", "kgen_cuda_modules.h", "kgen_embed.cmake")
+
+
+class CudaLauncherWriter(LauncherWriter):
+    """Writes functions that launch the kernel on memory of the device.
+
+    The build compiles the kernel to a fatbin, and makes an array of its bytes.
+    """
+
+    suffix: ClassVar[str] = "cuda"
+    piece: ClassVar[str] = "KGEN_CUDA_PIECE"
+
+    def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
+        super().__init__(namespace, kernel, target)
+        if self.host.faults is not None:
+            raise CodegenError(
+                "nothing reads here what guards of subscripts find",
+                kernel=kernel.name,
+                because="guard_accesses is for the host and for OpenCL",
+                hint="set_options(knl, guard_accesses=False), or export for C alone",
+            )
+        #: the functions of the fatbin, each once
+        self.device_functions = list(dict.fromkeys(each.function for each in self.host.launches))
+
+    # -- signatures -------------------------------------------------------------------------
+
+    def leading(self) -> list[cgen.Declarator]:
+        return [cgen.Pointer(cgen.Value("struct CUstream_st", "stream"))]
+
+    def declare(self, arg: ArgumentInfo) -> cgen.Declarator:
+        return _pointer(arg.name) if arg.is_array else super().declare(arg)
+
+    def workspace_parameter(self) -> cgen.Declarator:
+        return _pointer("workspace")
+
+    @classmethod
+    def general_functions(cls, namespace: str) -> list[str]:
+        return [
+            "struct CUctx_st;",
+            "struct CUstream_st;",
+            "",
+            "/* Functions for CUDA launch a kernel in a stream of the current context: a CUstream",
+            " * or cudaStream_t, a null pointer for the default stream. Arrays are CUdeviceptr, or",
+            " * pointers converted to unsigned long long; a workspace of 0 is none. Kernels are",
+            " * loaded by the first call in a context.",
+            " */",
+            "",
+            "/* Unload all kernels from a context, in which no call is running; a null pointer",
+            " * stands for the current context.",
+            " */",
+            f"{namespace}_status {namespace}_cuda_release(struct CUctx_st *context);",
+            "",
+        ]
+
+    # -- checks -----------------------------------------------------------------------------
+
+    def body(self) -> list[cgen.Generable]:
+        given = f"{{.code = &{self.code_name}, .stream = stream}}"
+        ended = f"return {self.namespace}_cuda_end(&{_CALL})"
+        return [
+            *self.check_numbers(),
+            *self.check_arrays(),
+            *self._check_grids(),
+            *self._check_workspace(),
+            cgen.Initializer(cgen.Value("kgen_cuda_call", _CALL), given),
+            cgen.If(cgen.Line(f"!{self.namespace}_cuda_begin(&{_CALL})"), cgen.Statement(ended)),
+            *self._take_workspace(),
+            *self.take_steps(self.host.steps),
+            cgen.Statement(ended),
+        ]
+
+    def check_arrays(self) -> list[cgen.Generable]:
+        sized = [arg for arg in self.host.arrays if arg.shape is not None]
+        return [*self.find_bytes(sized), *self._checks()]
+
+    def _checks(self) -> Iterator[cgen.Generable]:
+        for arg in self.host.arrays:
+            missing = f"{arg.name} == 0"
+            if arg.shape is not None:
+                missing += f" && {bytes_name(arg)} > 0"
+            yield self.fail_if(missing, "null_pointer", f"array '{arg.name}' is a null pointer")
+            alignment = max(arg.alignment, arg.dtype.alignment)
+            if alignment > 1:
+                text = f"array '{arg.name}' does not begin at a multiple of {alignment} bytes"
+                yield self.fail_if(f"{arg.name} % {alignment} != 0", "misaligned", text)
+            needed = bytes_name(arg) if arg.shape is not None else str(arg.dtype.itemsize)
+            text = f"the memory of array '{arg.name}' has fewer bytes than the array"
+            yield self.fail_if(f"kgen_cuda_is_short({arg.name}, {needed})", "invalid_size", text)
+        for written, other in self.host.restricted_pairs:
+            found = ", ".join(f"{arg.name}, {first_bytes(arg)}" for arg in (written, other))
+            text = f"array '{written.name}', which is written, overlaps with array '{other.name}'"
+            yield self.fail_if(f"{SUPPORT}overlap({found})", "overlap", text)
+
+    def _check_grids(self) -> Iterator[cgen.Generable]:
+        """Check the grids that are known before the first launch."""
+        checked: set[tuple[int, Expr]] = set()
+        for launch in self.host.launches:
+            for axis, size in enumerate(launch.groups):
+                is_large = self.integers.range_of(size)[1] > _MOST_GROUPS[axis]
+                in_loop = not self.host.host_variables.keys().isdisjoint(variable_names(size))
+                if is_large and not in_loop and (axis, size) not in checked:
+                    checked.add((axis, size))
+                    wrong = f"{self.integers.text(size)} > {_MOST_GROUPS[axis]}"
+                    text = f"more than {_MOST_GROUPS[axis]} groups along axis {axis}"
+                    yield self.fail_if(wrong, "invalid_size", text)
+
+    def _check_workspace(self) -> Iterator[cgen.Generable]:
+        if not self.host.buffers:
+            return
+        yield from self.find_pieces()
+        text = "the workspace does not begin at a multiple of 256 bytes"
+        yield self.fail_if(f"workspace % {self.piece} != 0", "misaligned", text)
+        short = "workspace != 0 && kgen_cuda_is_short(workspace, kg_total)"
+        text = "the workspace has fewer bytes than the temporary arrays"
+        yield self.fail_if(short, "invalid_size", text)
+        for arg in self.host.arrays:
+            found = f"{arg.name}, {first_bytes(arg)}, workspace, kg_total"
+            text = f"the workspace overlaps with array '{arg.name}'"
+            test = f"workspace != 0 && {SUPPORT}overlap({found})"
+            yield self.fail_if(test, "overlap", text)
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def _take_workspace(self) -> Iterator[cgen.Generable]:
+        """Cut the workspace into the temporaries; allocate it if there is none."""
+        if not self.host.buffers:
+            return
+        taken = f"{self.namespace}_cuda_take(&{_CALL}, kg_total)"
+        yield cgen.If(cgen.Line("workspace == 0"), cgen.Assign("workspace", taken))
+        first = "workspace"
+        for number, buffer in enumerate(self.host.buffers):
+            for arg in buffer.temporaries:
+                pointer = cgen.Value("CUdeviceptr", arg.name)
+                yield cgen.Initializer(cgen.Const(pointer), first)
+            first += f" + (CUdeviceptr) {self.pieces(number)}"
+
+    # -- launches ---------------------------------------------------------------------------
+
+    def launch(self, launch: Launch) -> list[cgen.Generable]:
+        groups: tuple[Expr, ...] = (*launch.groups, 1, 1, 1)[:3]
+        threads = (*launch.locals, 1, 1, 1)[:3]
+        body: list[cgen.Generable] = [
+            _array("int64_t", "kg_groups", list(map(self.integers.text, groups))),
+            _array("unsigned int", "kg_threads", list(map(str, threads))),
+        ]
+        passed: list[str] = []
+        for position, parameter in enumerate(launch.parameters):
+            name = parameter
+            text = self.converted(parameter)
+            if text is not None:
+                name = f"kg_{position}"
+                body.append(cgen.Initializer(cgen.Const(cgen.Value(text[0], name)), text[1]))
+            passed.append(f"(void *) &{name}")
+        parameters = "NULL"
+        if passed:
+            parameters = "kg_passed"
+            array = cgen.Pointer(cgen.Value("void", f"kg_passed[{len(passed)}]"))
+            body.append(cgen.Initializer(array, f"{{{', '.join(passed)}}}"))
+        function = self.device_functions.index(launch.function)
+        given = f"&{_CALL}, {function}, kg_groups, kg_threads, {parameters}"
+        body.append(cgen.Statement(f"kgen_cuda_launch({given})"))
+        condition = self.is_launched(launch)
+        if condition is None:
+            return [cgen.Block(body)]
+        return [cgen.If(cgen.Line(condition), cgen.Block(body))]
+
+    def function_names(self) -> tuple[str, ...]:
+        return (*super().function_names(), self.code_name, self.fatbin_name)
+
+    # -- files ------------------------------------------------------------------------------
+
+    @property
+    def code_name(self) -> str:
+        """The name of what the library knows of the kernel."""
+        return f"{self.name}_code"
+
+    @property
+    def fatbin_name(self) -> str:
+        """The name of the array that the build makes of the kernel."""
+        return f"{self.namespace}_{self.kernel.name}_fatbin"
+
+    def includes(self) -> list[cgen.Generable]:
+        return [cgen.Include("kgen_cuda.h", system=False)]
+
+    def code_parts(self) -> list[cgen.Generable]:
+        functions = ", ".join(map(c_string, self.device_functions))
+        lines = [
+            f"extern unsigned char const {self.fatbin_name}[];",
+            "",
+            f"static char const *const kg_functions[] = {{{functions}}};",
+            "",
+            f"kgen_cuda_code {self.code_name} = {{",
+            f"  .name = {c_string(self.kernel.name)},",
+            f"  .fatbin = {self.fatbin_name},",
+            f"  .n_functions = {len(self.device_functions)},",
+            "  .functions = kg_functions,",
+            "  .mutex = KGEN_MUTEX",
+            "};",
+        ]
+        return [cgen.Collection([*map(cgen.Line, lines)])]
+
+    def files(self) -> dict[str, str]:
+        source = self.code.module.device_source.rstrip() + "\n"
+        return {f"src/{self.namespace}_{self.kernel.name}.cu": source, **super().files()}
+
+    @classmethod
+    def general_files(cls, namespace: str, writers: Sequence[LauncherWriter]) -> dict[str, str]:
+        names = [f"{writer.name}_code" for writer in writers]
+        parts = [
+            cgen.Include(f"{namespace}_internal.h", system=False),
+            cgen.Include("kgen_cuda.h", system=False),
+            cgen.Line(),
+            *(cgen.Line(f"extern kgen_cuda_code {name};") for name in names),
+            cgen.Line(),
+            cgen.Line("static kgen_cuda_code *const kgen_codes[] = {"),
+            *(cgen.Line(f"  &{name},") for name in names),
+            cgen.Line("};"),
+            cgen.Line(),
+            cgen.Include("kgen_cuda_modules.h", system=False),
+        ]
+        found = {f"src/{name}": support_file(name) for name in _SUPPORT_FILES}
+        return {f"src/{namespace}_cuda.c": str(cgen.Module(parts)) + "\n", **found}
+
+
+def _pointer(name: str) -> cgen.Value:
+    return cgen.Value("unsigned long long", name)
+
+
+def _array(element: str, name: str, values: list[str]) -> cgen.Initializer:
+    declared = cgen.Const(cgen.Value(element, f"{name}[{len(values)}]"))
+    return cgen.Initializer(declared, f"{{{', '.join(values)}}}")

@@ -1,0 +1,48 @@
+"""OpenCL C that is compiled without any file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import ClassVar, Final
+
+import numpy as np
+
+from kgen.targets.base import Dtype
+from kgen.targets.limits import DeviceLimits
+from kgen.targets.opencl import OpenCLTarget
+from kgen.targets.preamble import Need, Rank
+
+__all__ = ["StandaloneOpenCLTarget"]
+
+_FLOAT: Final = files("kgen.exporters").joinpath("support", "kgen_complex.cl").read_text().rstrip()
+_DOUBLE: Final = _FLOAT.replace("cfloat", "cdouble").replace("float", "double")
+_FP64: Final = OpenCLTarget.type_needs[np.dtype(np.float64)]
+
+
+@dataclass(frozen=True)
+class StandaloneOpenCLTarget(OpenCLTarget):
+    """OpenCL C that has the functions on complex numbers in its preamble.
+
+    ``device_limits`` is what the device has room for, if that is known.
+
+    >>> import kgen as lp
+    >>> arg = lp.GlobalArg("a", "complex64", shape="n")
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "a[i] = 2*a[i]", [arg, ...], target=StandaloneOpenCLTarget())
+    >>> "cfloat_new(float real" in lp.generate_code_v2(unit).device_code()
+    True
+    """
+
+    device_limits: DeviceLimits | None = field(default=None, kw_only=True, repr=False)
+
+    type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {
+        **OpenCLTarget.type_needs,
+        np.dtype(np.complex64): (Need(Rank.INCLUDE, "complex64", _FLOAT),),
+        np.dtype(np.complex128): (*_FP64, Need(Rank.INCLUDE, "complex128", _DOUBLE)),
+    }
+
+    def limits(self) -> DeviceLimits | None:
+        """Return what the device has room for, if that is known."""
+        return self.device_limits

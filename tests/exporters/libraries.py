@@ -1,0 +1,33 @@
+"""Exported libraries, built by a compiler and loaded into this process."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import kgen as lp
+from kgen.exporters.export import export
+
+__all__ = ["FLAGS", "load"]
+
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-shared", "-fPIC")
+
+
+def load(
+    folder: Path,
+    programs: Iterable[lp.TranslationUnit],
+    target: str,
+    *more: str,
+    sources: Sequence[Path] = (),
+) -> ctypes.CDLL:
+    """Return the library ``demo`` of *programs*, compiled without a warning."""
+    files = export(list(programs), folder, targets=[target], namespace="demo")
+    code = [str(path) for path in (*files, *sources) if path.suffix == ".c"]
+    library = folder / "demo.so"
+    command = ["cc", *FLAGS, f"-I{folder / 'include'}", *code, "-o", str(library), *more]
+    subprocess.run(command, check=True, timeout=60)
+    found = ctypes.CDLL(str(library))
+    found.demo_last_message.restype = ctypes.c_char_p
+    return found
