@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
@@ -54,11 +54,23 @@ class Facts:
             return True
         if any(_value(condition, point) is False for point in self._points()):
             return False
-        holds = self._where(condition)
-        if holds is None or self._has_point(self._set().subtract(holds)):
+        parts = condition.children if isinstance(condition, p.LogicalOr) else (condition,)
+        ways = [way for part in parts if (way := self._where(part)) is not None]
+        if len(ways) < len(parts) or self._has_point(self._outside(ways)):
             return False
         self._proved.add(condition)
         return True
+
+    def _outside(self, ways: Iterable[Set]) -> Set:
+        """Return the known places that are in none of *ways*.
+
+        One that holds nowhere here would only cut what is left into pieces.
+        """
+        known = left = self._set()
+        for way in ways:
+            if not way.is_disjoint(known):
+                left = left.subtract(way)
+        return left
 
     def decides(self, condition: Expr) -> bool:
         """Tell whether *condition* is affine, so that it can follow from what is known."""

@@ -259,3 +259,17 @@ def test_what_is_set_in_any_case_is_proved(use: str) -> None:
     lp.generate_code_v2(knl)
     assert checks(knl, "proved") == {"definition", "assignment"}
     assert checks(after_a_loop(use, last="s + 1"), "violated") == set()
+
+
+def test_ways_that_are_not_taken_are_no_part_of_the_question() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: m <= 3*i < n }",
+        "out[3*i - m] = a[3*i - m] {if=i % 3 < 2}",
+        [lp.GlobalArg("a, out", "int32", shape=13), lp.ValueArg("n, m", "int32")],
+        assumptions="0 <= m <= n <= m + 12",
+        target=lp.CTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 5, inner_tag="vec", slabs=(0, 1))
+    knl = lp.split_iname(knl, "i_outer", 2, slabs=(0, 1), within="id:insn")
+    knl = lp.add_prefetch(knl, "a", "i_outer_inner", default_tag="unr")
+    assert "a_fetch[4] = a[" in lp.generate_code_v2(knl).device_code()
