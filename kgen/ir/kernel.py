@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -121,6 +122,21 @@ class Parts(tuple[P, ...]):
 
     def __radd__(self, before: Iterable[P]) -> Parts[P]:
         return Parts((*before, *self))
+
+
+class Nestings(tuple[tuple[str, ...], ...]):
+    """Nestings of loops, outer loops first: a tuple, which sets can be joined with.
+
+    >>> Nestings([("i", "j")]) | {("j", "k"), ("i", "j")}
+    (('i', 'j'), ('j', 'k'))
+    """
+
+    __slots__ = ()
+
+    def __or__(self, more: Iterable[tuple[str, ...]]) -> Nestings:
+        return Nestings((*self, *sorted(set(more).difference(self))))
+
+    __ror__ = __or__
 
 
 class Table(constantdict[str, P]):
@@ -396,6 +412,16 @@ class LoopKernel(Digested, Taggable):
         return frozenset(name for params in self._domain_params for name in params)
 
     outer_params = all_params
+
+    def get_unwritten_value_args(self) -> frozenset[str]:
+        """Return the names of the value arguments, which nothing writes.
+
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*b[i]").default_entrypoint
+        >>> knl.get_unwritten_value_args()
+        frozenset({'n'})
+        """
+        return frozenset(arg.name for arg in self.args if isinstance(arg, ValueArg))
 
     def all_variable_names(self) -> frozenset[str]:
         """Return every name that is taken."""
@@ -778,6 +804,30 @@ class LoopKernel(Digested, Taggable):
         self._reject_unknown_axes(callables_table, ignore_auto)
         return _sizes(self.grid.groups, self.grid.locals, return_dict)
 
+    def get_grid_sizes_for_insn_ids(
+        self,
+        insn_ids: Iterable[str],
+        callables_table: Mapping[str, Any] | None = None,
+        ignore_auto: bool = False,
+        return_dict: bool = False,
+    ) -> tuple[Sizes[PwAff], Sizes[PwAff]]:
+        """Return :meth:`get_grid_size_upper_bounds` of the loops around some instructions."""
+        self._reject_unknown_axes(callables_table, ignore_auto)
+        grid = self.grid_of_launch(insn_ids)
+        return _sizes(grid.group_counts, grid.local_sizes, return_dict)
+
+    def get_grid_sizes_for_insn_ids_as_exprs(
+        self,
+        insn_ids: Iterable[str],
+        callables_table: Mapping[str, Any] | None = None,
+        ignore_auto: bool = False,
+        return_dict: bool = False,
+    ) -> tuple[Sizes[Expr], Sizes[int]]:
+        """Return what :meth:`get_grid_sizes_for_insn_ids` does, as expressions of arguments."""
+        self._reject_unknown_axes(callables_table, ignore_auto)
+        grid = self.grid_of_launch(insn_ids)
+        return _sizes(grid.groups, grid.locals, return_dict)
+
     def mangled_symbol(self, name: str) -> tuple[KgenType, str] | None:
         """Return the type of a name and its text in the code, where a symbol mangler knows it."""
         for mangler in self.symbol_manglers:
@@ -862,6 +912,12 @@ _CONSTANT: Mapping[str, Callable[[Any], Any]] = {
     ),
     "applied_iname_rewrites": lambda held: tuple(map(constantdict, held)),
     "silenced_warnings": tuple,
+    "assumptions": lambda held: held.to_set() if isinstance(held, BasicSet) else held,
+    "loop_priority": lambda held: (
+        held
+        if type(held) is Nestings
+        else Nestings(sorted(held) if isinstance(held, AbstractSet) else held)
+    ),
     "options": lambda held: held.held(),
 }
 

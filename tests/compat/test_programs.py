@@ -420,3 +420,101 @@ def test_a_mapper_knows_what_arguments_of_rules_stand_for() -> None:
         ("use", "a[i]"),
         ("use", "out[i]"),
     ]
+
+
+def test_nestings_are_joined_with_sets() -> None:
+    knl: Any = lp.make_kernel("{ [i, j]: 0 <= i, j < n }", "out[i, j] = 1").default_entrypoint
+    first = knl.copy(loop_priority=frozenset([("j", "i")]))
+    assert first == knl.copy(loop_priority=knl.loop_priority | {("j", "i")})
+    assert lp.generate_body(first.copy(target=lp.CTarget())).startswith("  for (int j = 0;")
+
+
+def test_a_kernel_can_be_copied_with_assumptions_of_one_piece() -> None:
+    knl = doubled().default_entrypoint
+    assumed = knl.copy(assumptions=isl.BasicSet("[n] -> { : n >= 3 }"))
+    assert assumed.assumptions.is_equal(lp.assume(knl, "n >= 3").assumptions)
+
+
+def test_the_grid_of_some_instructions() -> None:
+    unit = lp.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < 8 }", "a[i] = 1 {id=a}\nb[j] = 2 {id=b}"
+    )
+    knl = lp.tag_inames(unit, "i:g.0, j:l.0").default_entrypoint
+    assert knl.get_grid_sizes_for_insn_ids_as_exprs({"a"}) == ((var("n"),), ())
+    assert knl.get_grid_sizes_for_insn_ids_as_exprs({"b"}) == ((), (8,))
+    groups, local = knl.get_grid_sizes_for_insn_ids({"a", "b"})
+    assert [str(size) for size in (*groups, *local)] == ["[n] -> { [(n)] }", "[n] -> { [(8)] }"]
+
+
+def test_questions_about_launches() -> None:
+    tools = importlib.import_module("kgen.compat.loopy.schedule.tools")
+    unit = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < n }",
+        "<> t[i] = a[i] {id=t}\n... gbarrier {id=wait}\nout[j] = t[n - 1 - j] {id=put}",
+        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("out", np.float32, shape="n"), ...],
+        seq_dependencies=True,
+    )
+    unit = lp.set_temporary_address_space(lp.tag_inames(unit, "i:g.0, j:g.0"), "t", "global")
+    knl = lp.linearize(unit).default_entrypoint
+    first, second = lp.kernel.tools.get_subkernels(knl)
+    assert tools.args_read_in_subkernel(knl, first) == {"a", "n"}
+    assert tools.args_written_in_subkernel(knl, first) == frozenset()
+    assert tools.temporaries_written_in_subkernel(knl, first) == {"t"}
+    assert tools.temporaries_read_in_subkernel(knl, second) == {"t"}
+    assert tools.args_written_in_subkernel(knl, second) == {"out"}
+    ends = tools.get_return_from_kernel_mapping(knl)
+    items = knl.linearization
+    assert items is not None
+    assert {items[end].kernel_name for end in ends.values()} == {first, second}
+    with pytest.raises(lp.LoopyError, match="there is no launch 'third'"):
+        tools.args_read_in_subkernel(knl, "third")
+
+
+def test_questions_about_kernels() -> None:
+    tools = lp.kernel.tools
+    knl = lp.make_kernel("{ : }", "<> a = 1 {id=a}\n<> b = a {id=b}\n<> c = b {id=c}")[
+        "loopy_kernel"
+    ]
+    assert tools.find_recursive_dependencies(knl, {"b"}) == {"a", "b"}
+    assert tools.find_reverse_dependencies(knl, {"b"}) == {"b", "c"}
+    assert not tools.kernel_has_global_barriers(knl)
+    nested = [
+        isl.BasicSet("[n] -> { [i]: 0 <= i < n }"),
+        isl.BasicSet("[i] -> { [j]: 0 <= j < i }"),
+    ]
+    assert tools.get_outer_params(nested) == {"n"}
+
+
+def test_layouts_of_any_number_of_axes() -> None:
+    parse: Any = lp.kernel.array.parse_array_dim_tags
+    assert [tag.layout_nesting_level for tag in parse("F", n_axes=3)] == [0, 1, 2]
+    assert parse("N0,N1") == parse("F", n_axes=2)
+    assert parse({"x": "N0", "y": "N1"}, dim_names=("y", "x")) == parse("N1,N0")
+
+
+def test_mappers_of_users_rename_loops_of_reductions() -> None:
+    class Renamer(symbolic.IdentityMapper):
+        def map_variable(self, expr: Any) -> Any:
+            return var(f"{expr.name}_new")
+
+    assert Renamer()(symbolic.parse("sum(k, a[k])")) == symbolic.parse("sum(k_new, a_new[k_new])")
+    swept = Renamer()(symbolic.parse("[k]: a[i, k]"))
+    assert swept == symbolic.parse("[k_new]: a_new[i_new, k_new]")
+
+
+def test_dependencies_of_nodes_of_kernels() -> None:
+    expr = symbolic.parse("sum(k, a[i, k]) + f(x) + 2.5f*b[[j]]")
+    found = symbolic.DependencyMapper(composite_leaves=False)(expr)
+    assert {str(each) for each in found} == {"a", "i", "x", "b", "j"}
+    found = symbolic.DependencyMapper()(
+        symbolic.TypeCast(lp.to_loopy_type(np.float32), symbolic.parse("a[i]"))
+    )
+    assert {str(each) for each in found} == {"a[i]"}
+
+
+def test_indices_are_simplified_with_the_bounds_of_loops() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", "a[i] = 1").default_entrypoint
+    simplify = symbolic.simplify_using_aff
+    assert str(simplify(knl, symbolic.parse("(i + 8) // 8 + n"))) == "n + 1"
+    product = symbolic.parse("i*n")
+    assert simplify(knl, product) is product

@@ -8,8 +8,11 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import islpy as isl
 import pymbolic.primitives as p
 from pymbolic.mapper import CachedMapper
+from pymbolic.mapper.coefficient import CoefficientCollector
 from pymbolic.mapper.distributor import distribute
 
+from kgen.compat.mappers import DependencyMapper
+from kgen.compat.mappers import IdentityMapper as UncachedIdentityMapper
 from kgen.compat.rule_mappers import (
     ExpansionState,
     RuleAwareIdentityMapper,
@@ -36,16 +39,15 @@ from kgen.ir.expr import (
     walk,
 )
 from kgen.ir.expr import (
-    IdentityMapper as UncachedIdentityMapper,
-)
-from kgen.ir.expr import (
     SubstitutionMapper as UncachedSubstitutionMapper,
 )
 from kgen.ir.expr import (
     WalkMapper as UncachedWalkMapper,
 )
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import get_dependencies
+from kgen.ir.sets.dims import with_params
 from kgen.ir.sets.quasi_affine import (
     aff_to_expr,
     as_pw_aff,
@@ -56,7 +58,9 @@ from kgen.ir.sets.quasi_affine import (
 )
 
 __all__ = [
+    "CoefficientCollector",
     "CombineMapper",
+    "DependencyMapper",
     "ExpansionState",
     "GroupHardwareAxisIndex",
     "IdentityMapper",
@@ -91,6 +95,7 @@ __all__ = [
     "pwaff_from_expr",
     "qpolynomial_to_expr",
     "set_to_cond_expr",
+    "simplify_using_aff",
     "simplify_via_aff",
     "with_aff_conversion_guard",
 ]
@@ -262,6 +267,25 @@ def simplify_via_aff(expr: Expr) -> Expr:
     names = sorted(get_dependencies(expr))
     space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=names)
     return pw_aff_to_expr(pwaff_from_expr(space, expr))
+
+
+def simplify_using_aff(kernel: LoopKernel, expr: Expr) -> Expr:
+    """Simplify as :func:`simplify_via_aff` does, with what the loops of a kernel say of its inames.
+
+    What is not quasi-affine comes back as it is.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<8 }", "a[i] = 1").default_entrypoint
+    >>> to_text(simplify_using_aff(knl, parse("i % 8 + (i + 8) // 8 + n - 1")))
+    'i + n'
+    """
+    names = get_dependencies(expr)
+    domain = kernel.get_inames_domain(names & kernel.all_inames())
+    space = with_params(domain.get_space(), sorted(names - kernel.all_inames()))
+    try:
+        return pw_aff_to_expr(pwaff_from_expr(space, expr).gist(domain))
+    except ExpressionToAffineConversionError:
+        return expr
 
 
 # -- comparison ---------------------------------------------------------------------------------
