@@ -8,6 +8,11 @@ python=${PYTHON:-python3}
 out=${OUT:-$(mktemp -d)}
 export PYTHONPATH="${KGEN_SITE:-/tmp/kgen-site}:$PWD" PYTHONDONTWRITEBYTECODE=1
 export PATH="${CUDA_ROOT:-/usr/local/cuda}/bin:$PATH"
+# exported programs are compiled with the toolkit's headers and libraries of OpenCL and CUDA
+toolkit=${CUDA_ROOT:-/usr/local/cuda}
+export CPATH="$toolkit/include${CPATH:+:$CPATH}"
+export LIBRARY_PATH="$toolkit/lib64:$toolkit/lib64/stubs${LIBRARY_PATH:+:$LIBRARY_PATH}"
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$toolkit/lib64"
 export KGEN_OPENCL_PLATFORM=NVIDIA KGEN_REQUIRE=opencl,cuda
 
 status=0
