@@ -148,6 +148,7 @@ _OLD_NAMES = {
     "edit_cl": "edit_code",
     "highlight_cl": "allow_terminal_colors",
     "highlight_code": "allow_terminal_colors",
+    "highlight_wrapper": "allow_terminal_colors",
     "cl_build_options": "build_options",
 }
 

@@ -39,7 +39,7 @@ MODULES = {
     "preprocess": "preprocess_kernel preprocess_program infer_arg_descr",
     "schedule": "EnterLoop Barrier CallKernel linearize generate_loop_schedules",
     "statistics": "get_op_map MemAccess ToCountMap CountGranularity",
-    "symbolic": "parse CoefficientCollector IdentityMapper TypeCast guarded_pwaff_from_expr aff_to_expr",
+    "symbolic": "CoefficientCollector IdentityMapper TypeCast guarded_pwaff_from_expr aff_to_expr",
     "target": "TargetBase ASTBuilderBase",
     "target.c.c_execution": "CCompiler CKernelExecutor",
     "target.c": "CFamilyASTBuilder CMathCallable CCompiler CTarget ExecutableCTarget",

@@ -236,6 +236,7 @@ NOT_HERE = {
     "frontend": "FortranFrontend",
     "frontend.fortran": "FortranFrontend",
     "library.function": "default_function_mangler",
+    "library.reduction": "SumReductionOperation",
     "library.random123": "random123_function_mangler",
     "loop": "fuse_loop_domains",
     "schedule.tools": "get_loop_nest_tree",

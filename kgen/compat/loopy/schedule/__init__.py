@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from kgen.compat.loopy.schedule import tools, tree
 from kgen.compat.renamed import warn_once
@@ -22,7 +22,9 @@ from kgen.launches.linearize import get_one_linearized_kernel as get_one_schedul
 
 __all__ = [
     "Barrier",
+    "BeginBlockItem",
     "CallKernel",
+    "EndBlockItem",
     "EnterLoop",
     "LeaveLoop",
     "ReturnFromKernel",
@@ -35,6 +37,10 @@ __all__ = [
     "tools",
     "tree",
 ]
+
+#: What begins and ends launches and loops; ``isinstance`` takes them.
+BeginBlockItem: TypeAlias = CallKernel | EnterLoop
+EndBlockItem: TypeAlias = ReturnFromKernel | LeaveLoop
 
 
 def generate_loop_schedules(
