@@ -3,7 +3,8 @@
 #              the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
 # make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
-# make bench   code generation and launch overhead, compared with loopy
+# make bench   code generation and launch overhead, compared with loopy; exported functions, compared
+#              with calls by hand
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -39,6 +40,7 @@ types: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev pocl
 	$(IN_VENV) benchmarks/codegen.py
 	$(IN_VENV) benchmarks/launch.py
+	$(IN_VENV) benchmarks/export.py
 
 downstream: pocl
 	$(PYTHON) -m tools.downstream.run
