@@ -52,6 +52,9 @@ from kgen.frontend import (
     make_function,
     make_kernel,
 )
+from kgen.host.variants import (
+    Variant,
+)
 from kgen.ir.atomicity import (
     AtomicInit,
     AtomicUpdate,
@@ -462,6 +465,7 @@ __all__ = [
     "VERSION",
     "ValueArg",
     "VarAtomicity",
+    "Variant",
     "VariableAccessNotOrdered",
     "VectorizationWarning",
     "WriteRaceConditionWarning",

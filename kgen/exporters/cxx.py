@@ -145,9 +145,9 @@ class _Overloads:
         self.kernel = kernel
         self.writers = writers
         self.sizes = SizeWriter(namespace, kernel)
-        if kernel.name in _TAKEN or kernel.name in CPP_WORDS:
+        if kernel.title in _TAKEN or kernel.title in CPP_WORDS:
             raise CodegenError(
-                f"no function of namespace '{namespace}' in C++ can have the name '{kernel.name}'",
+                f"no function of namespace '{namespace}' in C++ can have the name '{kernel.title}'",
                 kernel=kernel.name,
                 because="it is a word of C++, or a name of the header",
                 hint="make the kernel with another name=...",
@@ -207,7 +207,7 @@ class _Overloads:
                 cgen.If(test, cgen.Assign("kg_status", call)),
             ]
         body.append(cgen.Statement(f"return {self._finished()}"))
-        return self._function(self.kernel.name, self.parameters(writer, api, arguments), body)
+        return self._function(self.kernel.title, self.parameters(writer, api, arguments), body)
 
     def call_with_found(self, writer: LauncherWriter, api: _Api) -> cgen.FunctionBody:
         """Write the function that finds numbers in the layouts of arrays."""
@@ -219,9 +219,9 @@ class _Overloads:
         if api.events:
             names.append("kg_events")
         kept = [arg for arg in self.kernel.arguments if arg not in self.sizes.derived]
-        call = f"{self.sizes.scoped(self.kernel.name)}({', '.join(names)})"
+        call = f"{self.sizes.scoped(self.kernel.title)}({', '.join(names)})"
         body = [*self._find(), cgen.Statement(f"return {call}")]
-        return self._function(self.kernel.name, self.parameters(writer, api, kept), body)
+        return self._function(self.kernel.title, self.parameters(writer, api, kept), body)
 
     def workspace(self, writer: LauncherWriter) -> cgen.FunctionBody:
         """Write the function that tells how large a workspace is."""

@@ -13,6 +13,7 @@ from kgen.exporters.c import CLauncherWriter
 from kgen.exporters.cmake import cmake_files
 from kgen.exporters.cuda import CudaLauncherWriter
 from kgen.exporters.cxx import cxx_header
+from kgen.exporters.dispatch import code_writers, files_of
 from kgen.exporters.folder import write_files
 from kgen.exporters.fortran import fortran_module
 from kgen.exporters.header import internal_header, library_source, public_header
@@ -21,8 +22,8 @@ from kgen.exporters.launcher import LauncherWriter, support_file
 from kgen.exporters.manifest import manifest_text
 from kgen.exporters.names import check_names
 from kgen.exporters.opencl import OpenCLLauncherWriter
+from kgen.exporters.requests import Exportable
 from kgen.ir.checked import checked
-from kgen.ir.unit import TranslationUnit
 from kgen.targets.words import C_WORDS, CPP_WORDS
 
 __all__ = ["export", "library_files"]
@@ -36,7 +37,7 @@ _WRITERS: Final[Mapping[str, type[LauncherWriter]]] = {
 
 @checked
 def export(
-    programs: TranslationUnit | Iterable[TranslationUnit],
+    programs: Exportable,
     directory: str | Path,
     *,
     targets: str | Iterable[str] = TARGETS,
@@ -86,7 +87,7 @@ def export(
 
 
 def library_files(
-    programs: TranslationUnit | Iterable[TranslationUnit],
+    programs: Exportable,
     *,
     targets: str | Iterable[str] = TARGETS,
     namespace: str = "kernels",
@@ -99,32 +100,34 @@ def library_files(
     """
     chosen = _checked_targets(targets)
     _check_namespace(namespace)
-    units = [programs] if isinstance(programs, TranslationUnit) else list(programs)
-    kernels = exported_kernels(units, chosen)
+    kernels = exported_kernels(programs, chosen)
     writers = [
         _WRITERS[target](namespace, kernel, target) for kernel in kernels for target in chosen
     ]
-    check_names(namespace, writers)
+    launching = code_writers(writers)
+    check_names(namespace, [*writers, *(each for each in launching if each not in writers)])
     made = {
         f"include/{namespace}.h": public_header(namespace, kernels, writers),
         f"include/{namespace}.hpp": cxx_header(namespace, kernels, writers),
         f"include/{namespace}_view.hpp": support_file("kgen_view.hpp"),
-        f"src/{namespace}_internal.h": internal_header(namespace),
+        f"src/{namespace}_internal.h": internal_header(
+            namespace, [each for each in launching if each not in writers]
+        ),
         f"src/{namespace}_library.c": library_source(namespace),
         "src/kgen_support.h": support_file("kgen_support.h"),
     }
     code: dict[str, list[str]] = {"": [f"src/{namespace}_library.c"]}
     for target in chosen:
         mine = [writer for writer in writers if writer.target == target]
-        files = _WRITERS[target].general_files(namespace, mine)
+        files = _WRITERS[target].general_files(namespace, code_writers(mine))
         for writer in mine:
-            files |= writer.files()
+            files |= files_of(writer)
         code[target] = list(files)
         made |= files
     module = f"include/{namespace}.f90" if fortran else None
     if module is not None:
         made[module] = fortran_module(namespace, kernels, writers)
-    made |= cmake_files(namespace, writers, code, module)
+    made |= cmake_files(namespace, launching, code, module)
     made[f"{namespace}.json"] = manifest_text(
         namespace, kernels, writers, made, targets=chosen, sources=sources
     )

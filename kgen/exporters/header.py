@@ -79,7 +79,10 @@ def _declarations(kernel: ExportedKernel, writers: Sequence[LauncherWriter]) -> 
     yield " *"
     yield from (f" * {line}" for line in _argument_texts(kernel, writers[0]))
     yield from (f" * {line}" for writer in writers for line in writer.notes())
-    if kernel.host.conditions:
+    for writer in writers:
+        if writer.variants:
+            yield from (" *", f" * {_choice_text(writer)}")
+    if kernel.host.conditions and not kernel.choices:
         yield " *"
         shown = " and ".join(map(to_text, kernel.host.conditions))
         yield f" * It is assumed that {shown}."
@@ -94,6 +97,16 @@ def _declarations(kernel: ExportedKernel, writers: Sequence[LauncherWriter]) -> 
     for writer in writers:
         for prototype in writer.prototypes():
             yield from (str(prototype), "")
+
+
+def _choice_text(writer: LauncherWriter) -> str:
+    """Say which variant a call runs."""
+    texts = []
+    for choice, _ in writer.variants:
+        tests = [] if choice.condition is None else [to_text(choice.condition)]
+        tests += [] if choice.device is None else [f"the device is of the kind {choice.device}"]
+        texts.append(f"if {' and '.join(tests)}" if tests else "for all else")
+    return f"{writer.name} has {len(texts)} variants: {'; '.join(texts)}."
 
 
 def _argument_texts(kernel: ExportedKernel, writer: LauncherWriter) -> Iterator[str]:
@@ -126,8 +139,8 @@ def _order_text(arg: ArgumentInfo) -> str:
     return f", strides of ({', '.join(map(to_text, strides))}) elements"
 
 
-def internal_header(namespace: str) -> str:
-    """Return the header that the sources of the library share."""
+def internal_header(namespace: str, hidden: Iterable[LauncherWriter] = ()) -> str:
+    """Return the header that the sources of the library share, with functions for it alone."""
     parts = [
         *("/* for functions of the library that C11 lacks */", "#ifndef _DEFAULT_SOURCE"),
         *("#define _DEFAULT_SOURCE", "#endif", ""),
@@ -140,6 +153,10 @@ def internal_header(namespace: str) -> str:
         "/* Note the message for the caller; return the status. */",
         f"{namespace}_status {namespace}_fail({namespace}_status status, char const *message);",
     ]
+    functions = [prototype for writer in hidden for prototype in writer.prototypes()]
+    if functions:
+        parts += ["", "/* Variants of kernels, one of which each call runs. */"]
+        parts += map(str, functions)
     return _guarded(f"{namespace.upper()}_INTERNAL_H", parts)
 
 

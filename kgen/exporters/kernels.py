@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from kgen.errors import CodegenError, TypeInferenceFailure
+from kgen.errors import CodegenError, TypeInferenceFailure, near_names
 from kgen.exporters.opencl_target import StandaloneOpenCLTarget
+from kgen.exporters.requests import Exportable, always_runs, may_run, variants_by_name
 from kgen.host.program import HostProgram
+from kgen.host.variants import Variant
+from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
@@ -19,7 +22,7 @@ from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import ArgumentInfo, Module
 from kgen.targets.opencl import OpenCLTarget
 
-__all__ = ["TARGETS", "ExportedKernel", "TargetCode", "exported_kernels"]
+__all__ = ["TARGETS", "Choice", "ExportedKernel", "TargetCode", "exported_kernels"]
 
 #: What code can be exported for.
 TARGETS: Final = ("c", "opencl", "cuda")
@@ -43,13 +46,18 @@ class TargetCode:
 class ExportedKernel:
     """A kernel of an exported library: ``name`` is that of its function in C.
 
-    ``codes`` is its code by target. All have the same arguments.
+    ``codes`` is its code by target. All have the same arguments. Where a call chooses from
+    variants, the code is that of one with temporaries, if there is one.
     """
 
     name: str
     unit: TranslationUnit
     entrypoint: str
     codes: Mapping[str, TargetCode]
+    #: the name in C++ and in messages: that of several kernels, if their types differ
+    title: str
+    #: by target: what a call chooses from, where there are several variants
+    choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
 
     @property
     def host(self) -> HostProgram:
@@ -62,27 +70,171 @@ class ExportedKernel:
         return tuple(a for a in self.host.arguments if not (a.is_array and a.is_temporary))
 
 
-def exported_kernels(
-    programs: Iterable[TranslationUnit], targets: Iterable[str]
-) -> tuple[ExportedKernel, ...]:
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A variant of a kernel for one target; it runs for sizes of ``condition`` on ``device``.
+
+    Without them it is for all sizes, and for all devices of the target.
+    """
+
+    kernel: ExportedKernel
+    condition: Expr | None
+    device: str | None
+
+
+def exported_kernels(programs: Exportable, targets: Sequence[str]) -> tuple[ExportedKernel, ...]:
     """Generate the code of all entry points of *programs* for *targets*, sorted by name.
 
-    Raises :class:`CodegenError` for two kernels of one name, types that are not known, and what
-    no function in C can be passed.
+    Raises :class:`CodegenError` for two kernels of one name, types that are not known, what no
+    function in C can be passed, and variants that do not fit together.
     """
     found: dict[str, ExportedKernel] = {}
-    for unit in programs:
-        for name in sorted(unit.entrypoints):
-            if name in found:
+    for name, variants in variants_by_name(programs):
+        for kernel in _kernels_of(name, variants, targets):
+            if kernel.name in found:
                 raise CodegenError(
                     "two kernels of an export have this name",
-                    kernel=name,
+                    kernel=kernel.name,
                     hint="make one of them with another name=...",
                 )
-            codes = {target: _code(unit, name, target) for target in targets}
-            found[name] = ExportedKernel(name=name, unit=unit, entrypoint=name, codes=codes)
-            _check_arguments(found[name])
+            found[kernel.name] = kernel
+            _check_arguments(kernel)
     return tuple(found[name] for name in sorted(found))
+
+
+def _kernels_of(
+    name: str, variants: Sequence[Variant], targets: Sequence[str]
+) -> Iterator[ExportedKernel]:
+    """Generate the code of variants; yield a kernel for each combination of types."""
+    made: list[tuple[Variant, ExportedKernel]] = []
+    for variant in variants:
+        (entrypoint,) = variant.program.entrypoints
+        wanted = [target for target in targets if may_run(variant.device, target)]
+        codes = {target: _code(variant.program, entrypoint, target) for target in wanted}
+        if codes:
+            kernel = ExportedKernel(
+                name=name,
+                unit=variant.program,
+                entrypoint=entrypoint,
+                codes=codes,
+                title=name,
+            )
+            made.append((variant, kernel))
+    for _, kernel in made[1:]:
+        _check_same(made[0][1], kernel, _TYPELESS)
+    by_types: dict[tuple[str, ...], list[tuple[Variant, ExportedKernel]]] = {}
+    for variant, kernel in made:
+        types = tuple(arg.dtype.name for arg in kernel.arguments)
+        by_types.setdefault(types, []).append((variant, kernel))
+    suffixes = _suffixes(list(by_types))
+    for types, members in by_types.items():
+        full_name = "_".join([name, *suffixes[types]])
+        yield _with_choices(full_name, name, members, targets)
+
+
+def _suffixes(types: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return what tells combinations of types apart: the types that differ, each once.
+
+    >>> _suffixes([("float32", "float32", "int32"), ("float64", "float64", "int32")])
+    {('float32', 'float32', 'int32'): ('float32',), ('float64', 'float64', 'int32'): ('float64',)}
+    """
+    columns = dict.fromkeys(zip(*types, strict=True))
+    kept = [column for column in columns if len(set(column)) > 1]
+    return {row: tuple(column[k] for column in kept) for k, row in enumerate(types)}
+
+
+def _with_choices(
+    name: str,
+    title: str,
+    members: Sequence[tuple[Variant, ExportedKernel]],
+    targets: Sequence[str],
+) -> ExportedKernel:
+    """Return one kernel for variants with arguments of the same types."""
+    first = members[0][1]
+    for _, kernel in members[1:]:
+        _check_same(first, kernel, (*_TYPELESS, *_LAYOUT))
+    codes: dict[str, TargetCode] = {}
+    choices: dict[str, tuple[Choice, ...]] = {}
+    for target in targets:
+        found = _choices(name, members, target)
+        having = [c.kernel.codes[target] for c in found if c.kernel.codes[target].host.buffers]
+        codes[target] = having[0] if having else found[0].kernel.codes[target]
+        if len(found) > 1:
+            choices[target] = found
+    return replace(first, name=name, title=title, codes=codes, choices=choices)
+
+
+def _choices(
+    name: str, members: Sequence[tuple[Variant, ExportedKernel]], target: str
+) -> tuple[Choice, ...]:
+    """Return the variants for a target, up to the first one that is for all calls."""
+    found: list[Choice] = []
+    for number, (variant, kernel) in enumerate(members):
+        if target not in kernel.codes:
+            continue
+        _check_condition(variant, kernel)
+        choice = Choice(
+            kernel=replace(kernel, name=f"{name}_variant{number}"),
+            condition=variant.condition,
+            device=None if always_runs(variant.device, target) else variant.device,
+        )
+        found.append(choice)
+        if choice.condition is None and choice.device is None:
+            return tuple(found)
+    raise CodegenError(
+        f"no variant is for all calls on {target}",
+        kernel=name,
+        because="the first variant for a call runs, and there may be none",
+        hint="put one without when= and device= last",
+    )
+
+
+#: What variants of a kernel have in common, if their types differ, and what else if they do not.
+_TYPELESS: Final = ("name", "is_array", "is_input", "is_output")
+_LAYOUT: Final = ("shape", "strides")
+
+
+def _check_same(one: ExportedKernel, other: ExportedKernel, fields: Sequence[str]) -> None:
+    """Reject variants whose arguments differ in one of *fields*."""
+    names = [", ".join(arg.name for arg in kernel.arguments) for kernel in (one, other)]
+    difference = None
+    if names[0] != names[1]:
+        difference = f"one has the arguments {names[0]}; the other {names[1]}"
+    for a, b in zip(one.arguments, other.arguments, strict=False):
+        for name in fields:
+            values = getattr(a, name), getattr(b, name)
+            if difference is None and values[0] != values[1]:
+                shown = [_shown(value) for value in values]
+                difference = (
+                    f"'{name}' of '{a.name}' is {shown[0]} in one, and {shown[1]} in the other"
+                )
+    if difference is not None:
+        raise CodegenError(
+            "two variants have other arguments",
+            kernel=one.name,
+            because=difference,
+            hint="declare them alike, and in one order: set_argument_order(knl, ...)",
+        )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(to_text, value))})"
+    return str(value)
+
+
+def _check_condition(variant: Variant, kernel: ExportedKernel) -> None:
+    """Reject a condition on something else than integer arguments."""
+    if variant.condition is None:
+        return
+    integers = {arg.name for arg in kernel.arguments if arg.dtype.kind in "iu" and not arg.is_array}
+    for name in variable_names(variant.condition):
+        if name not in integers:
+            raise CodegenError(
+                f"'{name}' in the condition '{variant.when}' is no integer argument",
+                kernel=kernel.name,
+                hint=near_names(name, integers),
+            )
 
 
 def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:

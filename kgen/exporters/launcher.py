@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any, ClassVar, Final
@@ -17,7 +18,15 @@ from kgen.host.program import HostProgram, has_no_gaps, n_bytes_of, variable_ext
 from kgen.ir.expr import Expr, is_constant, to_text
 from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Step
 
-__all__ = ["SUPPORT", "LauncherWriter", "bytes_name", "c_string", "first_bytes", "support_file"]
+__all__ = [
+    "SUPPORT",
+    "LauncherWriter",
+    "bytes_name",
+    "c_string",
+    "first_bytes",
+    "name_of",
+    "support_file",
+]
 
 #: The prefix of functions in ``support/kgen_support.h``.
 SUPPORT: Final = "kgen_"
@@ -44,6 +53,11 @@ class LauncherWriter:
         self.code = kernel.codes[target]
         self.host: HostProgram = self.code.host
         self.name = "_".join(filter(None, (namespace, kernel.name, self.suffix)))
+        #: what a call chooses from, with what writes each; empty where there is nothing to choose
+        self.variants = tuple(
+            (choice, type(self)(namespace, choice.kernel, target))
+            for choice in kernel.choices.get(target, ())
+        )
         self.integers = IntegerWriter(SUPPORT, dict(self._ranges()))
 
     def limits(self, arg: ArgumentInfo) -> Range | None:
@@ -92,14 +106,18 @@ class LauncherWriter:
         """Declare the memory for temporary arrays that the caller may give."""
         return cgen.Pointer(cgen.Value("void", "workspace"))
 
-    def prototype(self) -> cgen.FunctionDeclaration:
-        """Declare the function that runs the kernel."""
+    def parameters(self) -> list[cgen.Declarator]:
+        """Declare all parameters of the function that runs the kernel."""
         parameters = self.leading()
         for arg in self.kernel.arguments:
             parameters += self.parameters_of(arg)
         if self.host.buffers:
             parameters.append(self.workspace_parameter())
-        return self._declared(self.name, [*parameters, *self.trailing()])
+        return [*parameters, *self.trailing()]
+
+    def prototype(self) -> cgen.FunctionDeclaration:
+        """Declare the function that runs the kernel."""
+        return self._declared(self.name, self.parameters())
 
     def workspace_prototype(self) -> cgen.FunctionDeclaration:
         """Declare the function that tells how large a workspace is."""
@@ -140,7 +158,7 @@ class LauncherWriter:
 
     def fail_if(self, condition: str, status: str, text: str) -> cgen.If:
         """``if (condition) return fail(status, "text");``."""
-        message = c_string(f"{self.kernel.name}: {text}")
+        message = c_string(f"{self.kernel.title}: {text}")
         call = f"{self.namespace}_fail({self.status(status)}, {message})"
         return cgen.If(cgen.Line(condition), cgen.Statement(f"return {call}"))
 
@@ -317,7 +335,8 @@ _MAX_BYTES: Final = 2**62 - 1
 
 def name_of(declared: cgen.Declarator) -> str:
     """Return the name that a declarator declares."""
-    return str(declared.get_decl_pair()[1]).split("(")[0].strip("*& ")
+    words: list[str] = re.findall(r"\w+", str(declared.get_decl_pair()[1]))
+    return words[-1]
 
 
 def c_string(text: str) -> str:

@@ -74,7 +74,7 @@ def _kernel(kernel: ExportedKernel, writers: Mapping[str, LauncherWriter]) -> di
         "sizes": [_size(step) for step in host.size_steps],
         "assumptions": list(map(to_text, host.conditions)),
         "must_not_overlap": [[one.name, other.name] for one, other in host.restricted_pairs],
-        "targets": {target: _target(writer) for target, writer in writers.items()},
+        "targets": {target: _functions(writer) for target, writer in writers.items()},
     }
 
 
@@ -117,7 +117,23 @@ def _size(step: SizeStep) -> dict[str, Any]:
     }
 
 
-def _target(writer: LauncherWriter) -> dict[str, Any]:
+def _functions(writer: LauncherWriter) -> dict[str, Any]:
+    """Describe the function for a target, or those of which it chooses one."""
+    if not writer.variants:
+        return _function(writer)
+    variants = [
+        {
+            "when": None if choice.condition is None else to_text(choice.condition),
+            "device": choice.device,
+            "program": choice.kernel.unit.digest(),
+            **_function(variant),
+        }
+        for choice, variant in writer.variants
+    ]
+    return {"function": writer.name, "variants": variants}
+
+
+def _function(writer: LauncherWriter) -> dict[str, Any]:
     host = writer.host
     return {
         "function": writer.name,

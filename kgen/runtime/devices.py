@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgen.errors import InvocationError
+from kgen.host.devices import MAKERS
 
-__all__ = ["DEVICE_TYPES", "RunningOn", "position_of"]
+__all__ = ["RunningOn", "position_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +29,14 @@ class RunningOn:
         return f"{self.name} ({', '.join(filter(None, (self.platform, self.version)))})"
 
     def is_a(self, device_type: str) -> bool:
-        """Tell whether this is of one of the :data:`DEVICE_TYPES`.
+        """Tell whether this is of one of the :data:`kgen.host.devices.DEVICE_TYPES`.
 
         >>> RunningOn(api="cuda", kind="gpu", vendor="NVIDIA", name="H200").is_a("nvidia")
         True
         """
         if device_type == "host":
             return self.kind == "cpu"
-        makers = _MAKERS.get(device_type)
+        makers = MAKERS.get(device_type)
         if makers is not None:
             return self.kind == "gpu" and any(word in self.vendor.lower() for word in makers)
         return device_type in ("*", self.kind, self.api)
@@ -64,21 +65,3 @@ def position_of(wanted: str | None, devices: Sequence[RunningOn], api: str) -> i
         because=f"there is {there or 'none at all'}",
         hint="name one by its number, or by a part of its name or its driver's",
     )
-
-
-_MAKERS = {"nvidia": ("nvidia",), "radeon": ("advanced micro devices", "amd"), "intel": ("intel",)}
-
-#: OpenACC's words for devices, those for other makers, kinds and interfaces; ``*`` is any.
-DEVICE_TYPES = (
-    "nvidia",
-    "radeon",
-    "intel",
-    "host",
-    "gpu",
-    "cpu",
-    "other",
-    "c",
-    "opencl",
-    "cuda",
-    "*",
-)

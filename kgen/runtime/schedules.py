@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kgen.errors import KernelError, near_names
+from kgen.host.devices import DEVICE_TYPES
+from kgen.host.variants import Variant
 from kgen.ir.checked import checked
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
-from kgen.runtime.devices import DEVICE_TYPES, RunningOn
+from kgen.runtime.devices import RunningOn
 from kgen.targets.c import ExecutableCTarget
 
 __all__ = ["DeviceSchedules", "per_device"]
@@ -68,6 +70,20 @@ class DeviceSchedules:
             f"there is no schedule for {device!r}\n"
             "  hint: the entry '*', last in the table, is for all devices that no other is for"
         )
+
+    def variants(self) -> tuple[Variant, ...]:
+        """Return the program for each entry of the table, with its kind of device.
+
+        Raises :class:`KernelError` for an entry that is a test: only Python can call that.
+        """
+        for test, _ in self.table:
+            if not isinstance(test, str):
+                raise KernelError(
+                    f"{test!r} is no word for a kind of device",
+                    because="programs without Python cannot call it",
+                    hint=f"the words are {', '.join(DEVICE_TYPES)}",
+                )
+        return tuple(Variant(self[test], device=str(test)) for test, _ in self.table)
 
     def _target(self, args: tuple[Any, ...]) -> TargetBase:
         """Return the target of a call: without a queue, OpenCL's kernels run on the host."""

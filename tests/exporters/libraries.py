@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import kgen as lp
 from kgen.exporters.export import export
+from kgen.exporters.requests import Exportable
 
 __all__ = ["FLAGS", "load"]
 
@@ -17,13 +17,13 @@ FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-
 
 def load(
     folder: Path,
-    programs: Iterable[lp.TranslationUnit],
+    programs: Exportable,
     target: str,
     *more: str,
     sources: Sequence[Path] = (),
 ) -> ctypes.CDLL:
     """Return the library ``demo`` of *programs*, compiled without a warning."""
-    files = export(list(programs), folder, targets=[target], namespace="demo")
+    files = export(programs, folder, targets=[target], namespace="demo")
     code = [str(path) for path in (*files, *sources) if path.suffix == ".c"]
     library = folder / "demo.so"
     command = ["cc", *FLAGS, f"-I{folder / 'include'}", *code, "-o", str(library), *more]
