@@ -52,13 +52,19 @@ __all__ = ["check", "export"]
     show_default=True,
     help="What the names of functions and files begin with.",
 )
+@click.option("--fortran", is_flag=True, help="Write a module with interfaces for Fortran, too.")
 @click.option(
     "--overwrite",
     is_flag=True,
     help="Replace files that no export wrote, or that were changed since.",
 )
 def export(
-    kernels: Sequence[str], output: Path, targets: Sequence[str], namespace: str, overwrite: bool
+    kernels: Sequence[str],
+    output: Path,
+    targets: Sequence[str],
+    namespace: str,
+    fortran: bool,
+    overwrite: bool,
 ) -> None:
     """Write kernels as a library in C, for programs that need no Python.
 
@@ -73,6 +79,7 @@ def export(
             targets=targets or TARGETS,
             namespace=namespace,
             sources=kernels,
+            fortran=fortran,
             overwrite=overwrite,
         )
     click.echo(f"wrote {output}")
@@ -93,6 +100,7 @@ def check(folder: Path) -> None:
             targets=manifest.targets,
             namespace=manifest.namespace,
             sources=manifest.sources,
+            fortran=f"include/{manifest.namespace}.f90" in manifest.files,
         )
     found = differences(folder, made)
     if found:

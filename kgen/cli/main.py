@@ -6,6 +6,7 @@ import click
 
 from kgen.cli.bench import bench
 from kgen.cli.cache import cache
+from kgen.cli.cmake_dir import cmake_dir
 from kgen.cli.commands import CommandGroup
 from kgen.cli.doctor import doctor
 from kgen.cli.explain import explain
@@ -34,5 +35,5 @@ def main(traceback: bool) -> None:  # the group itself reads it
     """
 
 
-for command in (show, run, explain, roofline, bench, export, check, doctor, cache):
+for command in (show, run, explain, roofline, bench, export, check, cmake_dir, doctor, cache):
     main.add_command(command)

@@ -84,3 +84,11 @@ def test_types_are_needed() -> None:
     text = typed("export", "heat.py:step", "-o", "lib", "--target", "c", status=1).stderr
     assert "an exported kernel has one type for each argument" in text
     assert not Path("lib").exists()
+
+
+def test_modules_for_fortran_are_compared(programs: Path) -> None:
+    (programs / "k.py").write_text(KERNELS)
+    typed("export", "k.py:double", "-o", "lib", *OPTIONS, "--fortran")
+    typed("check", "lib")
+    (programs / "lib" / "include" / "demo.f90").unlink()
+    assert "demo.f90 is missing" in typed("check", "lib", status=1).stderr

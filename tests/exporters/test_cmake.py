@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import kgen as lp
+from kgen.exporters.cmake import cmake_folder
 from kgen.exporters.export import library_files
 from tests.exporters.test_c import scale, turned
 
@@ -26,6 +28,18 @@ project(program LANGUAGES CXX)
 {library}
 add_executable(program main.cpp)
 target_link_libraries(program PRIVATE demo::c)
+"""
+
+
+KERNELS = """
+import kgen as lp
+args = [lp.GlobalArg("a, out", "float32", shape="n, m"), ...]
+domain = "{ [i, j]: 0 <= i < n and 0 <= j < m }"
+scale = lp.make_kernel(domain, "out[i, j] = 2*a[i, j]", args, name="scale")
+"""
+GENERATED = """
+find_package(kgen REQUIRED)
+kgen_add_library(demo SCRIPT ../kernels.py:scale TARGETS c)
 """
 
 
@@ -98,3 +112,27 @@ def test_openmp(cmake: str, tmp_path: Path) -> None:
     run(cmake, "-S", tmp_path, "-B", tmp_path / "build")
     run(cmake, "--build", tmp_path / "build")
     assert "-fopenmp" in (tmp_path / "build/CMakeFiles/demo_c.dir/flags.make").read_text()
+
+
+@pytest.fixture
+def find_kgen(monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """Return the options with which CMake finds this kgen."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(lp.__file__).parent.parent))
+    return f"-Dkgen_DIR={cmake_folder()}", f"-DKGEN_PYTHON={sys.executable}"
+
+
+def test_generated_library(cmake: str, tmp_path: Path, find_kgen: tuple[str, str]) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    program = built(cmake, tmp_path / "project", GENERATED, *find_kgen)
+    assert run(program) == "4"
+    (tmp_path / "kernels.py").write_text(KERNELS.replace("2*a", "3*a"))
+    run(cmake, "--build", program.parent)
+    assert run(program) == "6"
+
+
+def test_errors_of_kgen_end_configuration(
+    cmake: str, tmp_path: Path, find_kgen: tuple[str, str]
+) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS.replace("scale =", "scaled ="))
+    with pytest.raises(AssertionError, match=r"kgen cannot export demo[^$]*there is no 'scale'"):
+        built(cmake, tmp_path / "project", GENERATED, *find_kgen)

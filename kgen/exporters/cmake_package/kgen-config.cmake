@@ -5,11 +5,24 @@
 #
 # exports kernels while CMake configures, and adds the library: NAME::c, NAME::opencl, NAME::cuda,
 # in the namespace NAME. It is exported again when a script, or a file in DEPENDS, has changed.
-# KGEN_PYTHON is the interpreter that has kgen; the one that CMake finds, unless it is set.
+# KGEN_PYTHON is the interpreter that has kgen: unless it is set, that of the environment in which
+# this file is installed, that of the active environment, or the first one on the PATH.
 
 if(NOT KGEN_PYTHON)
-  find_package(Python3 QUIET COMPONENTS Interpreter)
-  set(KGEN_PYTHON "${Python3_EXECUTABLE}")
+  get_filename_component(_kgen_prefix "${CMAKE_CURRENT_LIST_DIR}/../../../../../.." ABSOLUTE)
+  foreach(_kgen_python IN ITEMS "${_kgen_prefix}/bin/python3" "$ENV{VIRTUAL_ENV}/bin/python3" python3
+      python)
+    execute_process(COMMAND "${_kgen_python}" -m kgen --version
+      RESULT_VARIABLE _kgen_result OUTPUT_QUIET ERROR_QUIET)
+    if(_kgen_result EQUAL 0)
+      set(KGEN_PYTHON "${_kgen_python}" CACHE STRING "The Python interpreter that has kgen")
+      break()
+    endif()
+  endforeach()
+  if(NOT KGEN_PYTHON)
+    set(kgen_FOUND FALSE)
+    set(kgen_NOT_FOUND_MESSAGE "no Python interpreter has kgen; set KGEN_PYTHON to one")
+  endif()
 endif()
 
 function(kgen_add_library name)

@@ -21,13 +21,6 @@ function(kgen_library name)
     "LINK;COMMON;C;OPENCL;CUDA;KERNELS")
   string(TOUPPER "${name}" upper)
   option(${upper}_INSTALL "Install the library ${name}" ON)
-  if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR AND NOT CMAKE_BUILD_TYPE)
-    get_property(is_multi GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
-    if(NOT is_multi)
-      set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, ..." FORCE)
-    endif()
-  endif()
-
   _kgen_component(${name} common ${arg_COMMON})
   target_include_directories(${name}_common PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
@@ -86,7 +79,9 @@ endfunction()
 macro(_kgen_c name upper)
   set(${upper}_C_OPTIONS "" CACHE STRING "Options for the compiler of kernels in C")
   _kgen_component(${name} c ${arg_C})
-  target_compile_options(${name}_c PRIVATE ${${upper}_C_OPTIONS})
+  # without a build type kernels are optimized all the same
+  target_compile_options(${name}_c PRIVATE
+    "$<$<AND:$<CONFIG:>,$<C_COMPILER_ID:GNU,Clang,AppleClang>>:-O3>" ${${upper}_C_OPTIONS})
   target_link_libraries(${name}_c PRIVATE ${arg_LINK})
   if(UNIX)
     target_link_libraries(${name}_c PRIVATE m)
