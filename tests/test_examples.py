@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kgen.exporters.cmake import cmake_folder
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LISTED = (EXAMPLES / "README.md").read_text()
 
@@ -162,3 +164,53 @@ def test_blas_call_notices_a_wrong_result(capsys: pytest.CaptureFixture[str]) ->
     main.__globals__["STAND_IN"] = main.__globals__["STAND_IN"].replace("alpha *", "2 * alpha *")
     assert main(["--n", "5", "--stand-in"]) == 1
     assert "the error is above" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def cxx_host(cmake: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the programs of ``cxx_host/`` are built, but those for CUDA."""
+    folder = tmp_path_factory.mktemp("cxx_host")
+    build_cxx_host(cmake, folder, "-DPDE_CUDA=OFF")
+    return folder
+
+
+def build_cxx_host(cmake: str, folder: Path, *options: str) -> None:
+    """Build the programs of ``cxx_host/``."""
+    path = [str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    found = [f"-Dkgen_DIR={cmake_folder()}", f"-DKGEN_PYTHON={sys.executable}", *options]
+    source = str(EXAMPLES / "cxx_host")
+    for command in (["-S", source, "-B", str(folder), *found], ["--build", str(folder), "-j2"]):
+        done = subprocess.run(
+            [cmake, *command], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_cxx_host(folder: Path, *programs: str) -> None:
+    """Run programs that check their results."""
+    for program in programs:
+        command = [str(folder / program)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "error <= 1e-" in done.stdout
+
+
+def test_cxx_host(cxx_host: Path) -> None:
+    run_cxx_host(cxx_host, "heat", "cg", "heat_in_c")
+
+
+@pytest.mark.usefixtures("gfortran")
+def test_cxx_host_in_fortran(cxx_host: Path) -> None:
+    run_cxx_host(cxx_host, "heat_in_fortran")
+
+
+@pytest.mark.usefixtures("opencl_queue", "opencl_headers")
+def test_cxx_host_on_opencl(cxx_host: Path) -> None:
+    run_cxx_host(cxx_host, "heat_opencl", "cg_opencl")
+
+
+@pytest.mark.usefixtures("cuda_context")
+def test_cxx_host_on_cuda(cmake: str, tmp_path: Path) -> None:
+    build_cxx_host(cmake, tmp_path, "-DPDE_OPENCL=OFF", "-DPDE_CUDA_ARCHITECTURES=native")
+    run_cxx_host(tmp_path, "heat_cuda", "cg_cuda")

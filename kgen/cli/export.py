@@ -66,7 +66,7 @@ def export(
     fortran: bool,
     overwrite: bool,
 ) -> None:
-    """Write kernels as a library in C, for programs that need no Python.
+    """Write kernels as a C library, for programs that need no Python.
 
     Its functions check what they are passed, and launch. The library has a header, sources and a
     manifest. All files are written, or none; those of an earlier export are replaced or removed,
@@ -88,7 +88,7 @@ def export(
 @click.command(cls=ExampleCommand, examples=("kgen check build/heat",))
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
 def check(folder: Path) -> None:
-    """Tell whether an exported library is what its sources generate now.
+    """Tell whether a library is what its sources generate now.
 
     If not, files that differ are listed, and the exit code is 1. Sources in files are found from
     the library's folder, those in modules from the current one.

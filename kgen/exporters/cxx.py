@@ -103,12 +103,14 @@ class _Api:
     view: str
     #: what a view passes to the function in C
     passed: str
-    #: the queue or stream: its type
+    #: what the queue or stream points to
     queue: str | None = None
-    #: the type of the workspace
-    workspace: str = "void *"
+    #: what the workspace points to
+    workspace: str = "void"
     #: what the function in C gets for it
     memory: str = "kg_workspace"
+    #: arrays begin at an element of a buffer, which the function in C gets as well
+    has_offsets: bool = False
     #: the members of the last parameter that the function in C gets
     events: tuple[str, ...] = ()
 
@@ -119,14 +121,15 @@ _APIS: Final[Mapping[str, _Api]] = {
     "opencl": _Api(
         view="buffer_view",
         passed="handle",
-        queue="::_cl_command_queue *",
-        workspace="::_cl_mem *",
+        queue="::_cl_command_queue",
+        workspace="::_cl_mem",
+        has_offsets=True,
         events=("n_wait", "wait", "done"),
     ),
     "cuda": _Api(
         view="device_view",
         passed="handle",
-        queue="::CUstream_st *",
+        queue="::CUstream_st",
         memory="reinterpret_cast<::std::uintptr_t>(kg_workspace)",
     ),
 }
@@ -178,9 +181,9 @@ class _Overloads:
         """Declare the queue, *arguments* of the kernel, and what a caller may leave out."""
         found: list[cgen.Declarator] = [self.declare(api, arg) for arg in arguments]
         if api.queue is not None:
-            found.insert(0, cgen.Value(api.queue, "kg_queue"))
+            found.insert(0, cgen.Pointer(cgen.Value(api.queue, "kg_queue")))
         if writer.host.buffers:
-            found.append(cgen.Value(api.workspace, "kg_workspace = nullptr"))
+            found.append(cgen.Pointer(cgen.Value(api.workspace, "kg_workspace = nullptr")))
         if api.events:
             kind = f"{self.sizes.scoped('opencl_events')} const"
             found.append(cgen.Reference(cgen.Value(kind, "kg_events = {}")))
@@ -191,23 +194,40 @@ class _Overloads:
     def call(self, writer: LauncherWriter, api: _Api) -> cgen.FunctionBody:
         """Write the function that takes all arguments: checks, then the function in C."""
         arguments = self.kernel.arguments
-        passed = [f"{a.name}.{api.passed}()" if a.is_array else a.name for a in arguments]
+        passed = [text for arg in arguments for text in self._passed(api, arg)]
         if api.queue is not None:
             passed.insert(0, "kg_queue")
         if writer.host.buffers:
             passed.append(api.memory)
         passed += [f"kg_events.{name}" for name in api.events]
         call = f"::{writer.name}({', '.join(passed)})"
-        body = [self._noted(call)]
+        body: list[cgen.Generable] = [self._noted(call)]
         if self.sizes.arrays:
             names = ", ".join(arg.name for arg in (*self.sizes.arrays, *self.sizes.numbers))
             test = cgen.Line(f"kg_status == {self.sizes.status('success')}")
             body = [
                 self._noted(f"{self.sizes.detail('check_')}{self.kernel.name}({names})"),
+                *(check for arg in self.sizes.arrays for check in self._check_first(api, arg)),
                 cgen.If(test, cgen.Assign("kg_status", call)),
             ]
         body.append(cgen.Statement(f"return {self._finished()}"))
         return self._function(self.kernel.title, self.parameters(writer, api, arguments), body)
+
+    @staticmethod
+    def _passed(api: _Api, arg: ArgumentInfo) -> Iterator[str]:
+        """Yield what the function in C gets for an argument."""
+        yield f"{arg.name}.{api.passed}()" if arg.is_array else arg.name
+        if api.has_offsets and arg.offset is not None:
+            yield f"{arg.name}.first()"
+
+    def _check_first(self, api: _Api, arg: ArgumentInfo) -> Iterator[cgen.Generable]:
+        """Reject an offset that the function in C has no parameter for."""
+        if api.has_offsets and arg.offset is None:
+            check = self.sizes.detail("begins_with_buffer")
+            call = f'{check}({arg.name}.first(), "{self.kernel.name}", "{arg.name}")'
+            fail = f"{self.sizes.detail('fail')}({self.sizes.status('invalid_layout')})"
+            test = cgen.Line(f"kg_status == {self.sizes.status('success')} && !{call}")
+            yield cgen.If(test, cgen.Assign("kg_status", fail))
 
     def call_with_found(self, writer: LauncherWriter, api: _Api) -> cgen.FunctionBody:
         """Write the function that finds numbers in the layouts of arrays."""

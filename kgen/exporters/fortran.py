@@ -133,7 +133,12 @@ class _Interfaces:
     def functions(self) -> Iterator[str]:
         """Write the interfaces."""
         arguments = self.writer.kernel.arguments
-        passed = list(map(self.argument, arguments))
+        passed: list[_Dummy] = []
+        for arg in arguments:
+            declared, *more = self.writer.parameters_of(arg)
+            is_elsewhere = arg.is_array and self.writer.target != "c"
+            passed.append(_handle(declared) if is_elsewhere else self.argument(arg))
+            passed += map(_handle, more)
         leading = list(map(_handle, self.writer.leading()))
         trailing = list(map(_handle, self.writer.trailing()))
         if self.writer.host.buffers:

@@ -13,6 +13,7 @@ from kgen.errors import CodegenError
 from kgen.exporters.cxx_sizes import derived_numbers
 from kgen.exporters.export import export, library_files
 from kgen.exporters.kernels import exported_kernels
+from tests.exporters import kernels
 from tests.exporters.test_c import scale, turned
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -123,9 +124,10 @@ def built(library: Path, folder: Path, text: str, *options: str) -> Path:
     """Return a program in C++ with the library."""
     source, program = folder / "main.cpp", folder / "main"
     source.write_text(text)
-    command = ["g++", *WARNINGS, "-g", f"-I{library / 'include'}", *options, str(source)]
+    command = ["g++", *WARNINGS, "-g", f"-I{library / 'include'}", str(source)]
     objects = map(str, library.glob("*.o"))
-    subprocess.run([*command, *objects, "-o", str(program)], check=True, timeout=60)
+    command += [*objects, *options, "-o", str(program)]
+    subprocess.run(command, check=True, timeout=60)
     return program
 
 
@@ -228,3 +230,68 @@ def test_names_of_the_header_are_rejected(name: str) -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name=name)
     with pytest.raises(CodegenError, match=f"can have the name '{name}'"):
         library_files(knl, targets=["c"], namespace="demo")
+
+
+DEVICES = """
+#include "demo.hpp"
+void call(struct _cl_command_queue *queue, struct _cl_mem *buffer, struct _cl_event *event)
+{
+  demo::buffer_view<float, 1> a(buffer, {70}), b(buffer, {70}, {1});
+  demo::turned(queue, a, b, 70, buffer, {1, &event, &event});
+  demo::turned(queue, a, b);
+  demo::scale(queue, {buffer, {7}}, {buffer, {7}}, {0, nullptr, &event});
+  demo::scale(queue, a.from(8), b);
+  demo::steps(queue, {buffer, {7, 10}});
+}
+void call(struct CUstream_st *stream, float *memory, float const *read, unsigned long long handle)
+{
+  demo::turned(stream, {read, {70}}, {memory, {70}}, 70, memory);
+  demo::scale(stream, {handle, {7}}, {memory, {7}, {1}});
+  demo::scale(nullptr, demo::device_view<float, 1>(), demo::device_view<float, 1>(), 0);
+  demo::steps(stream, {handle, {7, 10}}, 6, 10);
+}
+"""
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_arrays_of_devices(standard: str, tmp_path: Path) -> None:
+    export([kernels.scale(), kernels.steps(), kernels.turned()], tmp_path, namespace="demo")
+    (tmp_path / "main.cpp").write_text(DEVICES)
+    command = ["g++", f"-std={standard}", *WARNINGS, f"-I{tmp_path / 'include'}", "-fsyntax-only"]
+    subprocess.run([*command, str(tmp_path / "main.cpp")], check=True, timeout=60)
+
+
+ON_OPENCL = """
+#include "demo.hpp"
+#include <CL/cl.h>
+#include <cstdio>
+int main()
+{
+  cl_platform_id platform; cl_device_id device; cl_int code; cl_event done;
+  clGetPlatformIDs(1, &platform, nullptr);
+  clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
+  cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
+  cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+  float a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[4];
+  cl_mem_flags const copied = CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR;
+  demo::buffer_view<float, 1> from(clCreateBuffer(context, copied, sizeof a, a, &code), {4});
+  demo::buffer_view<float, 1> to(clCreateBuffer(context, 0, sizeof out, nullptr, &code), {4});
+  demo::scale(queue, from.from(2), to, {0, nullptr, &done});
+  clEnqueueReadBuffer(queue, to.handle(), CL_TRUE, 0, sizeof out, out, 1, &done, nullptr);
+  std::printf("%.0f %.0f;", out[0], out[3]);
+  try { demo::turned(queue, from.from(2), to); }
+  catch (demo::error const &error) { std::puts(error.what()); }
+}
+"""
+
+
+@pytest.mark.usefixtures("opencl_queue")
+def test_offsets_in_buffers(opencl_headers: tuple[str, ...], tmp_path: Path) -> None:
+    files = export([kernels.scale(), turned()], tmp_path, targets="opencl", namespace="demo")
+    code = [str(path) for path in files if path.suffix == ".c"]
+    command = ["gcc", f"-I{tmp_path / 'include'}", "-DCL_TARGET_OPENCL_VERSION=120", "-c", *code]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    flags = ("-std=c++17", "-DCL_TARGET_OPENCL_VERSION=120", *opencl_headers, "-lpthread")
+    text = output(built(tmp_path, tmp_path, ON_OPENCL, *flags))
+    message = "turned: array 'a' begins at element 2 of its buffer, not at the first\n"
+    assert text == f"6 12;{message}"

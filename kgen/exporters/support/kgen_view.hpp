@@ -323,12 +323,33 @@ private:
 
 } // namespace detail
 
-/* An array in a buffer of OpenCL (cl_mem), from its beginning. */
+/* An array in a buffer of OpenCL (cl_mem): from its beginning, or with from() from a later element
+ * on, if the kernel has that for the array (offset=auto).
+ */
 template <class T, std::size_t Rank>
 class buffer_view : public detail::handle_view<T, Rank, ::_cl_mem *> {
 public:
-  using detail::handle_view<T, Rank, ::_cl_mem *>::handle_view;
+  using base = detail::handle_view<T, Rank, ::_cl_mem *>;
+  using base::base;
   constexpr buffer_view() noexcept = default;
+
+  template <class U, detail::if_viewable<U, T> = 0>
+  constexpr buffer_view(buffer_view<U, Rank> const &other) noexcept
+      : base(other), first_(other.first())
+  {
+  }
+
+  constexpr buffer_view from(std::int64_t element) const noexcept
+  {
+    buffer_view moved = *this;
+    moved.first_ = element;
+    return moved;
+  }
+
+  constexpr std::int64_t first() const noexcept { return first_; }
+
+private:
+  std::int64_t first_ = 0;
 };
 
 /* The events for which a launch waits, and where to put its own: {n, list, &done}. */
@@ -440,6 +461,17 @@ bool has_strides(layout<Rank> const &array, std::int64_t const (&wanted)[Rank],
   if (!is_same && !is_empty)
     note_layout(kernel, name, "strides", declared, found, wanted);
   return is_same || is_empty;
+}
+
+/* Whether an array begins where its buffer does: the kernel has no offset for it. */
+inline bool begins_with_buffer(std::int64_t first, char const *kernel, char const *name) noexcept
+{
+  if (first == 0)
+    return true;
+  std::snprintf(message(), message_size,
+                "%s: array '%s' begins at element %lld of its buffer, not at the first", kernel,
+                name, static_cast<long long>(first));
+  return false;
 }
 
 /* Note why a size is not found; return true. */
