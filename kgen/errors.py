@@ -550,6 +550,7 @@ def warn(
     *,
     silencer: str,
     silenced: Iterable[str] = (),
+    stacklevel: int = 3,
 ) -> None:
     """Emit a warning that names its *silencer*, unless *silenced* has that."""
     if is_silenced(silencer, silenced):
@@ -558,7 +559,7 @@ def warn(
     recorder = _recorder.get()
     if recorder is not None:
         recorder.append((text, category))
-    warnings.warn(text, category, stacklevel=3)
+    warnings.warn(text, category, stacklevel=stacklevel)
 
 
 #: Where the warnings go that are given while something that is kept is made.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.errors import WriteRaceConditionWarning, warn
+from kgen.errors import WriteRaceConditionWarning
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -52,14 +52,13 @@ def _space_of(
             continue
         racing = sorted(around - indexed)
         if racing:
-            warn(
+            kernel.warn(
                 f"in kernel {kernel.name}: instruction '{insn.id}' looks invalid: it assigns to "
                 f"indices based on local IDs, but its temporary '{temporary.name}' cannot be "
                 f"made local because a write race across the iname(s) '{', '.join(racing)}' "
                 "would emerge. (Do you need to add an extra iname to your prefetch?)",
+                f"write_race_local({insn.id})",
                 WriteRaceConditionWarning,
-                silencer=f"write_race_local({insn.id})",
-                silenced=kernel.silenced_warnings,
             )
             return AddressSpace.PRIVATE
         wants_local = True

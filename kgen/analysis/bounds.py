@@ -6,7 +6,7 @@ import math
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
-from kgen.errors import KernelError, KgenIndexError, KgenWarning, counted, warn
+from kgen.errors import KernelError, KgenIndexError, counted
 from kgen.ir.data import ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -75,8 +75,7 @@ def check_bounds(kernel: LoopKernel) -> LoopKernel:
         except KgenIndexError as err:
             if enforce:
                 raise
-            silencer = f"out_of_bounds({name})"
-            warn(str(err), KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+            kernel.warn(str(err), f"out_of_bounds({name})")
     return kernel
 
 

@@ -11,7 +11,7 @@ from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import Instances, axis_name, relate_sides
 from kgen.analysis.points import describe_pair, example
-from kgen.errors import KgenWarning, VariableAccessNotOrdered, warn
+from kgen.errors import VariableAccessNotOrdered
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
@@ -45,8 +45,7 @@ def check_accesses_ordered(kernel: LoopKernel) -> None:
         error = unordered_error(kernel, found)
         if enforce:
             raise error
-        silencer = f"unordered_access({found.write.array})"
-        warn(str(error), KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+        kernel.warn(str(error), f"unordered_access({found.write.array})")
 
 
 def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOrdered:

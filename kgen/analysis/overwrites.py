@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.points import describe_pair, example
-from kgen.errors import ExpressionToAffineConversionError, KgenWarning, is_silenced, message, warn
+from kgen.errors import ExpressionToAffineConversionError, is_silenced, message
 from kgen.ir.affine import linear_form
 from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
@@ -52,8 +52,7 @@ def warn_of_overwrites(kernel: LoopKernel) -> None:
             because="they assign different values to one element, of which the last one stays",
             hint=_hint(found, place),
         )
-        silencer = f"overwritten({found.insn.id})"
-        warn(text, KgenWarning, silencer=silencer, silenced=kernel.silenced_warnings)
+        kernel.warn(text, f"overwritten({found.insn.id})")
 
 
 def _hint(found: Overwrite, place: str) -> str:

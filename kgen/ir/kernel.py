@@ -14,7 +14,7 @@ from constantdict import constantdict
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.errors import KernelError, near_names
+from kgen.errors import KernelError, KgenWarning, near_names, warn
 from kgen.ir.analyses import AnalysisCache, Derived, derived
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import check_fields
@@ -878,10 +878,17 @@ class LoopKernel(Digested, Taggable):
 
     def grid_of_launch(self, insn_ids: Iterable[str]) -> Grid:
         """Return the hardware axes of a launch that runs some of the instructions."""
+        axes = self.axes_around(insn_ids)
+        return self.grid if len(axes) == len(self.axes) else grid_of(self, axes.values())
+
+    def axes_around(self, insn_ids: Iterable[str]) -> dict[str, Axis]:
+        """Return the inames on hardware axes around some of the instructions."""
         used = frozenset[str]().union(*(self.id_to_insn[n].within_inames for n in insn_ids))
-        if used.issuperset(self.axes):
-            return self.grid
-        return grid_of(self, [axis for iname, axis in self.axes.items() if iname in used])
+        return {iname: axis for iname, axis in self.axes.items() if iname in used}
+
+    def warn(self, text: str, silencer: str, category: type[KgenWarning] = KgenWarning) -> None:
+        """Give a warning, unless ``silenced_warnings`` has its *silencer*."""
+        warn(text, category, silencer=silencer, silenced=self.silenced_warnings, stacklevel=4)
 
     # -- text -----------------------------------------------------------------------------
 

@@ -269,6 +269,5 @@ def _first_reader(kernel: PreparedKernel, launch: Launch, name: str) -> str:
 
 def launch_axes(kernel: PreparedKernel, insn_ids: Iterable[str]) -> tuple[AxisTag, ...]:
     """Return the hardware axes that some instructions are on, groups first."""
-    inames = frozenset[str]().union(*(kernel.id_to_insn[n].within_inames for n in insn_ids))
-    tags = {axis.tag for iname, axis in kernel.axes.items() if iname in inames}
+    tags = {axis.tag for axis in kernel.axes_around(insn_ids).values()}
     return tuple(sorted(tags, key=lambda tag: (not isinstance(tag, GroupInameTag), tag.axis)))

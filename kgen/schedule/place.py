@@ -179,8 +179,7 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
 
     Those are the axes of one launch, which runs *insns*.
     """
-    inside = frozenset[str]().union(*(kernel.id_to_insn[n].within_inames for n in insns))
-    tag_of = {iname: axis.tag for iname, axis in kernel.axes.items() if iname in inside}
+    tag_of = {iname: axis.tag for iname, axis in kernel.axes_around(insns).items()}
     used_groups = {tag.axis for tag in tag_of.values() if isinstance(tag, GroupInameTag)}
     used_locals = {tag.axis for tag in tag_of.values() if isinstance(tag, LocalInameTag)}
     if not tag_of:

@@ -26,7 +26,6 @@ from kgen.errors import (
     WriteRaceError,
     is_silenced,
     message,
-    warn,
 )
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, WalkMapper, substitute, variable_names
@@ -91,8 +90,7 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
         silencer = f"write_race({race.access.insn_id})"
         text = race_text(kernel, race)
         if not race.kind.is_certain:
-            silenced = kernel.silenced_warnings
-            warn(text, WriteRaceConditionWarning, silencer=silencer, silenced=silenced)
+            kernel.warn(text, silencer, WriteRaceConditionWarning)
         elif not is_silenced(silencer, kernel.silenced_warnings):
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
 

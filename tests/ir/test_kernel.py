@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -53,3 +54,12 @@ def test_instructions_that_a_change_leaves_alone_are_the_same_objects() -> None:
     changed = knl.map_instructions(lambda i: i.copy(priority=1) if i.id == "w" else i, name="other")
     assert (changed.name, changed.id_to_insn["w"].priority) == ("other", 1)
     assert all(changed.id_to_insn[name] is knl.id_to_insn[name] for name in ("m", "v"))
+
+
+def test_a_silenced_warning_of_a_kernel_is_not_given() -> None:
+    knl = nested()
+    with pytest.warns(lp.KgenWarning, match=r"add 'odd\(w\)' to silenced_warnings"):
+        knl.warn("odd", "odd(w)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        knl.copy(silenced_warnings=("odd",)).warn("odd", "odd(w)")

@@ -9,7 +9,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_NONE
 
-from kgen.errors import CodegenError, KgenWarning, message, warn
+from kgen.errors import CodegenError, message
 from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant, to_text
 from kgen.ir.functions import find_function
@@ -133,8 +133,7 @@ def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
             where=f"instruction '{insn}'",
             hint=f"declare '{name}' complex, or say which part is meant: real(...), abs(...)",
         )
-        silencer = f"complex_to_real({insn.id})"
-        warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+        writer.kernel.warn(text, f"complex_to_real({insn.id})")
     if dtype.is_integral():
         _warn_of_quotient(writer, insn, dtype)
     return dtype
@@ -154,8 +153,7 @@ def _warn_of_quotient(writer: ExpressionWriter, insn: Assignment, dtype: NumpyTy
         hint=f"write {top} // {bottom} for the quotient of integers, or floor(...) or cast(...) "
         "around what is to be cut",
     )
-    silencer = f"quotient_to_integer({insn.id})"
-    warn(text, KgenWarning, silencer=silencer, silenced=writer.kernel.silenced_warnings)
+    writer.kernel.warn(text, f"quotient_to_integer({insn.id})")
 
 
 def _integer_quotient(writer: ExpressionWriter, expr: Expr) -> p.Quotient | None:

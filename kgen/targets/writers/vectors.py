@@ -12,7 +12,7 @@ from pymbolic.mapper.stringifier import PREC_CALL
 
 from kgen.analysis.alignment import unaligned_part
 from kgen.ast.nodes import Node, Run
-from kgen.errors import VectorizationWarning, message, warn
+from kgen.errors import VectorizationWarning, message
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, WalkMapper, is_constant, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, UseStreamingStoreTag
@@ -268,7 +268,7 @@ class _VectorWriter:
         return why, f"{hint}assume(kernel, '{(sizes or ['n'])[0]} mod {self.count} = 0')"
 
     def _complain(self, access: p.Subscript, why: str, hint: str | None = None) -> None:
-        warn(
+        self.kernel.warn(
             message(
                 f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed number by number",
                 kernel=self.kernel.name,
@@ -276,9 +276,8 @@ class _VectorWriter:
                 because=why,
                 hint=hint,
             ),
+            f"vectorize_failed({self.insn.id})",
             VectorizationWarning,
-            silencer=f"vectorize_failed({self.insn.id})",
-            silenced=self.kernel.silenced_warnings,
         )
 
     # -- whole vectors ------------------------------------------------------------------------

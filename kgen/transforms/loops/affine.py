@@ -12,10 +12,8 @@ from kgen.analysis.domains import Inverse, equation_set, read_map, solve
 from kgen.analysis.reordering import Reordering
 from kgen.errors import (
     ExpressionToAffineConversionError,
-    KgenWarning,
     TransformError,
     message,
-    warn,
 )
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -191,12 +189,8 @@ def _warn_of_order(kernel: LoopKernel, found: ViolatedDependence, order: tuple[s
 
 
 def _warn(kernel: LoopKernel, found: ViolatedDependence, text: str, hint: str) -> None:
-    warn(
-        message(text, kernel=kernel.name, hint=hint),
-        KgenWarning,
-        silencer=f"reordered_access({found.then.array})",
-        silenced=kernel.silenced_warnings,
-    )
+    silencer = f"reordered_access({found.then.array})"
+    kernel.warn(message(text, kernel=kernel.name, hint=hint), silencer)
 
 
 def _orders(kernel: LoopKernel, names: tuple[str, ...]) -> list[tuple[str, ...]]:

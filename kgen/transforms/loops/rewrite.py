@@ -17,7 +17,7 @@ from kgen.analysis.dependences import ViolatedDependence
 from kgen.analysis.distribution import find_violated_by_distribution
 from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
 from kgen.analysis.loop_bounds import data_in_bounds, reads_in_bounds
-from kgen.errors import KgenWarning, TransformError, message, warn
+from kgen.errors import TransformError, message
 from kgen.ir.data import Iname, SubstitutionRule
 from kgen.ir.expr import (
     Expr,
@@ -296,11 +296,9 @@ def _reject_torn_dependences(kernel: LoopKernel, select: Selection) -> None:
             raise TransformError(_torn(kernel, found, "cannot get different loops", name, hint))
     if changed is not None:
         verb = "" if changed.is_certain else "may "
-        warn(
+        kernel.warn(
             _torn(kernel, changed, f"get different loops, which {verb}change results,", name),
-            KgenWarning,
-            silencer=f"reordered_access({changed.then.array})",
-            silenced=kernel.silenced_warnings,
+            f"reordered_access({changed.then.array})",
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from pytools.tag import Tag
 
-from kgen.errors import KgenWarning, TransformError, warn
+from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names, walk
@@ -302,11 +302,9 @@ def prioritize_loops(kernel: Program, loop_priority: str | Sequence[str]) -> Pro
     for name in names:
         if not any(_loop_named(one, name) for one in kernels):
             error = NoSuchNameError(kernels[0].name, "iname", name, kernels[0].inames)
-            warn(
+            kernels[0].warn(
                 f"{error}\n  because: a priority is advice, and holds for the other loops",
-                KgenWarning,
-                silencer=f"no_such_loop({name})",
-                silenced=kernels[0].silenced_warnings,
+                f"no_such_loop({name})",
             )
 
     def prioritized(one: LoopKernel) -> LoopKernel:
