@@ -300,3 +300,15 @@ def test_argument_with_a_name_of_the_launcher() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "queue[i] = 1.0", name="filled")
     with pytest.raises(lp.KgenError, match="no exported function has an argument 'queue'"):
         library_files(knl, targets=["opencl"])
+
+
+def test_nothing_is_kept_after_a_call(demo: ctypes.CDLL, device: Device) -> None:
+    a, out, done = device.buffer(A), device.buffer(A), ctypes.c_void_p()
+    given = (at(a), at(out), 70, None, UINT32(0), None)
+    assert demo.demo_turned_opencl(device.handle, *given, ctypes.byref(done)) == 0
+    event = device.cl.Event.from_int_ptr(done.value, retain=False)
+    event.wait()
+    assert event.get_info(device.cl.event_info.REFERENCE_COUNT) == 1
+    del event
+    device.queue.finish()
+    assert [memory.reference_count for memory in (a, out)] == [1, 1]
