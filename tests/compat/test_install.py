@@ -85,6 +85,16 @@ def test_a_module_that_is_not_there_says_so(tmp_path: Path) -> None:
     assert output_of(tmp_path, program).startswith(expected)
 
 
+@pytest.mark.parametrize("name", ["LOOPY_NO_CACHE", "CG_NO_CACHE"])
+def test_the_environment_turns_the_disk_cache_off(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import kgen.compat.loopy as lp; print(lp.CACHING_ENABLED)"
+    for value, printed in (("1", "False\n"), ("off", "True\n")):
+        monkeypatch.setenv(name, value)
+        assert output_of(tmp_path, program) == printed
+
+
 PROGRAM = """
     import pickle, sys
     import helper

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+
+from pytools import strtobool
 
 from kgen import *
 from kgen import __all__ as _own_names
@@ -102,6 +105,8 @@ _NOT_OFFERED = dict.fromkeys(
     ("parse_fortran", "parse_transformed_fortran", "c_preprocess"), NO_FORTRAN
 )
 
+if any(strtobool(os.environ.get(name), False) for name in ("LOOPY_NO_CACHE", "CG_NO_CACHE")):
+    set_caching_enabled(False)
 
 if not TYPE_CHECKING:
 

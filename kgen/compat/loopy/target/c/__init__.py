@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from kgen.codegen import generate_header
+from kgen.compat.loopy.target.c import c_execution
 from kgen.errors import TypeInferenceFailure, near_names
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.functions import FUNCTIONS
@@ -27,6 +28,7 @@ __all__ = [
     "CWithGNULibcTarget",
     "ExecutableCTarget",
     "ExecutableCWithGNULibcTarget",
+    "c_execution",
     "generate_header",
 ]
 
