@@ -1,8 +1,8 @@
 """The documentation's examples, run as they stand: ``docs/*.md``, each page's blocks in order.
 
-A block ``python`` is a session with prompts; one of ``python NAME`` is a file of that name, which
-is written; one of ``console`` has commands of kgen behind ``$``, and what they print. A page with
-files or commands runs in a folder of its own.
+A block ``python`` is a session with prompts; one of ``python NAME``, or of another language, is a
+file of that name, which is written; one of ``console`` has commands behind ``$``, and what they
+print: kgen's run in this process. A page with files or commands runs in a folder of its own.
 
 ``--update-docs`` writes what the examples print now into the pages.
 """
@@ -10,8 +10,10 @@ files or commands runs in a folder of its own.
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +26,8 @@ import kgen as lp
 from kgen.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
-_BLOCK = re.compile(r"^```(python|console)(?: ([\w.]+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FIRST_LINE = r"^```(?:(python|console)|\w+(?= ))(?: ([\w.]+))?\n"
+_BLOCK = re.compile(_FIRST_LINE + "(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PROMPTS = (">>>", "...")
 _STACK = re.compile(r"Traceback \(most recent call last\):\n(?:\s.*\n)*")
 
@@ -66,9 +69,12 @@ def _commands(content: str) -> list[doctest.Example]:
 
 
 def typed(command: str) -> None:
-    """Run a command of kgen, and print what it prints, or why it fails."""
+    """Run a command, and print what it prints, or why it fails."""
     program, *words = shlex.split(command)
-    assert program == "kgen", command
+    if program != "kgen":
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        print(done.stderr if done.returncode else done.stdout, end="")
+        return
     result = CliRunner().invoke(main, words, prog_name="kgen", catch_exceptions=False)
     print(result.stderr if result.exit_code else result.stdout, end="")
 
@@ -127,8 +133,17 @@ def test_page_shows_what_happens(
     if any(source.startswith(("typed(", "write(")) for source in sources):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "path", [*sys.path])
+        for variable, found in {
+            "PATH": Path(sys.executable).parent,
+            "PYTHONPATH": DOCS.parent,
+        }.items():
+            monkeypatch.setenv(
+                variable, os.pathsep.join([str(found), os.environ.get(variable, "")])
+            )
         monkeypatch.setenv("KGEN_CACHE_DIR", str(tmp_path / "cache"))  # which a page may clear
-    if any("opencl" in source for source in sources):
+    if any("cmake -S" in source for source in sources):
+        request.getfixturevalue("cmake")
+    if any("opencl" in source and not source.startswith("write(") for source in sources):
         queue = request.getfixturevalue("opencl_queue")
         # create_some_context(interactive=False) takes the device of this platform
         monkeypatch.setenv("PYOPENCL_CTX", queue.device.platform.name)

@@ -75,8 +75,8 @@ def _flags(writer: LauncherWriter) -> tuple[str, ...]:
 
 def _compiled(writer: LauncherWriter) -> str:
     """Return the path of the file with the kernel."""
-    name = f"src/{writer.namespace}_{writer.kernel.name}"
-    return f"{name}.cu" if writer.target == "cuda" else f"{name}.c"
+    found = [path for path in writer.files() if path.endswith((".cu", ".c"))]
+    return max(found, key=lambda path: path.endswith(".cu"))
 
 
 def _listed(keyword: str, paths: Sequence[str]) -> Iterator[str]:

@@ -100,8 +100,9 @@ def test_components_that_were_not_built_are_not_found(
 def test_options_of_the_compiler() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones", target=lp.CTarget())
     knl = lp.set_options(knl, build_options=["-fopenmp", "-DX=$HOME;", "-lblas"])
-    text = library_files(knl, targets="c", namespace="demo")["CMakeLists.txt"]
+    text = library_files(knl, targets=("c", "cuda"), namespace="demo")["CMakeLists.txt"]
     assert r'(src/demo_ones.c PROPERTIES COMPILE_OPTIONS "-DX=\$HOME\;")' in text
+    assert "(src/demo_ones.cu PROPERTIES COMPILE_OPTIONS" in text
     assert 'kgen_library(demo OPENMP\n  LINK "-lblas"\n' in text
 
 
