@@ -43,13 +43,15 @@ def cmake_files(
     needed: dict[str, None] = {}
     for writer in writers:
         flags = _flags(writer)
-        own = [flag for flag in flags if flag != _OPENMP and not flag.startswith(("-l", "-L"))]
+        is_c = writer.target == "c"
+        linked = [f for f in flags if is_c and (f == _OPENMP or f.startswith(("-l", "-L")))]
+        own = [flag for flag in flags if flag not in linked]
         if own:
             shown = ";".join(map(_escaped, own))
             path = _compiled(writer)
             given = f'PROPERTIES COMPILE_OPTIONS "{shown}"'
             parts.append(f"set_source_files_properties({path} {given})")
-        needed.update(dict.fromkeys(flag for flag in flags if flag not in own))
+        needed.update(dict.fromkeys(linked))
     parts.append(f"kgen_library({namespace}{' OPENMP' if _OPENMP in needed else ''}")
     if fortran is not None:
         parts.append(f"  FORTRAN {fortran}")

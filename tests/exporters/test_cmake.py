@@ -102,8 +102,16 @@ def test_options_of_the_compiler() -> None:
     knl = lp.set_options(knl, build_options=["-fopenmp", "-DX=$HOME;", "-lblas"])
     text = library_files(knl, targets=("c", "cuda"), namespace="demo")["CMakeLists.txt"]
     assert r'(src/demo_ones.c PROPERTIES COMPILE_OPTIONS "-DX=\$HOME\;")' in text
-    assert "(src/demo_ones.cu PROPERTIES COMPILE_OPTIONS" in text
+    assert "demo_ones.cu PROPERTIES" not in text  # the options are for C
     assert 'kgen_library(demo OPENMP\n  LINK "-lblas"\n' in text
+
+
+def test_options_of_nvcc() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="ones", target=lp.CudaTarget())
+    knl = lp.set_options(knl, build_options="--use_fast_math")
+    text = library_files(knl, targets=("c", "cuda"), namespace="demo")["CMakeLists.txt"]
+    assert '(src/demo_ones.cu PROPERTIES COMPILE_OPTIONS "--use_fast_math")' in text
+    assert "demo_ones.c PROPERTIES" not in text
 
 
 def test_openmp(cmake: str, tmp_path: Path) -> None:
