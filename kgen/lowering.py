@@ -34,6 +34,7 @@ from kgen.schedule.definition import check_reads_defined
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import check_launch_values_defined
 from kgen.schedule.place import schedule_kernel
+from kgen.schedule.threads import check_values_stay, has_axes, items_as_loops
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.limits import check_device_limits
@@ -91,6 +92,7 @@ def _prepare(
         ("types", lambda k: infer_types(k, dtypes, complete=complete)),
         ("operands", check_operands),
         ("bounds", check_bounds),
+        ("values of threads", check_values_stay),
         ("realize reductions", realize_for_code),
         ("automatic axes", assign_auto_axes),
         ("privatize", privatize_for_ilp),
@@ -187,14 +189,15 @@ def lower(
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = PreparedKernel(_prepare(kernel, dtypes, observe))
     check_accesses_ordered(kernel)
-    kernel, schedule = schedule_prepared(kernel, has_axes=target.has_hardware_axes)
+    on_axes = has_axes(kernel)
+    kernel, schedule = schedule_prepared(kernel, has_axes=on_axes)
+    kernel = items_as_loops(kernel) if on_axes else kernel
     if observe is not None:
         observe("schedule", str(schedule))
     host = build_host(kernel, schedule)
     whole, kernel = kernel, on_device(kernel, schedule.host_inames)
     check_launch_values_defined(kernel, schedule)
-    has_axes = target.has_hardware_axes
-    unproved = check_reads_defined(whole, schedule, has_axes=has_axes)
+    unproved = check_reads_defined(whole, schedule, has_axes=on_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
     check_device_limits(kernel, functions, target.limits())

@@ -20,6 +20,7 @@ from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.dataflow import sizes_of
 from kgen.schedule.equality import Unproved, find_unproved
 from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
+from kgen.schedule.threads import items_as_loops
 from kgen.schedule.tree import Schedule
 
 __all__ = ["Comparison", "Difference", "compare_with_origin", "origin_error"]
@@ -134,7 +135,8 @@ def _scheduled(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+        prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+        return items_as_loops(prepared) if has_axes else prepared, schedule
 
 
 def _choices_of(

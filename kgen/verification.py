@@ -42,6 +42,7 @@ from kgen.schedule.definition import find_undefined, undefined_error, unproved_r
 from kgen.schedule.host import on_device
 from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
+from kgen.schedule.threads import has_axes, items_as_loops
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.limits import find_exceeded_limits
@@ -173,7 +174,7 @@ class _Verifier:
         self.dtypes = dtypes
         target = kernel.target
         self.target = target if isinstance(target, Target) else None
-        self.has_axes = self.target is None or self.target.has_hardware_axes
+        self.has_axes = has_axes(kernel)
         self.kernel: PreparedKernel
         self.schedule: Schedule | None = None
         self.unproved: frozenset[tuple[str, str]] = frozenset()
@@ -258,7 +259,7 @@ class _Verifier:
         if not self.has_axes:
             return
         try:
-            conflicts = Conflicts(self.kernel)
+            conflicts = Conflicts(items_as_loops(self.kernel))
             races = list(find_races(conflicts, self.kernel.id_to_insn))
         except StaticValueFindingError as err:
             yield _violation("races", err)
@@ -286,7 +287,8 @@ class _Verifier:
         silenced = [*self.kernel.silenced_warnings, *silenced]
         kernel = PreparedKernel(self.kernel.copy(silenced_warnings=silenced))
         try:
-            self.kernel, self.schedule = schedule_prepared(kernel, has_axes=self.has_axes)
+            kernel, self.schedule = schedule_prepared(kernel, has_axes=self.has_axes)
+            self.kernel = items_as_loops(kernel) if self.has_axes else kernel
         except MissingBarrierError as err:
             yield _violation("barriers", err)
         except (DependencyCycleFound, ScheduleError, StaticValueFindingError) as err:

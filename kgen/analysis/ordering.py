@@ -212,7 +212,7 @@ def _meet(instances: Instances, write: Access, access: Access) -> Unordered | No
         if iname in access.place.inames:
             at_once = relate_sides(at_once, iname, "eq_set")
     point = example(both if at_once.is_empty() else at_once)
-    has_items = bool(instances.axes) and instances.kernel.target.has_hardware_axes
+    has_items = bool(instances.axes) and instances.kernel.target.has_work_items
     unit = "a work-item" if has_items else "an iteration"
     return Unordered(write, access, describe_pair(point, unit=unit), is_exact)
 

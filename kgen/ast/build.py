@@ -59,6 +59,7 @@ def _device_function(
         arguments,
         temporaries,
         ids,
+        launch.is_serial,
     )
 
 

@@ -108,7 +108,7 @@ class DeviceFunction:
     ``groups`` are the numbers of work-groups per axis (expressions of the parameters),
     ``locals`` the work-items per group and axis. ``temporaries`` are the private and local
     temporaries that it declares; ``arguments`` all it is passed, in order, global
-    temporaries last.
+    temporaries last. ``is_serial``: its groups must not run at once on threads.
     """
 
     name: str
@@ -118,6 +118,7 @@ class DeviceFunction:
     arguments: tuple[str, ...]
     temporaries: tuple[str, ...]
     insn_ids: tuple[str, ...]
+    is_serial: bool = False
 
 
 def runs_in(node: Node) -> list[Run]:

@@ -50,7 +50,7 @@ def run(
     chosen = selection.on_device(kernel, device)
     program = set_options(chosen.program, return_dict=True)
     arguments = {**read_arrays(arrays), **values}
-    if program.target.has_hardware_axes:
+    if program.target.has_work_items:
         arguments["out_host"] = True
     _, results = program(*chosen.leading, **arguments)
     found: dict[str, Any] = {name: np.asarray(value) for name, value in results.items()}

@@ -29,8 +29,6 @@ class TargetBase:
 
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
     runtime_module: ClassVar[str | None] = None
-    #: Work-groups and work-items exist; where they do not, their axes are loops.
-    has_hardware_axes: ClassVar[bool] = False
     #: The operators ``+ - * /`` work on vectors, and on vectors and numbers.
     has_vector_arithmetic: ClassVar[bool] = False
     #: How many work-items run in step; ``None`` where the language does not say.
@@ -41,6 +39,16 @@ class TargetBase:
     is_compiled_by_nvcc: ClassVar[bool] = False
     #: Calls begin with the queue of a device.
     runs_in_queue: ClassVar[bool] = False
+
+    @property
+    def has_hardware_axes(self) -> bool:
+        """Tell whether work-groups exist; where they do not, hardware axes are loops."""
+        return False
+
+    @property
+    def has_work_items(self) -> bool:
+        """Tell whether work-groups have work-items; where they do not, their axes are loops."""
+        return self.has_hardware_axes
 
     @property
     def known_callables(self) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from kgen.ir.tree import Barrier as BarrierNode
 from kgen.ir.tree import children_of
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
+from kgen.schedule.threads import has_axes
 from kgen.schedule.tree import HostLoop, Loop, Node, Run, Step
 from kgen.targets.base import Target
 from kgen.transforms.programs.inline import inline_all_calls
@@ -98,7 +99,7 @@ def has_hardware_axes(kernel: LoopKernel) -> bool:
     """Tell whether the kernel's target has work-groups and work-items; reject other targets."""
     if not isinstance(kernel.target, Target):
         raise CodegenError(f"{type(kernel.target).__name__} does not generate code")
-    return kernel.target.has_hardware_axes
+    return has_axes(kernel)
 
 
 def _items(steps: Iterable[Step]) -> Iterator[ScheduleItem]:

@@ -23,10 +23,10 @@ from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
-from kgen.launches.linearize import has_hardware_axes
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axes
+from kgen.schedule.threads import has_item_loops
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.transforms.select import NoSuchNameError, transform
 
@@ -81,7 +81,7 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
     if entrypoint is not None and kernel.name != entrypoint:
         raise NoSuchNameError(kernel.name, "kernel", entrypoint, (kernel.name,))
     prepared = prepare(kernel)
-    sequential = not has_hardware_axes(prepared)
+    sequential = has_item_loops(prepared)
     prepared, schedule = schedule_prepared(prepared, has_axes=not sequential)
     if len(schedule.launches) < 2:
         return kernel

@@ -105,7 +105,7 @@ def _step_through_neighbours(kernel: LoopKernel, launch: LaunchFeedback) -> Iter
 
 def _has_axes(kernel: LoopKernel) -> bool:
     """Tell whether the target of a kernel has work-groups and work-items."""
-    return isinstance(kernel.target, Target) and kernel.target.has_hardware_axes
+    return isinstance(kernel.target, Target) and kernel.target.has_work_items
 
 
 def _same(kernel: LoopKernel, found: AccessFeedback) -> Access:

@@ -143,7 +143,7 @@ def place_arguments(
         name: runtime.to_device(value, *leading) if isinstance(value, np.ndarray) else value
         for name, value in given.items()
     }
-    options = {"out_host": False} if target.has_hardware_axes else {}
+    options = {"out_host": False} if target.has_work_items else {}
     _, results = executor(*leading, **placed, **options)
     return {**placed, **results}
 

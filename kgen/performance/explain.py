@@ -142,6 +142,7 @@ class _Collector:
             accesses=tuple(self._accesses()),
             storage=tuple(self._storage()),
             after=launch.barriers,
+            threads=self.target.describe_threads(self.function) if self.function.groups else None,
         )
 
     # -- loops ------------------------------------------------------------------------------

@@ -103,6 +103,8 @@ class LaunchFeedback:
     storage: tuple[StorageFeedback, ...]
     #: the global barriers between this launch and the one before
     after: tuple[str, ...] = ()
+    #: how the host runs work-groups, where it does
+    threads: str | None = None
 
     def loop(self, iname: str) -> LoopFeedback:
         """Return what became of one loop."""
@@ -164,6 +166,8 @@ def _grid(launch: LaunchFeedback) -> str:
     counts = [to_text(count) for count in launch.groups]
     if len(counts) > 1:
         counts = [f"({count})" if " " in count else count for count in counts]
+    if launch.threads is not None:
+        return f"{' x '.join(counts)} groups, {launch.threads}"
     items = " x ".join(map(str, launch.locals))
     return f"{' x '.join(counts) or 1} groups of {items or 1} work-items"
 

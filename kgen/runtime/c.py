@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from kgen.errors import KgenWarning, warn
 from kgen.host.program import has_no_gaps
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.cache import DiskCache, content_key
@@ -36,9 +37,14 @@ from kgen.runtime.pyast import (
 )
 from kgen.runtime.refusals import reject_masked, reject_read_only
 from kgen.runtime.strided import empty_strided
-from kgen.runtime.toolchain import compile_source, compiler_version, find_c_compiler
+from kgen.runtime.toolchain import (
+    compile_source,
+    compiler_version,
+    find_c_compiler,
+    run_compiler,
+)
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
-from kgen.targets.c import CCompiler, ExecutableCTarget
+from kgen.targets.c import OPENMP, CCompiler, ExecutableCTarget
 from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
 
 __all__ = [
@@ -90,10 +96,30 @@ class CExecutor(ExecutorBase):
         flags = (*module.build_options, *self.kernel.options.build_options)
         target = self.kernel.target
         chosen = target.compiler if isinstance(target, ExecutableCTarget) else None
+        if OPENMP in flags and not has_openmp(find_c_compiler(chosen.cc if chosen else None)):
+            flags = tuple(flag for flag in flags if flag != OPENMP)
+            warn(
+                f"kernel '{self.entrypoint}' runs on one thread: the C compiler knows no OpenMP\n"
+                "  hint: install one that does (gcc, or clang with libomp), and set CC to its "
+                "command; or ExecutableCTarget(threads=1)",
+                KgenWarning,
+                silencer="openmp",
+                silenced=self.kernel.silenced_warnings,
+            )
         return load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
 
     def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
         return partial(CWrapperBuilder, compiled)
+
+
+@lru_cache(maxsize=8)
+def has_openmp(compiler: tuple[str, ...]) -> bool:
+    """Tell whether a C compiler knows OpenMP and finds its library."""
+    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
+        code = Path(folder, "openmp.c")
+        code.write_text("#include <omp.h>\nint f(void) { return omp_get_max_threads(); }\n")
+        words = [*compiler, OPENMP, "-shared", "-fPIC", "-o", str(Path(folder, "f.so")), str(code)]
+        return run_compiler(words, Path(folder)).returncode == 0
 
 
 # -- compiling --------------------------------------------------------------------------------

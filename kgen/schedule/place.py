@@ -18,15 +18,19 @@ from kgen.ir.tags import (
     GroupInameTag,
     HardwareConcurrentTag,
     LocalInameTag,
-    LocalInameTagBase,
 )
 from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
 from kgen.schedule.host import on_device
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
-from kgen.schedule.races import check_copies_independent
+from kgen.schedule.races import check_copies_independent, has_unproved_races
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
+from kgen.schedule.threads import (
+    check_no_shared_items,
+    has_item_loops,
+    items_as_loops,
+)
 from kgen.schedule.tree import (
     Bind,
     HostLoop,
@@ -46,24 +50,31 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     """Make the schedule of a typed kernel without reductions.
 
     Groups become known at the root of each launch, work-items below every barrier.
-    *sequential_axes*: the target has no hardware axes; tagged loops are plain loops.
+    *sequential_axes*: the target has no hardware axes; tagged loops are plain loops. Where it has
+    work-groups and no work-items, those of work-items are.
 
     Raises :class:`ScheduleError`.
     """
-    if sequential_axes:
-        _check_sequential(kernel)
+    sequential_items = has_item_loops(kernel)
+    if sequential_items:
+        check_no_shared_items(kernel)
     else:
         _check_tags(kernel)
-    ends_axes = sequential_axes and _has_barrier_on_axes(kernel)
-    items = order_kernel(kernel, sequential_axes=sequential_axes and not ends_axes)
+    ends_axes = sequential_items and _has_barrier_on_axes(kernel)
+    loops = kernel if sequential_axes else items_as_loops(kernel)
+    items = order_kernel(
+        kernel if ends_axes else loops, sequential_axes=sequential_axes and not ends_axes
+    )
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
-    device = on_device(kernel, cut.host_inames)
+    device = on_device(loops, cut.host_inames)
     check_storage(device, cut.launches)
     for launch in cut.launches:
         check_copies_independent(device, insn_ids(launch.body))
-    if not sequential_axes:
-        return cut.map_launches(lambda launch: _with_axes(device, launch))
-    return cut.map_launches(lambda launch: _ordered(device, launch)) if ends_axes else cut
+    if ends_axes:
+        cut = cut.map_launches(lambda launch: _ordered(device, launch, sequential_axes))
+    if sequential_axes:
+        return cut
+    return cut.map_launches(lambda launch: _with_axes(device, launch))
 
 
 def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator[Step]:
@@ -93,18 +104,20 @@ def _with_axes(kernel: PreparedKernel, launch: Launch) -> Launch:
     ids = insn_ids(launch.body)
     _check_axes(kernel, ids)
     body = _place(kernel, insert_barriers(kernel, launch.body))
-    return Launch(launch.name, _bind(kernel, GroupInameTag, body, ids), launch.barriers)
+    is_serial = has_item_loops(kernel) and has_unproved_races(kernel, ids)
+    return Launch(launch.name, _bind(kernel, GroupInameTag, body, ids), launch.barriers, is_serial)
 
 
-def _ordered(kernel: PreparedKernel, launch: Launch) -> Launch:
-    """Order a launch again, now with hardware axes as loops, which end with the launch."""
+def _ordered(kernel: PreparedKernel, launch: Launch, sequential_axes: bool) -> Launch:
+    """Order a launch again, now with work-items as loops, which end with the launch."""
     ids = frozenset(insn_ids(launch.body))
     only = [
         insn.copy(depends_on=insn.depends_on & ids)
         for insn in kernel.instructions
         if insn.id in ids
     ]
-    items = order_kernel(PreparedKernel(kernel.copy(instructions=only)), sequential_axes=True)
+    part = PreparedKernel(kernel.copy(instructions=only))
+    items = order_kernel(part, sequential_axes=sequential_axes)
     (ordered,) = _steps(items, launch.name, itertools.count())
     assert isinstance(ordered, Launch)
     return Launch(launch.name, ordered.body, launch.barriers)
@@ -223,22 +236,3 @@ def _space(kernel: PreparedKernel, name: str) -> AddressSpace:
     array = kernel.array_vars.get(name)
     space = getattr(array, "address_space", AddressSpace.PRIVATE)
     return space if isinstance(space, AddressSpace) else AddressSpace.PRIVATE
-
-
-def _check_sequential(kernel: PreparedKernel) -> None:
-    """Reject what sequential loops cannot do instead of work-items."""
-    parallel = [
-        name for name in sorted(kernel.inames) if kernel.has_tag(name, HardwareConcurrentTag)
-    ]
-    local = [
-        name
-        for name, temporary in sorted(kernel.temporary_variables.items())
-        if temporary.address_space == AddressSpace.LOCAL
-    ]
-    items = [name for name in parallel if kernel.has_tag(name, LocalInameTagBase)]
-    if items and local:
-        raise ScheduleError(
-            f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
-            "target has none",
-            hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
-        )

@@ -36,6 +36,7 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
+from kgen.schedule.threads import has_item_loops
 
 __all__ = [
     "Race",
@@ -44,6 +45,7 @@ __all__ = [
     "race_text",
     "check_races",
     "check_copies_independent",
+    "has_unproved_races",
 ]
 
 
@@ -90,9 +92,18 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
         silencer = f"write_race({race.access.insn_id})"
         text = race_text(kernel, race)
         if not race.kind.is_certain:
+            if has_item_loops(kernel):
+                text += "\n  so: one thread runs all work-groups, in order"
             kernel.warn(text, silencer, WriteRaceConditionWarning)
         elif not is_silenced(silencer, kernel.silenced_warnings):
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
+
+
+def has_unproved_races(kernel: PreparedKernel, insn_ids: Iterable[str]) -> bool:
+    """Tell whether instructions may race for all that is known, and the user has not denied it."""
+    silenced = kernel.silenced_warnings
+    races = find_races(Conflicts(kernel), insn_ids)
+    return any(not is_silenced(f"write_race({r.access.insn_id})", silenced) for r in races)
 
 
 def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:

@@ -60,13 +60,15 @@ Node: TypeAlias = Run | Loop | Sequence | Barrier | Bind
 class Launch(Tree):
     """One device function: what runs between two global barriers.
 
-    ``barriers`` are the instructions that end the launch before it.
+    ``barriers`` are the instructions that end the launch before it. ``is_serial``: threads that
+    would run the work-groups at once are not known to keep out of each other's way.
     """
 
     branches = ("body",)
     name: str
     body: Node
     barriers: tuple[str, ...] = ()
+    is_serial: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from kgen.ir.tags import GroupInameTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import schedule_prepared
+from kgen.schedule.threads import has_axes
 from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync
@@ -43,8 +44,7 @@ def get_synchronization_map(
     kernel = prepared_kernel(program, entrypoint)
     if subgroup_size is not None:
         resolve_subgroup_size(kernel, subgroup_size)  # rejects what is no size
-    has_axes = bool(getattr(kernel.target, "has_hardware_axes", True))
-    kernel, schedule = schedule_prepared(kernel, has_axes=has_axes)
+    kernel, schedule = schedule_prepared(kernel, has_axes=has_axes(kernel))
     counter = _SyncCounter(kernel)
     counter.look_into_steps(schedule.steps, ())
     known = Keys.of(Sync, kernel_name=(kernel.name,))

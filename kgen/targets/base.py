@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kgen.ast.nodes import Node
+from kgen.ast.nodes import DeviceFunction, Node
 from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
@@ -141,6 +141,10 @@ class CFamilyLanguage(Target):
 
     def first_value(self, temporary: TemporaryVariable) -> str | None:
         """Return the value with which a temporary is declared that has none of its own, if any."""
+        return None
+
+    def describe_threads(self, function: DeviceFunction) -> str | None:
+        """Say how the threads of the host run the work-groups of a function, where they do."""
         return None
 
     def axis_name(self, tag: AxisTag) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import cgen
 
@@ -106,26 +106,33 @@ class ASTBuilderBase:
         """Define a function."""
         return cgen.FunctionBody(declaration, body)
 
-    def get_function_name(self, name: str) -> str:
+    def get_function_name(self, function: DeviceFunction) -> str:
         """Return what a function that is launched is called in the code."""
-        return name
+        return function.name
 
     def get_header(self, module: Module) -> str:
         """Return what programs include to call the functions of *module*."""
         return c_header(module, self.target)
 
-    def has_host_function(self, is_single: bool) -> bool:
+    def has_host_function(self, launches: Sequence[Launch], *, is_single: bool) -> bool:
         """Tell whether a function makes the launches, or, if it *is_single*, the only launch.
 
         Where the host's compiler compiles the code, that is one where there are several.
         """
-        return not is_single and not self.target.has_hardware_axes
+        return not is_single and not self.target.has_work_items
+
+    def get_build_options(self, launches: Sequence[Launch]) -> tuple[str, ...]:
+        """Return the flags of the compiler that the code needs."""
+        return ()
 
     def get_host_function_declaration(
         self, name: str, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
         """Declare the function of the host that makes all launches."""
         return cgen.FunctionDeclaration(cgen.Value("void", name), parameters)
+
+    #: A negative number of work-groups makes no launch.
+    takes_negative_counts: ClassVar[bool] = False
 
     def get_host_function_start(self, launches: Sequence[Launch]) -> list[cgen.Generable]:
         """Return what the host does before all *launches*."""

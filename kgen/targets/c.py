@@ -13,9 +13,11 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import KgenError
 from kgen.ir.checked import unfit
+from kgen.ir.tags import AxisTag
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
+from kgen.targets.module import Launch
 from kgen.targets.preamble import Need, include
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
@@ -23,9 +25,13 @@ __all__ = [
     "CCompiler",
     "CTarget",
     "CWithGNULibcTarget",
+    "OPENMP",
     "ExecutableCTarget",
     "ExecutableCWithGNULibcTarget",
 ]
+
+#: What lets gcc and clang see pragmas of OpenMP.
+OPENMP: Final = "-fopenmp"
 
 _STDINT = (include("stdint.h"),)
 _COMPLEX = (include("complex.h"),)
@@ -36,7 +42,8 @@ class CTarget(CFamilyTarget):
     """C functions, as C11 has it, to be compiled elsewhere.
 
     ``function_specifiers`` stand in front of each function: ``"static inline"``, for code that is
-    included in a program.
+    included in a program. ``threads``: how many run the work-groups of loops tagged ``g.N``, by
+    OpenMP; ``None`` leaves the number to that, 1 makes plain loops.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -50,6 +57,7 @@ class CTarget(CFamilyTarget):
     """
 
     function_specifiers: str = field(default="", kw_only=True, repr=False)
+    threads: int | None = field(default=1, kw_only=True, repr=False)
 
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
@@ -90,6 +98,7 @@ class CTarget(CFamilyTarget):
         "complex.h": frozenset({"I", "complex"}),
         "stdbool.h": frozenset({"bool", "false", "true"}),
     }
+    group_index: ClassVar[tuple[str, ...]] = ("gid0", "gid1", "gid2")
 
     def __post_init__(self) -> None:
         words: Any = self.function_specifiers
@@ -97,19 +106,87 @@ class CTarget(CFamilyTarget):
             what = "function_specifiers of a CTarget"
             raise unfit(what, "text of words, such as 'static inline'", words)
 
+        if self.threads is not None and not (type(self.threads) is int and self.threads > 0):
+            raise unfit("'threads' of a CTarget", "a positive number, or None", self.threads)
+
+    @property
+    def has_hardware_axes(self) -> bool:
+        """Threads run work-groups."""
+        return self.threads != 1
+
+    @property
+    def has_work_items(self) -> bool:
+        """Work-items are loops."""
+        return False
+
+    def describe_threads(self, function: DeviceFunction) -> str | None:
+        """Say whether threads run the work-groups, and why not."""
+        if function.is_serial:
+            return "one after the other: whether they write the same elements depends on data"
+        return "on all threads" if self.threads is None else f"on {self.threads} threads"
+
+    def axis_name(self, tag: AxisTag) -> str:
+        """Return what the index of a work-group is called."""
+        return self.group_index[tag.axis]
+
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""
         return CASTBuilder(self)
 
 
 class CASTBuilder(ASTBuilderBase):
-    """Makes C."""
+    """Makes C, with OpenMP where threads run work-groups."""
+
+    takes_negative_counts: ClassVar[bool] = True
+
+    def get_function_name(self, function: DeviceFunction) -> str:
+        """Return the name of a function, or of that which computes one work-group."""
+        return f"{function.name}_group" if function.groups else function.name
+
+    def has_host_function(self, launches: Sequence[Launch], *, is_single: bool) -> bool:
+        """Several functions, and work-groups, are run by a function that others can call."""
+        return not is_single or any(launch.groups for launch in launches)
+
+    def get_build_options(self, launches: Sequence[Launch]) -> tuple[str, ...]:
+        """Return what lets the compiler see OpenMP, where there are threads."""
+        return (OPENMP,) if any(launch.groups for launch in launches) else ()
+
+    def get_kernel_call(
+        self, launch: Launch, groups: Sequence[str], arguments: Sequence[str], *, is_only: bool
+    ) -> list[cgen.Generable]:
+        """Call a function, or let threads call it for each work-group."""
+        if not groups:
+            return super().get_kernel_call(launch, groups, arguments, is_only=is_only)
+        indices = self.target.group_index[: len(groups)]
+        called = ", ".join((*arguments, *indices))
+        loop: cgen.Generable = cgen.Statement(f"{launch.function}({called})")
+        for index, count in zip(indices, groups, strict=True):
+            start, test = cgen.Line(f"int {index} = 0"), cgen.Line(f"{index} < {count}")
+            loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
+        is_threaded = not launch.is_serial and any(count != "1" for count in groups)
+        return [cgen.Pragma(self._pragma(launch)), loop] if is_threaded else [loop]
+
+    def _pragma(self, launch: Launch) -> str:
+        assert isinstance(self.target, CTarget)
+        clauses = ["omp parallel for"]
+        if len(launch.groups) > 1:
+            clauses.append(f"collapse({len(launch.groups)})")
+        if launch.is_uneven:
+            clauses.append("schedule(dynamic)")
+        if self.target.threads is not None:
+            clauses.append(f"num_threads({self.target.threads})")
+        return " ".join(clauses)
 
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
-        """Declare a function with the specifiers of the target."""
-        return self._specified(super().get_function_declaration(function, parameters))
+        """Declare a function with the specifiers of the target, or that of a work-group."""
+        if not function.groups:
+            return self._specified(super().get_function_declaration(function, parameters))
+        indices = self.target.group_index[: len(function.groups)]
+        own = [cgen.Const(cgen.Value("int", index)) for index in indices]
+        name = cgen.Value("static inline void", function.name)
+        return cgen.FunctionDeclaration(name, [*parameters, *own])
 
     def get_host_function_declaration(
         self, name: str, parameters: Sequence[cgen.Declarator]
@@ -182,9 +259,10 @@ _OPTIMIZED: Final = ("-O3", "-march=native", "-fno-math-errno")
 class ExecutableCTarget(CTarget):
     """C functions that the host's compiler builds and this process calls.
 
-    ``compiler``: a :class:`CCompiler`; ``None`` is one of no arguments.
+    ``compiler``: a :class:`CCompiler`; ``None`` is one of no arguments. ``threads``: how many run
+    the work-groups of loops tagged ``g.N``; ``None``: as many as OpenMP has, 1: plain loops.
 
-    Raises :class:`KgenError` for another compiler.
+    Raises :class:`KgenError` for another compiler, and for less than one thread.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<4 }", "out[i] = i*i", target=ExecutableCTarget())
@@ -194,6 +272,7 @@ class ExecutableCTarget(CTarget):
     """
 
     compiler: CCompiler | None = field(default=None, repr=False)
+    threads: int | None = field(default=None, kw_only=True, repr=False)
 
     runtime_module: ClassVar[str | None] = "kgen.runtime.c"
 

@@ -82,7 +82,6 @@ class CudaTarget(CFamilyTarget):
     extern_c: bool = True
 
     language: ClassVar[str] = "CUDA C++"
-    has_hardware_axes: ClassVar[bool] = True
     warp_size: ClassVar[int | None] = WARP_SIZE
     exchanges_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
@@ -140,6 +139,11 @@ class CudaTarget(CFamilyTarget):
     reserved_words: ClassVar[frozenset[str]] = C_WORDS.union(
         CPP_WORDS, MACROS, _WORDS.split(), vector_words(_NUMBERS, (1, 2, 3, 4))
     )
+
+    @property
+    def has_hardware_axes(self) -> bool:
+        """Work-groups and work-items exist."""
+        return True
 
     def limits(self) -> DeviceLimits:
         """Return what every device since compute capability 2 has room for."""

@@ -47,12 +47,18 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class Launch:
-    """One device function: its parameters by name, in order, and its launch grid."""
+    """One device function: its parameters by name, in order, and its launch grid.
+
+    ``is_serial``: threads must not run the work-groups at once; ``is_uneven``: these take different
+    times.
+    """
 
     function: str
     parameters: tuple[str, ...]
     groups: tuple[Expr, ...]
     locals: tuple[int, ...]
+    is_serial: bool = False
+    is_uneven: bool = False
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,6 @@ class OpenCLTarget(CFamilyTarget):
     suits_pocl: bool = field(default=False, kw_only=True, repr=False)
 
     language: ClassVar[str] = "OpenCL C"
-    has_hardware_axes: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             # a bool has no fixed size, and may not be an argument
@@ -175,6 +174,11 @@ class OpenCLTarget(CFamilyTarget):
     reserved_words: ClassVar[frozenset[str]] = C_WORDS.union(
         MACROS, _WORDS.split(), vector_words(_NUMBERS, (2, 3, 4, 8, 16))
     )
+
+    @property
+    def has_hardware_axes(self) -> bool:
+        """Work-groups and work-items exist."""
+        return True
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""

@@ -141,7 +141,7 @@ def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
 
     Of the examples' kernels those that are for a target of this language.
     """
-    with_local_memory = target.has_hardware_axes
+    with_local_memory = target.has_work_items
     own = [axpy, transpose, product, slabs, stages, table, snippet, histogram_bounds, best]
     own += [shared] if with_local_memory else []
     units = {build.__name__: build() for build in own}

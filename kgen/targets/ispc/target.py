@@ -125,13 +125,13 @@ class ISPCASTBuilder(ASTBuilderBase):
         """Return what writes the expressions of *kernel*."""
         return ISPCExpressionWriter(kernel, self.target, preamble)
 
-    def has_host_function(self, is_single: bool) -> bool:
+    def has_host_function(self, launches: Sequence[Launch], *, is_single: bool) -> bool:
         """Tasks are launched by a function that others can call."""
         return True
 
-    def get_function_name(self, name: str) -> str:
+    def get_function_name(self, function: DeviceFunction) -> str:
         """Return what the task of a launch is called."""
-        return f"{name}_inner"
+        return f"{function.name}_inner"
 
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
@@ -221,7 +221,6 @@ class ISPCTarget(CFamilyTarget):
     """
 
     language: ClassVar[str] = "ISPC"
-    has_hardware_axes: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             # a bool has no fixed size, and true is not 1
@@ -275,6 +274,11 @@ class ISPCTarget(CFamilyTarget):
     def vector_of(self, dtype: Dtype) -> VectorType | None:
         """Return no type for values of several numbers, which ISPC's arrays do not have."""
         return None
+
+    @property
+    def has_hardware_axes(self) -> bool:
+        """Work-groups and work-items exist."""
+        return True
 
     def limits(self) -> DeviceLimits:
         """Return how many lanes a gang has at most."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import cgen
 
-from kgen.ast.nodes import DeviceFunction, Node
+from kgen.ast.nodes import DeviceFunction, For, Node
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
@@ -19,6 +19,7 @@ from kgen.ir.sets.dims import Set
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import FoundInCallTag
+from kgen.ir.tree import exprs_of, nodes_in
 from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
@@ -55,10 +56,11 @@ def emit_module(
     preamble = Preamble()
     builder = target.get_device_ast_builder()
     is_fragile = any(has_fragile_barriers(f.body, math.prod(f.locals)) for f in functions)
+    code_names = {f.name: builder.get_function_name(f) for f in functions}
     functions = tuple(
         with_declarations(
             kernel,
-            replace(f, name=builder.get_function_name(f.name), body=target.adapt_tree(f.body)),
+            replace(f, name=code_names[f.name], body=target.adapt_tree(f.body)),
         )
         for f in functions
     )
@@ -74,13 +76,21 @@ def emit_module(
         programs.append(GeneratedProgram(function.name, True, code))
     writer = writer.for_function(None)
     launches = tuple(
-        Launch(f.name, tuple(parameters_of(writer, f)), f.groups, f.locals) for f in functions
+        Launch(
+            f.name,
+            tuple(parameters_of(writer, f)),
+            f.groups,
+            f.locals,
+            f.is_serial,
+            _is_uneven(kernel, f),
+        )
+        for f in functions
     )
     if target.argument_limit is not None:
         for launch in launches:
             _check_argument_size(kernel, launch, target.argument_limit)
     passed = [arg for arg in kernel.args if arg.name not in host_inames]
-    driver = host_driver(builder, writer, functions, launches, host)
+    driver = host_driver(builder, writer, functions, launches, host, code_names)
     preamble.add_user_code(kernel, builder.preamble_generators())
     return Module(
         name=kernel.name,
@@ -91,6 +101,7 @@ def emit_module(
         arguments=tuple(_argument_infos(writer, passed)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(writer, assumptions, passed),
+        build_options=builder.get_build_options(launches),
         has_fragile_barriers=is_fragile,
     )
 
@@ -105,6 +116,14 @@ def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFu
 
 #: The bytes of a pointer, and of the offset of an array.
 _POINTER: Final = 8
+
+
+def _is_uneven(kernel: DeviceKernel, function: DeviceFunction) -> bool:
+    """Tell whether work-groups have loops of different length: bounds that are computed."""
+    loops = (node for node in nodes_in(function.body) if isinstance(node, For))
+    bounds = (expr for loop in loops for expr in exprs_of(loop))
+    computed = kernel.temporary_variables.keys() | kernel.get_written_variables()
+    return not computed.isdisjoint(variable_names(*bounds))
 
 
 def _check_argument_size(kernel: DeviceKernel, launch: Launch, limit: int) -> None:

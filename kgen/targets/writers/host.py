@@ -80,9 +80,13 @@ def host_driver(
     functions: tuple[DeviceFunction, ...],
     launches: tuple[Launch, ...],
     host: Node,
+    code_names: Mapping[str, str],
 ) -> HostDriver | None:
-    """Write a function that makes all launches, where the host can call them as functions."""
-    if not builder.has_host_function(isinstance(host, Run)):
+    """Write a function that makes all launches, where the host can call them as functions.
+
+    *code_names* are what launches are called in the code.
+    """
+    if not builder.has_host_function(launches, is_single=isinstance(host, Run)):
         return None
     kernel = writer.kernel
     used = {name for function in functions for name in function.arguments} | _read_by(host)
@@ -95,9 +99,10 @@ def host_driver(
     parameters = declare_parameters(builder, writer, names, written)
     head = builder.get_host_function_declaration(name, parameters)
     calls = builder.get_host_function_start(launches)
-    calls += _DriverEmitter(builder, writer, launches, is_single=isinstance(host, Run)).statements(
-        host
-    )
+    called = {launch.function: launch for launch in launches}
+    by_name = {name: called[code_name] for name, code_name in code_names.items()}
+    emitter = _DriverEmitter(builder, writer, by_name, is_single=isinstance(host, Run))
+    calls += emitter.statements(host)
     together = DeviceFunction(name, host, (), (), tuple(names), (), ())
     launch = Launch(name, tuple(parameters_of(writer, together)), (), ())
     return HostDriver(head, builder.get_function_definition(head, cgen.Block(calls)), launch)
@@ -110,31 +115,30 @@ class _DriverEmitter(BodyEmitter):
         self,
         builder: ASTBuilderBase,
         writer: ExpressionWriter,
-        launches: tuple[Launch, ...],
+        launches: Mapping[str, Launch],
         *,
         is_single: bool,
     ) -> None:
         super().__init__(builder, writer)
-        self.launches = {launch.function: launch for launch in launches}
+        self.launches = launches
         self.is_single = is_single
 
     def run(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
         writer = writer.at(site)
-        launch = self.launches[self.builder.get_function_name(node.insn_id)]
+        launch = self.launches[node.insn_id]
         passed = [
             writer.integers.text(node.values[name]) if name in node.values else name
             for name in launch.parameters
         ]
-        groups = [_count(writer, substitute(count, node.values)) for count in launch.groups]
+        groups = [self._count(writer, substitute(count, node.values)) for count in launch.groups]
         return self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
 
-
-def _count(writer: ExpressionWriter, count: Expr) -> str:
-    """Write a number of work-groups: none where it would be negative."""
-    is_known = writer.site.signs.is_at_least(count, 0)
-    return writer.integers.text(count if is_known else p.Max((0, count)))
+    def _count(self, writer: ExpressionWriter, count: Expr) -> str:
+        """Write a number of work-groups: none where it would be negative."""
+        is_known = writer.site.signs.is_at_least(count, 0) or self.builder.takes_negative_counts
+        return writer.integers.text(count if is_known else p.Max((0, count)))
 
 
 def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:

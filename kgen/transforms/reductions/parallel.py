@@ -60,8 +60,9 @@ def find_distribution(
     }
     if not tags:
         return None
-    if not kernel.target.has_hardware_axes:
-        tags = {n: t for n, t in tags.items() if not isinstance(t, HardwareConcurrentTag)}
+    if not kernel.target.has_work_items:
+        loops = LocalInameTagBase if kernel.target.has_hardware_axes else HardwareConcurrentTag
+        tags = {n: t for n, t in tags.items() if not isinstance(t, loops)}
         if not tags:
             return None
     _reject_tags(reduction, tags, site)

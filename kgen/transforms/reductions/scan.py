@@ -147,7 +147,10 @@ def _lost(
 
 def _is_on(kernel: LoopKernel, name: str, kind: type[AxisTag]) -> bool:
     """Tell whether a loop is on a hardware axis of a target that has them."""
-    return kernel.target.has_hardware_axes and kernel.has_tag(name, kind)
+    has_axis = kernel.target.has_hardware_axes
+    if issubclass(kind, LocalInameTag):
+        has_axis = kernel.target.has_work_items
+    return has_axis and kernel.has_tag(name, kind)
 
 
 def _sweep(

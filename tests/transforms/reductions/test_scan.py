@@ -367,9 +367,16 @@ def test_values_that_later_launches_need(opencl_queue: Any) -> None:
 
 
 def test_targets_without_work_items_scan_in_order() -> None:
-    knl = scanned(items(kernel(target=lp.ExecutableCTarget())))
+    target = lp.ExecutableCTarget(threads=1)
+    knl = scanned(items(kernel(target=target)))
     assert lp.generate_body(knl).count("acc_j") == 3
-    np.testing.assert_allclose(run(knl, a=A)["out"], np.cumsum(A))
+    np.testing.assert_allclose(knl(a=A)[1][0], np.cumsum(A))
+
+
+def test_threads_scan_blocks() -> None:
+    knl = scanned(lp.split_iname(kernel(target=lp.ExecutableCTarget()), "i", 24, outer_tag="g.0"))
+    assert str(lp.generate_code_v2(knl)).count("#pragma omp") == 2
+    np.testing.assert_allclose(knl(a=A)[1][0], np.cumsum(A))
 
 
 def test_automatic_scans_take_no_launches_more() -> None:

@@ -1,0 +1,97 @@
+"""Work-groups where there are no work-items: a thread runs each, and loops over its items."""
+
+from __future__ import annotations
+
+from kgen.errors import ScheduleError
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
+from kgen.ir.tags import GroupInameTag, LocalInameTagBase
+from kgen.ir.types import AddressSpace
+
+__all__ = [
+    "check_no_shared_items",
+    "check_values_stay",
+    "has_axes",
+    "has_item_loops",
+    "items_as_loops",
+]
+
+
+def has_axes(kernel: LoopKernel) -> bool:
+    """Tell whether loops of the kernel run on hardware axes; where not, they are loops as others.
+
+    Where there are work-groups but no work-items, that takes a loop on an axis of groups.
+    """
+    if not getattr(kernel.target, "has_hardware_axes", True):
+        return False
+    has_groups = any(kernel.has_tag(name, GroupInameTag) for name in kernel.inames)
+    return has_groups or not has_item_loops(kernel)
+
+
+def has_item_loops(kernel: LoopKernel) -> bool:
+    """Tell whether work-items are loops on the kernel's target."""
+    return not getattr(kernel.target, "has_work_items", True)
+
+
+def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:
+    """Return the kernel with work-items as loops, where threads run work-groups without them.
+
+    ::
+
+        for i_outer, i_inner: g.0, l.0    =>    for i_outer: g.0
+                                                    for i_inner
+    """
+    items = [name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase)]
+    if not items or not has_item_loops(kernel):
+        return kernel
+    inames = {
+        name: iname.without_tags(iname.tags_of_type(LocalInameTagBase)) if name in items else iname
+        for name, iname in kernel.inames.items()
+    }
+    return PreparedKernel(kernel.copy(inames=inames))
+
+
+def check_values_stay(kernel: LoopKernel) -> LoopKernel:
+    """Reject temporaries that would carry values from a work-group to the next, were these loops.
+
+    That are those of a work-group, set outside of a loop over groups and changed inside: each
+    thread has its own. Accumulators of reductions, which are such, are not in *kernel* yet.
+    """
+    if not (has_item_loops(kernel) and has_axes(kernel)):
+        return kernel
+    groups = {iname for iname in kernel.inames if kernel.has_tag(iname, GroupInameTag)}
+    outside: dict[str, InstructionBase] = {}
+    inside: dict[str, InstructionBase] = {}
+    for insn in kernel.instructions:
+        for name in insn.assignee_var_names():
+            temporary = kernel.temporary_variables.get(name)
+            if temporary is not None and temporary.address_space != AddressSpace.GLOBAL:
+                (outside if groups.isdisjoint(insn.within_inames) else inside)[name] = insn
+    for name in sorted(outside.keys() & inside.keys()):
+        loops = ", ".join(f"'{n}'" for n in sorted(groups & inside[name].within_inames))
+        raise ScheduleError(
+            f"temporary '{name}' carries values from one iteration of {loops} to the next",
+            where=f"instructions '{outside[name].id}' and '{inside[name].id}'",
+            because="threads run the iterations at the same time, each with its own "
+            f"'{name}', which '{outside[name].id}' sets",
+            hint=f"put '{outside[name].id}' into the loop if '{name}' starts anew there; else "
+            "untag_inames(...), ExecutableCTarget(threads=1), or a reduction or scan: sum(...)",
+        )
+    return kernel
+
+
+def check_no_shared_items(kernel: PreparedKernel) -> None:
+    """Reject temporaries that work-items share, where these are loops."""
+    local = [
+        name
+        for name, temporary in sorted(kernel.temporary_variables.items())
+        if temporary.address_space == AddressSpace.LOCAL
+    ]
+    items = [name for name in sorted(kernel.inames) if kernel.has_tag(name, LocalInameTagBase)]
+    if items and local:
+        raise ScheduleError(
+            f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
+            "target has none",
+            hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
+        )
