@@ -210,14 +210,14 @@ class CudaLauncherWriter(LauncherWriter):
         return [cgen.Include("kgen_cuda.h", system=False)]
 
     def code_parts(self) -> list[cgen.Generable]:
-        functions = ", ".join(map(c_string, self.device_functions))
+        functions = ", ".join([*map(c_string, self.device_functions), "NULL"])
         lines = [
             f"extern unsigned char const {self.fatbin_name}[];",
             "",
             f"static char const *const kg_functions[] = {{{functions}}};",
             "",
             f"kgen_cuda_code {self.code_name} = {{",
-            f"  .name = {c_string(self.kernel.name)},",
+            f"  .name = {c_string(self.kernel.title)},",
             f"  .fatbin = {self.fatbin_name},",
             f"  .n_functions = {len(self.device_functions)},",
             "  .functions = kg_functions,",

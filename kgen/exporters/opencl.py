@@ -297,8 +297,8 @@ class OpenCLLauncherWriter(LauncherWriter):
         parts: list[cgen.Generable] = []
         for name, text in texts.items():
             parts.append(_strings(name, [f"{line}\n" for line in text.split("\n")]))
-        parts.append(_strings("kg_functions", self.device_functions))
-        described = [f".name = {c_string(self.kernel.name)},"]
+        parts.append(_strings("kg_functions", self.device_functions, "NULL"))
+        described = [f".name = {c_string(self.kernel.title)},"]
         for field, name in (("text", "kg_text"), ("text_for_pocl", "kg_text_for_pocl")):
             given = (f"sizeof {name} / sizeof {name}[0]", name, c_string(" ".join(options[name])))
             described.append(f".{field} = {{{', '.join(given)}}},")
@@ -360,8 +360,8 @@ def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _strings(name: str, values: Iterable[str]) -> cgen.Collection:
+def _strings(name: str, values: Iterable[str], *more: str) -> cgen.Collection:
     """Declare an array of strings: one would have more characters than compilers accept."""
     lines = [f"static char const *const {name}[] = {{"]
-    lines += [f"  {c_string(value)}," for value in values]
+    lines += [f"  {text}," for text in (*map(c_string, values), *more)]
     return cgen.Collection([*map(cgen.Line, [*lines, "};"])])

@@ -27,7 +27,14 @@ def shown() -> lp.TranslationUnit:
     return in_groups(knl, "i")
 
 
-PROGRAMS: list[Callable[[], lp.TranslationUnit]] = [scale, turned, steps, rotated, shown]
+def nothing() -> lp.TranslationUnit:
+    return lp.make_kernel("{ [i]: 0 <= i < 4 }", "", [lp.GlobalArg("a", "int32")], name="nothing")
+
+
+PROGRAMS: list[Callable[[], lp.TranslationUnit]] = [
+    *(scale, turned, steps, rotated, shown),
+    nothing,
+]
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +165,11 @@ def test_empty_arrays_are_null_pointers_and_make_an_event(
     given = (None, offset(0), None, offset(0), 0, UINT32(0), None, ctypes.byref(done))
     assert demo.demo_scale_opencl(device.handle, *given) == 0
     device.cl.Event.from_int_ptr(done.value, retain=False).wait()
+
+
+def test_kernel_without_launches(demo: ctypes.CDLL, device: Device) -> None:
+    a = device.buffer(A)
+    assert demo.demo_nothing_opencl(device.handle, at(a), *NO_EVENTS) == 0
 
 
 NULL_POINTER, INVALID_SIZE, OVERLAP, OPENCL_ERROR = 1, 2, 5, 8
