@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ from kgen.exporters.export import library_files
 from tests.exporters.kernels import in_groups, rotated, scale, steps, turned
 from tests.exporters.libraries import load
 
+MISUSE = Path(__file__).with_name("misuse_opencl.c")
 OUT_OF_ORDER = 1
 UINT32 = ctypes.c_uint32
 
@@ -272,6 +275,26 @@ def test_threads_may_call_at_once(demo: ctypes.CDLL, device: Device) -> None:
     for thread in threads:
         thread.join()
     assert [found[number] for number in range(8)] == [True] * 8
+
+
+def test_misuse_is_a_status_and_nothing_is_written(
+    device: Device, opencl_headers: tuple[str, ...], tmp_path: Path
+) -> None:
+    files = lp.export([scale(), turned()], tmp_path, targets="opencl", namespace="demo")
+    code = [*(path for path in files if path.suffix == ".c"), MISUSE]
+    flags = ["-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    program, include = tmp_path / "program", f"-I{tmp_path / 'include'}"
+    words = ["cc", *flags, include, *map(str, code), *opencl_headers, "-o", str(program)]
+    subprocess.run(words, check=True, timeout=60)
+    # what drivers do not free is not ours
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:protect_shadow_gap=0"}
+    given = [str(program), device.queue.device.platform.name]
+    result = subprocess.run(
+        given, env=environment, stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+    n_failed, n_wrong = map(int, result.stdout.split())
+    assert n_failed > 2000
+    assert n_wrong == 0
 
 
 def test_log_of_builds_that_fail(
