@@ -28,9 +28,7 @@ def find_recursive_dependencies(kernel: LoopKernel, insn_ids: Iterable[str]) -> 
 def find_reverse_dependencies(kernel: LoopKernel, insn_ids: Collection[str]) -> frozenset[str]:
     """Return the instructions that depend on one of *insn_ids*, and say so themselves."""
     return frozenset(
-        str(insn.id)
-        for insn in kernel.instructions
-        if not insn.depends_on.isdisjoint(insn_ids) or insn.id in insn_ids
+        str(insn.id) for insn in kernel.instructions if not insn.depends_on.isdisjoint(insn_ids)
     )
 
 
