@@ -1,7 +1,8 @@
 """Time calls of exported functions beside what one would write by hand, in one run.
 
 Prints nanoseconds a call, and their ratio: in C, a loop in a function, with and without checks; in
-OpenCL, clSetKernelArg and clEnqueueNDRangeKernel. Exits with 1 where a ratio misses its limit.
+OpenCL, clSetKernelArg and clEnqueueNDRangeKernel; with --cuda, cuLaunchKernel. Exits with 1 where a
+ratio misses its limit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from pathlib import Path
 import kgen as lp
 
 #: What is timed, and what the ratio must stay below; None for what is only shown.
-LIMITS = {"c": None, "c_checked": 1.1, "opencl_1": 1.1, "opencl_100": 1.1}
+LIMITS = {
+    "c": None,
+    "c_checked": 1.1,
+    "opencl_1": 1.1,
+    "opencl_100": 1.1,
+    "cuda_1": None,
+    "cuda_100": None,
+}
 #: So many nanoseconds do not count: an empty loop, called by hand, takes one.
 NOISE = 1.0
 HERE = Path(__file__).parent
@@ -47,15 +55,34 @@ def build(folder: Path, compiler: str) -> Path:
     return program
 
 
+def build_cuda(folder: Path) -> Path:
+    """Export the kernel for CUDA, and compile the program that times it, for the device here."""
+    files = lp.export(axpy(64), folder / "cuda", targets="cuda", namespace="bench")
+    kernel = next(str(path) for path in files if path.suffix == ".cu")
+    fatbin, embedded, program = (
+        folder / name for name in ("axpy.fatbin", "axpy.c", "cuda_program")
+    )
+    subprocess.run(["nvcc", "-fatbin", "-arch=native", kernel, "-o", str(fatbin)], check=True)
+    values = ",".join(map(str, fatbin.read_bytes()))
+    embedded.write_text(f"_Alignas(16) unsigned char const bench_axpy_fatbin[] = {{{values}}};\n")
+    paths = [str(path) for path in files if path.suffix == ".c"]
+    paths += [str(embedded), str(HERE / "export_calls_cuda.c")]
+    flags = ["-O3", "-cudart=none", f"-I{folder / 'cuda' / 'include'}"]
+    subprocess.run(["nvcc", *flags, *paths, "-lcuda", "-o", str(program)], check=True)
+    return program
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--platform", default="", help="a part of the OpenCL platform's name")
     parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cuda", action="store_true", help="time CUDA instead of C and OpenCL")
     args = parser.parse_args()
 
-    with tempfile.TemporaryDirectory() as folder:
-        program = build(Path(folder), args.cc)
-        result = subprocess.run([program, args.platform], stdout=subprocess.PIPE, check=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = [build_cuda(folder)] if args.cuda else [build(folder, args.cc), args.platform]
+        result = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, check=True)
     missed = 0
     print(f"{'ns a call':14} {'n':>6} {'exported':>10} {'by hand':>10} {'ratio':>7} {'below':>6}")
     for line in result.stdout.decode().splitlines():
