@@ -263,8 +263,8 @@ def _module(unit: TranslationUnit, entrypoint: str, target: str) -> Module:
             kernel=entrypoint,
             where=f"its code for the target '{target}'",
             because=str(failure),
-            hint='state the types: add_dtypes(knl, {"a": numpy.float32}); or leave targets out that '
-            "cannot have the kernel: targets=...",
+            hint='state the types: add_dtypes(knl, {"a": numpy.float32}); or export it for other '
+            "targets: targets=...",
         ) from failure
 
 
