@@ -17,7 +17,7 @@ from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
-from kgen.targets.c import CTarget, CWithGNULibcTarget
+from kgen.targets.c import CTarget, CWithGNULibcTarget, ExecutableCTarget
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import ArgumentInfo, Module
 from kgen.targets.opencl import OpenCLTarget
@@ -241,30 +241,31 @@ def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
     chosen = unit.target
     unit = unit.copy(target=_target(chosen, target))
     kernel = unit[entrypoint]
-    module = _module(unit, entrypoint, target)
+    module = _module(unit, entrypoint)
     restrict = kernel.options.restrict
     host = HostProgram.of(module, (), kernel.all_params(), restrict=restrict)
     options = module.build_options
     if isinstance(chosen, _KINDS[target]):
         options = (*options, *kernel.options.build_options)
+    if target == "c" and isinstance(chosen, ExecutableCTarget) and chosen.compiler is not None:
+        compiler = chosen.compiler
+        options += tuple(f"-D{name}" for name in compiler.defines)
+        options += tuple(f"-l{name}" for name in compiler.libraries)
     for_pocl = None
     if isinstance(unit.target, OpenCLTarget):
-        suited = unit.copy(target=replace(unit.target, suits_pocl=True))
-        for_pocl = _module(suited, entrypoint, target)
+        for_pocl = _module(unit.copy(target=replace(unit.target, suits_pocl=True)), entrypoint)
     return TargetCode(module=module, host=host, build_options=options, for_pocl=for_pocl)
 
 
-def _module(unit: TranslationUnit, entrypoint: str, target: str) -> Module:
+def _module(unit: TranslationUnit, entrypoint: str) -> Module:
     try:
         return generate_module(unit, entrypoint)
     except TypeInferenceFailure as failure:
         raise CodegenError(
             "an exported kernel has one type for each argument",
             kernel=entrypoint,
-            where=f"its code for the target '{target}'",
             because=str(failure),
-            hint='state the types: add_dtypes(knl, {"a": numpy.float32}); or export it for other '
-            "targets: targets=...",
+            hint='state the types: add_dtypes(knl, {"a": numpy.float32})',
         ) from failure
 
 
