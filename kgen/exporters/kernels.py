@@ -241,7 +241,7 @@ def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
     chosen = unit.target
     unit = unit.copy(target=_target(chosen, target))
     kernel = unit[entrypoint]
-    module = _module(unit, entrypoint)
+    module = _module(unit, entrypoint, target)
     restrict = kernel.options.restrict
     host = HostProgram.of(module, (), kernel.all_params(), restrict=restrict)
     options = module.build_options
@@ -253,19 +253,22 @@ def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
         options += tuple(f"-l{name}" for name in compiler.libraries)
     for_pocl = None
     if isinstance(unit.target, OpenCLTarget):
-        for_pocl = _module(unit.copy(target=replace(unit.target, suits_pocl=True)), entrypoint)
+        suited = unit.copy(target=replace(unit.target, suits_pocl=True))
+        for_pocl = _module(suited, entrypoint, target)
     return TargetCode(module=module, host=host, build_options=options, for_pocl=for_pocl)
 
 
-def _module(unit: TranslationUnit, entrypoint: str) -> Module:
+def _module(unit: TranslationUnit, entrypoint: str, target: str) -> Module:
     try:
         return generate_module(unit, entrypoint)
     except TypeInferenceFailure as failure:
         raise CodegenError(
             "an exported kernel has one type for each argument",
             kernel=entrypoint,
+            where=f"its code for the target '{target}'",
             because=str(failure),
-            hint='state the types: add_dtypes(knl, {"a": numpy.float32})',
+            hint='state the types: add_dtypes(knl, {"a": numpy.float32}); or export it for other '
+            "targets: targets=...",
         ) from failure
 
 

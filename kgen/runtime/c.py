@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import os
 import platform
 import tempfile
 from collections.abc import Callable
@@ -106,10 +107,27 @@ class CExecutor(ExecutorBase):
                 silencer="openmp",
                 silenced=self.kernel.silenced_warnings,
             )
-        return load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
+        library = load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
+        if OPENMP in flags:
+            _keep_children_on_one_thread(library)
+        return library
 
     def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
         return partial(CWrapperBuilder, compiled)
+
+
+#: A library that uses OpenMP, of which forked processes ask what it has loaded.
+_threaded: list[ctypes.CDLL] = []
+
+
+def _keep_children_on_one_thread(library: ctypes.CDLL) -> None:
+    """Let kernels of forked processes run on one thread: those of the parent are not there.
+
+    GNU's library would wait for them forever.
+    """
+    if not _threaded and hasattr(os, "register_at_fork"):
+        _threaded.append(library)
+        os.register_at_fork(after_in_child=lambda: library.omp_set_max_active_levels(0))
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ import pytest
 import kgen as lp
 from kgen.exporters.cmake import cmake_folder
 from kgen.exporters.export import library_files
+from tests.exporters import kernels
 from tests.exporters.test_c import scale, turned
 
 MAIN = """
@@ -145,3 +146,29 @@ def test_errors_of_kgen_end_configuration(
     (tmp_path / "kernels.py").write_text(KERNELS.replace("scale =", "scaled ="))
     with pytest.raises(AssertionError, match=r"kgen cannot export demo[^$]*there is no 'scale'"):
         built(cmake, tmp_path / "project", GENERATED, *find_kgen)
+
+
+CUDA = """
+#include "demo.hpp"
+#include <cstdio>
+int main() {
+  try { demo::scale(nullptr, demo::device_view<float, 1>(nullptr, {3}), {nullptr, {3}}); }
+  catch (demo::error const &error) { std::printf("%s", error.what()); }
+}
+"""
+
+
+def test_cuda(cmake: str, nvcc: str, tmp_path: Path) -> None:
+    lp.export(kernels.scale(), tmp_path / "demo", targets="cuda", namespace="demo")
+    driver = tmp_path / "libcuda.so"
+    fake = Path(__file__).with_name("fake_cuda.c")
+    run(nvcc, "-shared", "-cudart=none", "-Xcompiler=-fPIC", fake, "-o", driver)
+    (tmp_path / "main.cpp").write_text(CUDA)
+    project = PROJECT.format(library="add_subdirectory(demo)").replace("demo::c", "demo::cuda")
+    (tmp_path / "CMakeLists.txt").write_text(project)
+    options = (f"-DCUDA_cuda_driver_LIBRARY={driver}", "-DDEMO_CUDA_ARCHITECTURES=80;90")
+    found = run(cmake, "-S", tmp_path, "-B", tmp_path / "build", *options)
+    if "demo::cuda is not built" in found:
+        pytest.skip("CMake finds no CUDA toolkit, but nvcc alone")
+    run(cmake, "--build", tmp_path / "build")
+    assert run(tmp_path / "build" / "program") == "scale: array 'a' is a null pointer"

@@ -219,6 +219,23 @@ def test_other_arrays_are_rejected_by_the_compiler(library: Path, tmp_path: Path
     assert output(built(library, tmp_path, text, "-std=c++17")) == ""
 
 
+def test_elements_of_types_that_c_lacks_have_a_size(library: Path, tmp_path: Path) -> None:
+    text = """
+    #include "demo.hpp"
+    #include <vector>
+    struct Quad { float x, y, z, w; };
+    template <class T> using view = demo::view<T, 1>;
+    using bytes = demo::detail::bytes<16>;
+    static_assert(std::is_convertible_v<std::vector<Quad> const &, view<bytes const>>);
+    static_assert(!std::is_convertible_v<std::vector<Quad> const &, view<bytes>>);
+    static_assert(!std::is_convertible_v<std::vector<float> const &, view<bytes const>>);
+    int main() {
+      Quad quad[2] = {};
+      return view<bytes>(quad + 1, {1}).data() != static_cast<void *>(quad + 1);
+    }"""
+    assert output(built(library, tmp_path, text, "-std=c++17")) == ""
+
+
 def test_one_of_sizes_in_each_other_is_passed() -> None:
     (kernel,) = exported_kernels([entangled()], ["c"])
     assert [arg.name for arg in kernel.arguments] == ["a", "n", "m"]

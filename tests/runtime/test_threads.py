@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -147,6 +149,18 @@ def test_calls_from_several_threads_at_once() -> None:
         results = list(pool.map(lambda k: knl(a=A, k=float(k))[1][0], range(40)))
     for k, out in enumerate(results):
         np.testing.assert_allclose(out, A * A + k, rtol=1e-14)
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_forked_processes_run_on_one_thread(threads: int | None) -> None:
+    knl = blocks("out[i] = 2*a[i]", target=lp.ExecutableCTarget(threads=threads))
+    knl(a=A)
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # where it hangs
+        os._exit(0 if (knl(a=A)[1][0] == 2 * A).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_verify_and_explain_know_of_threads() -> None:

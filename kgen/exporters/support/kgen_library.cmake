@@ -119,7 +119,7 @@ macro(_kgen_cuda name upper)
     target_link_libraries(${name}_cuda PRIVATE CUDA::cuda_driver Threads::Threads)
     target_include_directories(${name}_cuda PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   else()
-    message(STATUS "${name}::cuda is not built: no CUDA toolkit")
+    message(STATUS "${name}::cuda is not built: no CUDA toolkit, or no libcuda")
   endif()
 endmacro()
 

@@ -367,13 +367,24 @@ public:
   using base::base;
   constexpr device_view() noexcept = default;
 
-  template <class U, detail::if_viewable<U, T> = 0>
+  device_view(T *data, detail::extents<Rank> const &shape) noexcept
+      : base(reinterpret_cast<std::uintptr_t>(data), shape)
+  {
+  }
+
+  device_view(T *data, detail::extents<Rank> const &shape,
+              detail::extents<Rank> const &strides) noexcept
+      : base(reinterpret_cast<std::uintptr_t>(data), shape, strides)
+  {
+  }
+
+  template <class U, detail::if_bytes<U, T> = 0>
   device_view(U *data, detail::extents<Rank> const &shape) noexcept
       : base(reinterpret_cast<std::uintptr_t>(data), shape)
   {
   }
 
-  template <class U, detail::if_viewable<U, T> = 0>
+  template <class U, detail::if_bytes<U, T> = 0>
   device_view(U *data, detail::extents<Rank> const &shape,
               detail::extents<Rank> const &strides) noexcept
       : base(reinterpret_cast<std::uintptr_t>(data), shape, strides)
