@@ -3,7 +3,9 @@
 #define KGEN_MUTEX_H
 
 #ifdef _WIN32
+#ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
+#endif
 #include <windows.h>
 typedef SRWLOCK kgen_mutex;
 #define KGEN_MUTEX SRWLOCK_INIT
