@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kgen as lp
 from kgen.exporters.cmake import cmake_folder
+from tests.exporters.test_cuda import compiled_for_cuda
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LISTED = (EXAMPLES / "README.md").read_text()
@@ -210,7 +212,15 @@ def test_cxx_host_on_opencl(cxx_host: Path) -> None:
     run_cxx_host(cxx_host, "heat_opencl", "cg_opencl")
 
 
-@pytest.mark.usefixtures("cuda_context")
-def test_cxx_host_on_cuda(cmake: str, tmp_path: Path) -> None:
-    build_cxx_host(cmake, tmp_path, "-DPDE_OPENCL=OFF", "-DPDE_CUDA_ARCHITECTURES=native")
-    run_cxx_host(tmp_path, "heat_cuda", "cg_cuda")
+def test_cxx_host_on_cuda(cuda_context: Any, nvcc: str, tmp_path: Path) -> None:
+    """Build the programs without CMake, which a GPU host may lack."""
+    major, minor = cuda_context.get_device().compute_capability()
+    made = runpy.run_path(str(EXAMPLES / "cxx_host" / "kernels.py"))
+    programs = [made[name]() for name in ("heat_step", "multiply", "dot", "axpby")]
+    files = lp.export(programs, tmp_path, targets="cuda", namespace="pde")
+    code = compiled_for_cuda(nvcc, files, tmp_path, f"sm_{major}{minor}")
+    for name in ("heat", "cg"):
+        source = str(EXAMPLES / "cxx_host" / f"{name}.cpp")
+        command = [nvcc, "-DUSE_CUDA", f"-I{tmp_path / 'include'}", source, *map(str, code)]
+        subprocess.run([*command, "-lcuda", "-o", str(tmp_path / name)], check=True)
+    run_cxx_host(tmp_path, "heat", "cg")

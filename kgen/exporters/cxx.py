@@ -57,9 +57,13 @@ def _introduction(namespace: str) -> Iterator[str]:
     yield f" * exceptions switched off, functions return a {namespace}_status instead."
     yield " *"
     yield " * Numbers that follow from the shapes and strides of arrays may be left out."
+    yield f" * {namespace}.h describes each kernel."
     yield " */"
     yield f'#include "{namespace}.h"'
     yield ""
+    yield "#if __cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L)"
+    yield f'#error "{namespace}.hpp is for C++17 or newer"'
+    yield from ("#endif", "")
     yield f"#if !defined({macro}_NO_EXCEPTIONS) && !defined(__cpp_exceptions)"
     yield f"#define {macro}_NO_EXCEPTIONS"
     yield "#endif"

@@ -84,6 +84,13 @@ def test_library_in_a_folder_of_the_project(cmake: str, demo: Path, tmp_path: Pa
     assert run(program) == "4"
 
 
+def test_two_libraries_in_one_project(cmake: str, demo: Path, tmp_path: Path) -> None:
+    lp.export(turned(), tmp_path / "other", targets="c", namespace="other")
+    folders = f'add_subdirectory("{demo.as_posix()}" demo)\nadd_subdirectory(../other other)'
+    folders += "\nlink_libraries(other::c)"
+    assert run(built(cmake, tmp_path / "project", folders)) == "4"
+
+
 def test_installed_library(cmake: str, installed: Path, tmp_path: Path) -> None:
     found = "find_package(demo REQUIRED COMPONENTS c)"
     program = built(cmake, tmp_path / "project", found, f"-DCMAKE_PREFIX_PATH={installed}")

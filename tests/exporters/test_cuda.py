@@ -29,11 +29,13 @@ def embed(fatbin: bytes, path: Path) -> Path:
     return path
 
 
-def load(
-    nvcc: str, folder: Path, programs: Sequence[lp.TranslationUnit], arch: str | None, *more: str
-) -> ctypes.CDLL:
-    """Return the library ``demo`` of *programs*; without an architecture, its kernels are empty."""
-    files = export(programs, folder, targets="cuda", namespace="demo")
+def compiled_for_cuda(
+    nvcc: str, files: Sequence[Path], folder: Path, arch: str | None
+) -> list[Path]:
+    """Return the sources in C of a library, with its compiled kernels as arrays.
+
+    Without an architecture the kernels are empty.
+    """
     kernels = [path for path in files if path.suffix == ".cu"]
     runs = {}
     if arch is not None:
@@ -41,11 +43,20 @@ def load(
             made = path.with_suffix(".fatbin")
             runs[made] = subprocess.Popen([nvcc, "-fatbin", f"-arch={arch}", path, "-o", made])
     assert [run.wait(timeout=120) for run in runs.values()] == [0] * len(runs)
-    code = [str(path) for path in files if path.suffix == ".c"]
+    code = [path for path in files if path.suffix == ".c"]
     for path in kernels:
         made = path.with_suffix(".fatbin")
         content = made.read_bytes() if made in runs else MAGIC
-        code.append(str(embed(content, folder / f"{path.stem}_fatbin.c")))
+        code.append(embed(content, folder / f"{path.stem}_fatbin.c"))
+    return code
+
+
+def load(
+    nvcc: str, folder: Path, programs: Sequence[lp.TranslationUnit], arch: str | None, *more: str
+) -> ctypes.CDLL:
+    """Return the library ``demo`` of *programs*; without an architecture, its kernels are empty."""
+    files = export(programs, folder, targets="cuda", namespace="demo")
+    code = map(str, compiled_for_cuda(nvcc, files, folder, arch))
     library = folder / "demo.so"
     command = [nvcc, *FLAGS, f"-I{folder / 'include'}", *code, *more, "-o", str(library)]
     subprocess.run(command, check=True, timeout=60)
