@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from kgen.cli.commands import ExampleCommand, Failure
 from kgen.cli.output import working
-from kgen.cli.programs import load_program
+from kgen.cli.programs import load_variants
 from kgen.errors import KgenError
 from kgen.exporters.export import export as write_library
 from kgen.exporters.export import library_files
 from kgen.exporters.folder import differences
 from kgen.exporters.kernels import TARGETS
 from kgen.exporters.manifest import Manifest, manifests_in
+from kgen.host.variants import Variant
 
 __all__ = ["check", "export"]
 
@@ -109,8 +109,18 @@ def check(folder: Path) -> None:
     click.echo(f"{folder} is what its sources generate now")
 
 
-def _programs(names: Sequence[str]) -> list[Any]:
-    return [load_program(name) for name in names]
+def _programs(names: Sequence[str]) -> dict[str, tuple[Variant, ...]]:
+    """Return the variants of each function that the names stand for."""
+    found: dict[str, tuple[Variant, ...]] = {}
+    for name in names:
+        for function, variants in load_variants(name).items():
+            if function in found:
+                raise KgenError(
+                    f"two of the programs would be the function '{function}'",
+                    hint="make one of them with another name=..., or name a list of variants",
+                )
+            found[function] = variants
+    return found
 
 
 def _manifest_of(folder: Path) -> Manifest:

@@ -17,10 +17,12 @@ from typing import Any, NoReturn, TypeAlias
 import click
 
 from kgen.errors import KgenError
+from kgen.exporters.requests import variants_by_name
+from kgen.host.variants import Variant
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.schedules import DeviceSchedules
 
-__all__ = ["Program", "load_program"]
+__all__ = ["Program", "load_program", "load_variants"]
 
 #: What a name stands for.
 Program: TypeAlias = TranslationUnit | DeviceSchedules
@@ -34,6 +36,25 @@ def load_program(name: str) -> Program:
 
     Raises :class:`KgenError` where there is none of that name, or where the code of the user fails.
     """
+    found: Program = _load(name, (TranslationUnit, DeviceSchedules))
+    return found
+
+
+def load_variants(name: str) -> dict[str, tuple[Variant, ...]]:
+    """Return what is exported for a name, by the names of functions: variants of each.
+
+    NAME may also be a list of variants of one function, which has its name, or a dict of such.
+
+    Raises :class:`KgenError` as :func:`load_program` does.
+    """
+    found = _load(name, (TranslationUnit, DeviceSchedules, Variant, list, tuple, dict))
+    if isinstance(found, list | tuple):
+        found = {name.rpartition(":")[2]: found}
+    return dict(variants_by_name(found))
+
+
+def _load(name: str, kinds: tuple[type, ...]) -> Any:
+    """Return the value of one of some *kinds* that a name stands for."""
     place, colon, attribute = name.rpartition(":")
     if not (colon and place and attribute):
         raise click.BadParameter(
@@ -41,7 +62,7 @@ def load_program(name: str) -> Program:
         )
     module = _load_file(Path(place)) if _is_file(place) else _load_module(place)
     value = vars(module).get(attribute)
-    if isinstance(value, TranslationUnit | DeviceSchedules):
+    if isinstance(value, kinds):
         return value
     if value is None:
         raise KgenError(f"there is no '{attribute}' in {place}", hint=_known(attribute, module))
@@ -52,7 +73,7 @@ def load_program(name: str) -> Program:
             hint=_known(attribute, module),
         )
     made = _run(value, place, name)
-    if not isinstance(made, TranslationUnit | DeviceSchedules):
+    if not isinstance(made, kinds):
         raise KgenError(
             f"the function '{attribute}' in {place} returns no program, but a value of type "
             f"{type(made).__name__}",

@@ -13,7 +13,7 @@ from kgen.exporters.kernels import Choice
 from kgen.exporters.launcher import SUPPORT, LauncherWriter, name_of, support_file
 from kgen.targets.module import ArgumentInfo
 
-__all__ = ["code_writers", "files_of"]
+__all__ = ["code_writers", "files_of", "hidden_writers"]
 
 
 def code_writers(writers: Iterable[LauncherWriter]) -> list[LauncherWriter]:
@@ -23,6 +23,11 @@ def code_writers(writers: Iterable[LauncherWriter]) -> list[LauncherWriter]:
         for writer in writers
         for found in ([variant for _, variant in writer.variants] or [writer])
     ]
+
+
+def hidden_writers(writers: Iterable[LauncherWriter]) -> list[LauncherWriter]:
+    """Return the writers of variants, whose functions only the library calls."""
+    return [variant for writer in writers for _, variant in writer.variants]
 
 
 def files_of(writer: LauncherWriter) -> dict[str, str]:

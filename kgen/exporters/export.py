@@ -13,7 +13,7 @@ from kgen.exporters.c import CLauncherWriter
 from kgen.exporters.cmake import cmake_files
 from kgen.exporters.cuda import CudaLauncherWriter
 from kgen.exporters.cxx import cxx_header
-from kgen.exporters.dispatch import code_writers, files_of
+from kgen.exporters.dispatch import code_writers, files_of, hidden_writers
 from kgen.exporters.folder import write_files
 from kgen.exporters.fortran import fortran_module
 from kgen.exporters.header import internal_header, library_source, public_header
@@ -104,15 +104,13 @@ def library_files(
     writers = [
         _WRITERS[target](namespace, kernel, target) for kernel in kernels for target in chosen
     ]
-    launching = code_writers(writers)
-    check_names(namespace, [*writers, *(each for each in launching if each not in writers)])
+    hidden = hidden_writers(writers)
+    check_names(namespace, [*writers, *hidden])
     made = {
         f"include/{namespace}.h": public_header(namespace, kernels, writers),
         f"include/{namespace}.hpp": cxx_header(namespace, kernels, writers),
         f"include/{namespace}_view.hpp": support_file("kgen_view.hpp"),
-        f"src/{namespace}_internal.h": internal_header(
-            namespace, [each for each in launching if each not in writers]
-        ),
+        f"src/{namespace}_internal.h": internal_header(namespace, hidden),
         f"src/{namespace}_library.c": library_source(namespace),
         "src/kgen_support.h": support_file("kgen_support.h"),
     }
@@ -127,7 +125,7 @@ def library_files(
     module = f"include/{namespace}.f90" if fortran else None
     if module is not None:
         made[module] = fortran_module(namespace, kernels, writers)
-    made |= cmake_files(namespace, launching, code, module)
+    made |= cmake_files(namespace, code_writers(writers), code, module)
     made[f"{namespace}.json"] = manifest_text(
         namespace, kernels, writers, made, targets=chosen, sources=sources
     )

@@ -120,6 +120,8 @@ def _kernels_of(
                 title=name,
             )
             made.append((variant, kernel))
+    if not made:
+        raise _incomplete(name, targets)
     for _, kernel in made[1:]:
         _check_same(made[0][1], kernel, _TYPELESS)
     by_types: dict[tuple[str, ...], list[tuple[Variant, ExportedKernel]]] = {}
@@ -181,8 +183,12 @@ def _choices(
         found.append(choice)
         if choice.condition is None and choice.device is None:
             return tuple(found)
-    raise CodegenError(
-        f"no variant is for all calls on {target}",
+    raise _incomplete(name, [target])
+
+
+def _incomplete(name: str, targets: Sequence[str]) -> CodegenError:
+    return CodegenError(
+        f"no variant is for all calls on {' or '.join(targets)}",
         kernel=name,
         because="the first variant for a call runs, and there may be none",
         hint="put one without when= and device= last",

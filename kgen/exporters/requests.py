@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -52,6 +53,8 @@ def variants_by_name(programs: Exportable) -> Iterator[tuple[str, tuple[Variant,
     """
     if isinstance(programs, Mapping):
         for name, given in programs.items():
+            if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None:
+                raise CodegenError(f"'{name}' is no name of a function")
             yield name, tuple(variant for one in _listed(given) for variant in _variants(one, name))
         return
     for program in _listed(programs):

@@ -20,6 +20,10 @@ double = make("double", 2)
 
 def triple():
     return make("triple", 3)
+
+by_size = [lp.Variant(triple(), when="n > 9"), double]
+several = {"one": double, "other": by_size}
+mistaken = [double, 5]
 """
 OPTIONS = ("--target", "c", "--namespace", "demo")
 
@@ -92,3 +96,21 @@ def test_modules_for_fortran_are_compared(programs: Path) -> None:
     typed("check", "lib")
     (programs / "lib" / "include" / "demo.f90").unlink()
     assert "demo.f90 is missing" in typed("check", "lib", status=1).stderr
+
+
+def test_lists_are_variants_and_dicts_name_functions(library: Path) -> None:
+    words = ("export", "kernels/k.py:by_size", "kernels/k.py:several", "-o", "build/sizes")
+    typed(*words, *OPTIONS)
+    made = {path.name for path in Path("build/sizes/src").glob("demo_*.c")}
+    assert {"demo_by_size.c", "demo_one.c", "demo_other.c", "demo_other_variant0.c"} < made
+    typed("check", "build/sizes")
+
+
+def test_what_is_no_variant_is_rejected(library: Path) -> None:
+    words = ("export", "kernels/k.py:mistaken", "-o", "build/none", *OPTIONS)
+    assert "'program' is an instance of TranslationUnit" in typed(*words, status=1).stderr
+
+
+def test_functions_have_names_of_their_own(library: Path) -> None:
+    words = ("export", "kernels/k.py:double", "kernels/k.py:double", "-o", "x", *OPTIONS)
+    assert "would be the function 'double'" in typed(*words, status=1).stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,7 @@ WRONG: dict[str, list[Any]] = {
     "no variant is for all calls on c.*without when= and device= last": [
         lp.Variant(axpy(), when="n > 3")
     ],
+    "no variant is for all calls on c\n": [lp.Variant(axpy(), device="gpu")],
     "no variant is for all calls on opencl": [
         lp.Variant(axpy(), device="host"),
         lp.Variant(axpy(), device="gpu"),
@@ -171,3 +173,33 @@ def test_the_device_of_the_queue_chooses(
         factor = 1
     assert (device.read(arrays[1], x) == factor).all()
     assert library.demo_axpy_opencl(None, *handles, one, 5, 0, None, None) != 0
+
+
+def test_names_are_those_of_functions() -> None:
+    with pytest.raises(lp.CodegenError, match="'a-b' is no name of a function"):
+        library_files({"a-b": axpy()}, targets="c", namespace="demo")
+
+
+CALL_BOTH = """
+#include "demo.hpp"
+#include <cstdio>
+#include <vector>
+int main()
+{
+  std::vector<float> x(3, 1.0f), y(3, 0.0f);
+  std::vector<double> u(3, 2.0), v(3, 0.0);
+  demo::axpy(x, y, 1.0f);
+  demo::axpy(u, v, 0.5);
+  std::printf("%g %g", y[2], v[2]);
+}
+"""
+
+
+def test_types_are_overloads_in_cxx(tmp_path: Path) -> None:
+    variants: list[Any] = [axpy(np.float32), axpy(np.float64)]
+    library = load(tmp_path, {"axpy": variants}, "c")
+    (tmp_path / "main.cpp").write_text(CALL_BOTH)
+    command = ["g++", "-std=c++17", f"-I{tmp_path / 'include'}", "main.cpp", library._name]
+    subprocess.run([*command, "-o", "main"], cwd=tmp_path, check=True, timeout=60)
+    done = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True)
+    assert done.stdout == "1 1"
