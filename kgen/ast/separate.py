@@ -15,10 +15,10 @@ from kgen.ir.types import Memory
 
 __all__ = ["has_fragile_barriers", "separate_barriers"]
 
-_AROUND = Barrier(Memory.LOCAL, "keeps the way around apart")
-_FIRST = Barrier(Memory.LOCAL, "keeps iterations apart")
-_START = Barrier(Memory.LOCAL, "keeps the start of the branch")
-_AFTER = Barrier(Memory.LOCAL, "keeps the last iteration apart")
+_REGION_END = Barrier(Memory.LOCAL, "ends the guarded region")
+_ITERATION_START = Barrier(Memory.LOCAL, "begins an iteration")
+_REGION_START = Barrier(Memory.LOCAL, "begins the guarded region")
+_LOOP_END = Barrier(Memory.LOCAL, "follows the loop")
 
 #: PoCL writes the code of each of so many work-items, one after the other, in place of a loop.
 _MOST_COPIES = 2
@@ -55,12 +55,12 @@ def separate_barriers(node: Node) -> Node:
 
 def _behind_loops(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """Insert a barrier between each loop with barriers and the statement after it."""
-    apart = nodes[:1]
+    separated = nodes[:1]
     for before, node in itertools.pairwise(nodes):
         if _ends_with_loop(before) and not isinstance(_parts(node)[0], Barrier):
-            apart = (*apart, _AFTER)
-        apart = (*apart, node)
-    return apart
+            separated = (*separated, _LOOP_END)
+        separated = (*separated, node)
+    return separated
 
 
 def _ends_with_loop(node: Node) -> bool:
@@ -76,10 +76,10 @@ def _ends_with_loop(node: Node) -> bool:
 def _closed(branch: Node) -> Node:
     if not has_barrier(branch):
         return branch
-    return Block((*_parts(_begun(branch, _START)), _AROUND))
+    return Block((*_parts(_begun(branch, _REGION_START)), _REGION_END))
 
 
-def _begun(body: Node, first: Barrier = _FIRST) -> Node:
+def _begun(body: Node, first: Barrier = _ITERATION_START) -> Node:
     parts = _parts(body)
     return body if isinstance(parts[0], Barrier) else Block((first, *parts))
 
@@ -89,9 +89,9 @@ def _parts(node: Node) -> tuple[Node, ...]:
 
 
 def has_fragile_barriers(node: Node, n_items: int) -> bool:
-    """Tell whether work may be lost behind barriers although they are kept apart.
+    """Tell whether work may be lost behind barriers although they are separated from branches.
 
-    That is seen where code that is not the end of the function follows a way around a barrier,
+    That is seen where code that is not the end of the function follows a guarded barrier,
     and where conditions on data are asked one after the other, ``lid(0) < 2 && a[i] > 0``.
     The process may end where a loop with barriers asks which iteration it is in, and, in groups
     of so few work-items that each has code of its own, where a loop without barriers does.

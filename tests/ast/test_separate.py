@@ -24,7 +24,7 @@ def test_branches_with_barriers_end_with_one() -> None:
         "if n > 0",
         "  barrier local  # for t",
         "  s()",
-        "  barrier local  # keeps the way around apart",
+        "  barrier local  # ends the guarded region",
         "else",
         "  other()",
     ]
@@ -33,7 +33,7 @@ def test_branches_with_barriers_end_with_one() -> None:
 def test_branches_with_barriers_begin_with_one() -> None:
     body = Block((Run("s", {}), BARRIER))
     lines = print_tree(separate_barriers(If(POSITIVE, body))).splitlines()
-    assert lines[1:3] == ["  barrier local  # keeps the start of the branch", "  s()"]
+    assert lines[1:3] == ["  barrier local  # begins the guarded region", "  s()"]
 
 
 def test_barriers_begin_and_end_branches_and_begin_and_follow_loops() -> None:
@@ -67,7 +67,7 @@ def test_barriers_begin_and_end_branches_and_begin_and_follow_loops() -> None:
 def test_loops_with_barriers_begin_with_one() -> None:
     body = Block((Run("s", {}), BARRIER))
     lines = print_tree(separate_barriers(For("i", INT32, 0, 4, 1, body))).splitlines()
-    assert lines[1:3] == ["  barrier local  # keeps iterations apart", "  s()"]
+    assert lines[1:3] == ["  barrier local  # begins an iteration", "  s()"]
     for same in (Block((Run("s", {}),)), Block((BARRIER, Run("s", {})))):
         loop = For("i", INT32, 0, 4, 1, same)
         assert separate_barriers(loop) == loop
@@ -78,7 +78,7 @@ def test_loops_with_barriers_are_followed_by_one() -> None:
     after = Comment("reads t", Run("other", {}))
     for first in (loop, For("k", INT32, 0, 2, 1, loop)):
         lines = print_tree(separate_barriers(Block((first, after)))).splitlines()
-        assert lines[-3:] == ["barrier local  # keeps the last iteration apart", *lines[-2:]]
+        assert lines[-3:] == ["barrier local  # follows the loop", *lines[-2:]]
     for same in (loop, Block((loop, BARRIER)), Block((Run("s", {}), loop))):
         assert separate_barriers(same) == same
 
@@ -98,7 +98,7 @@ def test_code_says_nothing_of_it_unless_asked() -> None:
     knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.0, j:l.0"), {"a": "float32"})
     knl = lp.split_iname(knl, "k", 4, slabs=(0, 1))
     apart = knl.copy(target=lp.PyOpenCLTarget(suits_pocl=True))
-    end = "    barrier(CLK_LOCAL_MEM_FENCE);  // keeps the way around apart\n  }"
+    end = "    barrier(CLK_LOCAL_MEM_FENCE);  // ends the guarded region\n  }"
     assert [lp.generate_body(unit).count(end) for unit in (knl, apart)] == [0, 1]
 
 

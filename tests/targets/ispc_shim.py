@@ -22,7 +22,7 @@ _NAMES = r"(unsigned )?(int8|int16|int32|int64|float|double)"
 def to_cxx(code: lp.CodeGenerationResult, shared: Iterable[str] = ()) -> str:
     """Translate the text of one program; *shared* are the temporaries in local memory."""
     text = code.all_code()
-    in_step = "true" if "lanes are in step" in text else "false"
+    in_step = "true" if "lanes converge" in text else "false"
     width = (*re.findall(r"assert\(programCount == (\d+)\);", text), "1")[0]
 
     def typed(match: re.Match[str]) -> str:
@@ -62,7 +62,7 @@ def to_cxx(code: lp.CodeGenerationResult, shared: Iterable[str] = ()) -> str:
     text = re.sub(both, helper, text)
     for pattern, new in (
         (r'extern "C" .*\n', ""),
-        (r"// lanes are in step.*", "gang->arrive_and_wait();"),
+        (r"// lanes converge.*", "gang->arrive_and_wait();"),
         (rf"\b(uniform|varying) {_NAMES}\b", typed),
         (rf"(?<![\w>])\({_NAMES}\) ", cast),
         (r"U_(\w+)( const)? \*uniform (\w+)", r"Ptr<\1_\2> \3"),

@@ -33,7 +33,7 @@ def test_local_barriers_alone_are_kept_or_refused(text: str) -> None:
     for target, barrier in (
         (lp.OpenCLTarget(), "barrier(CLK_LOCAL_MEM_FENCE);"),
         (lp.CudaTarget(), "__syncthreads();"),
-        (lp.ISPCTarget(), "// lanes are in step here"),
+        (lp.ISPCTarget(), "// lanes converge here"),
     ):
         assert lp.generate_code_v2(only(text, target)).device_code().count(barrier) == 1
     with pytest.raises(lp.CodegenError, match="leave out barriers that the kernel asks for"):

@@ -249,9 +249,9 @@ class ISPCTarget(CFamilyTarget):
         Need(Rank.MACRO, "lid gid 0", "#define lid(N) programIndex"),
     )
     barriers: ClassVar[Mapping[Memory, str]] = {
-        Memory.LOCAL: "lanes are in step here,",
-        Memory.GLOBAL: "lanes are in step here,",
-        Memory.LOCAL | Memory.GLOBAL: "lanes are in step here,",
+        Memory.LOCAL: "lanes converge here,",
+        Memory.GLOBAL: "lanes converge here,",
+        Memory.LOCAL | Memory.GLOBAL: "lanes converge here,",
     }
     streaming_store: ClassVar[str | None] = "streaming_store"
     print_function: ClassVar[str] = "print"

@@ -137,8 +137,8 @@ def test_shared_arrays_are_uniform_and_own_ones_are_not() -> None:
     text = body(lp.tag_inames(knl, "i:l.0"))
     assert "uniform float t[8];" in text
     assert "varying float u[3];" in text
-    assert "// lanes are in step here, for t (insn_0 depends" not in text
-    assert "  // lanes are in step here, for t (u depends on t)" in text
+    assert "// lanes converge here, for t (insn_0 depends" not in text
+    assert "  // lanes converge here, for t (u depends on t)" in text
 
 
 def test_one_lane_stores_to_a_subscript_of_its_own() -> None:
