@@ -296,7 +296,7 @@ class OpenCLLauncherWriter(LauncherWriter):
         options["kg_text_for_pocl"] = (*self.code.build_options, *pocl_options(pocl))
         parts: list[cgen.Generable] = []
         for name, text in texts.items():
-            parts.append(_strings(name, [f"{line}\n" for line in text.split("\n")]))
+            parts.append(_strings(name, _pieces(text)))
         parts.append(_strings("kg_functions", self.device_functions, "NULL"))
         described = [f".name = {c_string(self.kernel.title)},"]
         for field, name in (("text", "kg_text"), ("text_for_pocl", "kg_text_for_pocl")):
@@ -358,6 +358,17 @@ def _piece_of(arg: ArgumentInfo) -> str:
 
 def _truth(value: bool) -> str:
     return "true" if value else "false"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the lines of a source, long ones in parts: C99 asks for 4095 characters in a string."""
+    for line in text.split("\n"):
+        for start in range(0, len(line) + 1, _PIECE):
+            yield f"{line}\n"[start : start + _PIECE]
+
+
+#: A character has up to four bytes.
+_PIECE: Final = 1000
 
 
 def _strings(name: str, values: Iterable[str], *more: str) -> cgen.Collection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 import threading
@@ -347,3 +348,14 @@ def test_nothing_is_kept_after_a_call(demo: ctypes.CDLL, device: Device) -> None
     del event
     device.queue.finish()
     assert [memory.reference_count for memory in (a, out)] == [1, 1]
+
+
+def test_no_string_is_longer_than_all_compilers_take() -> None:
+    code = "out[i] = " + " + ".join(f"{k}*a[i]" for k in range(1, 400))
+    args = [lp.GlobalArg("a, out", np.float32, shape="n"), "..."]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", code, args, name="long")
+    text = library_files([knl], targets="opencl", namespace="demo")["src/demo_long_opencl.c"]
+    strings = [line.strip() for line in text.splitlines() if line.startswith('  "')]
+    assert max(map(len, strings)) < 1100
+    joined = "".join(json.loads(string.rstrip(",")) for string in strings)
+    assert " + 399.0f * a[i];\n" in joined
