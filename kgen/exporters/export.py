@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kgen.errors import CodegenError, near_names
 from kgen.exporters.c import CLauncherWriter
@@ -22,9 +22,11 @@ from kgen.exporters.launcher import LauncherWriter, support_file
 from kgen.exporters.manifest import manifest_text
 from kgen.exporters.names import check_names
 from kgen.exporters.opencl import OpenCLLauncherWriter
-from kgen.exporters.requests import Exportable
 from kgen.ir.checked import checked
 from kgen.targets.words import C_WORDS, CPP_WORDS
+
+if TYPE_CHECKING:  # what is no program has an error of its own
+    from kgen.exporters.requests import Exportable
 
 __all__ = ["export", "library_files"]
 

@@ -99,6 +99,8 @@ def exported_kernels(programs: Exportable, targets: Sequence[str]) -> tuple[Expo
                 )
             found[kernel.name] = kernel
             _check_arguments(kernel)
+    if not found:
+        raise CodegenError("there is nothing to export", hint="pass a program, or several")
     return tuple(found[name] for name in sorted(found))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -53,7 +54,7 @@ def variants_by_name(programs: Exportable) -> Iterator[tuple[str, tuple[Variant,
     """
     if isinstance(programs, Mapping):
         for name, given in programs.items():
-            if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None:
+            if not isinstance(name, str) or re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None:
                 raise CodegenError(f"'{name}' is no name of a function")
             yield name, tuple(variant for one in _listed(given) for variant in _variants(one, name))
         return
@@ -67,8 +68,20 @@ def variants_by_name(programs: Exportable) -> Iterator[tuple[str, tuple[Variant,
             yield name, variants
 
 
-def _listed(programs: Any) -> Iterable[Program]:
-    return [programs] if isinstance(programs, TranslationUnit | Variant | HasVariants) else programs
+def _listed(programs: Any) -> list[Program]:
+    is_one = isinstance(programs, _KINDS) or not isinstance(programs, Iterable)
+    found = [programs] if is_one else list(programs)
+    for program in found:
+        if not isinstance(program, _KINDS):
+            raise CodegenError(
+                f"{reprlib.repr(program)} cannot be exported: it is no program",
+                hint="programs are what make_kernel and per_device return, and Variants; export "
+                "takes one, a list, or a dict by the names of functions",
+            )
+    return found
+
+
+_KINDS: Final = (TranslationUnit, Variant, HasVariants)
 
 
 def _variants(program: Program, name: str | None) -> Iterator[Variant]:

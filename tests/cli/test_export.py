@@ -108,7 +108,7 @@ def test_lists_are_variants_and_dicts_name_functions(library: Path) -> None:
 
 def test_what_is_no_variant_is_rejected(library: Path) -> None:
     words = ("export", "kernels/k.py:mistaken", "-o", "build/none", *OPTIONS)
-    assert "'program' is an instance of TranslationUnit" in typed(*words, status=1).stderr
+    assert "5 cannot be exported: it is no program" in typed(*words, status=1).stderr
 
 
 def test_functions_have_names_of_their_own(library: Path) -> None:

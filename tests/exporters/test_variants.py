@@ -175,6 +175,17 @@ def test_the_device_of_the_queue_chooses(
     assert library.demo_axpy_opencl(None, *handles, one, 5, 0, None, None) != 0
 
 
+@pytest.mark.parametrize("thing", [axpy().default_entrypoint, 5, [5], {"axpy": 5}])
+def test_what_is_no_program_is_rejected(thing: Any) -> None:
+    with pytest.raises(lp.CodegenError, match="cannot be exported: it is no program"):
+        library_files(thing, targets="c", namespace="demo")
+
+
+def test_nothing_is_no_library() -> None:
+    with pytest.raises(lp.CodegenError, match="nothing to export"):
+        library_files([], targets="c", namespace="demo")
+
+
 def test_names_are_those_of_functions() -> None:
     with pytest.raises(lp.CodegenError, match="'a-b' is no name of a function"):
         library_files({"a-b": axpy()}, targets="c", namespace="demo")
