@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
+
+from constantdict import constantdict
 
 from kgen.errors import KgenError
 
@@ -15,6 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _warned: set[str] = set()
+_NO_HINTS: Final[Mapping[str, str]] = constantdict()
 
 NO_FORTRAN: Final = "kgen reads no Fortran: write the kernel in the language of make_kernel"
 
@@ -34,13 +37,16 @@ class NotOfferedError(KgenError, AttributeError):
         super().__init__(f"'{name}' is not offered", hint=hint)
 
 
-def refuser(hint: str) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a module of which kgen does not have all names."""
+def refuser(hint: str, hints: Mapping[str, str] = _NO_HINTS) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for a module of which kgen does not have all names.
+
+    *hint* says what to use in their place; *hints* say it of single ones.
+    """
 
     def refuse(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotOfferedError(name, hint)
+        raise NotOfferedError(name, hints.get(name, hint))
 
     return refuse
 

@@ -236,11 +236,12 @@ NOT_HERE = {
     "frontend": "FortranFrontend",
     "frontend.fortran": "FortranFrontend",
     "library.function": "default_function_mangler",
-    "library.reduction": "SumReductionOperation",
+    "library.reduction": "ArgExtOp",
     "library.random123": "random123_function_mangler",
     "loop": "fuse_loop_domains",
     "schedule.tools": "get_loop_nest_tree",
     "schedule.tree": "Tree",
+    "symbolic": "TypedCSE",
 }
 
 

@@ -8,11 +8,12 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import islpy as isl
 import pymbolic.primitives as p
 from pymbolic.mapper import CachedMapper
-from pymbolic.mapper.coefficient import CoefficientCollector
+from pymbolic.mapper.coefficient import CoefficientCollector as _CoefficientCollector
 from pymbolic.mapper.distributor import distribute
 
 from kgen.compat.mappers import DependencyMapper
 from kgen.compat.mappers import IdentityMapper as UncachedIdentityMapper
+from kgen.compat.renamed import refuser
 from kgen.compat.rule_mappers import (
     ExpansionState,
     RuleAwareIdentityMapper,
@@ -20,6 +21,7 @@ from kgen.compat.rule_mappers import (
     SubstitutionRuleMappingContext,
 )
 from kgen.errors import ExpressionToAffineConversionError
+from kgen.ir.checked import unfit
 from kgen.ir.expr import (
     CombineMapper as UncachedCombineMapper,
 )
@@ -67,6 +69,7 @@ __all__ = [
     "LinearSubscript",
     "LocalHardwareAxisIndex",
     "Reduction",
+    "ResolvedFunction",
     "RuleAwareIdentityMapper",
     "RuleAwareSubstitutionMapper",
     "StringifyMapper",
@@ -102,6 +105,68 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+__getattr__ = refuser(
+    "kgen has no such node, mapper or function",
+    {
+        "ArrayLiteral": 'TemporaryVariable("t", initializer=array) declares a table of constants',
+        "Literal": "numbers are numpy scalars, or text such as '2.5f'; a CInstruction is text of C",
+        "RuleArgument": "a substitution rule uses its arguments by name: rule.arguments",
+        "TypedCSE": "use pymbolic's CommonSubexpression(TypeCast(dtype, child), prefix)",
+    },
+)
+
+
+# -- nodes --------------------------------------------------------------------------------------
+
+
+@p.expr_dataclass(init=False)
+class ResolvedFunction(p.Variable):
+    """The function of a call, for expressions that are built with one; kgen makes none.
+
+    It is a variable of the function's name, as the functions of kgen's own calls are. The
+    program's ``callables_table`` says what they call.
+
+    >>> from pymbolic import var
+    >>> sine = ResolvedFunction(var("sin"))
+    >>> sine.name, sine.function, to_text(sine(var("x")) + 1)
+    ('sin', Variable('sin'), 'sin(x) + 1')
+    """
+
+    def __init__(self, function: p.Variable) -> None:
+        if not isinstance(function, p.Variable):
+            raise unfit("function of a ResolvedFunction", "a variable", function)
+        super().__init__(function.name)
+
+    @property
+    def function(self) -> p.Variable:
+        """The function as a plain variable."""
+        return p.Variable(self.name)
+
+
+# -- coefficients -------------------------------------------------------------------------------
+
+
+class CoefficientCollector(_CoefficientCollector):
+    """Return the coefficients of an affine expression by variable, and the rest under 1.
+
+    ``target_names`` are the variables to find; others are part of the coefficients.
+
+    >>> for term, factor in CoefficientCollector(["i", "j"])(parse("3*i + n*j + 4")).items():
+    ...     print(term, factor)
+    i 3
+    j n
+    1 4
+
+    Raises :class:`ExpressionToAffineConversionError` for subscripts.
+    """
+
+    def map_subscript(self, expr: p.Subscript) -> Any:
+        """Reject data, of which no coefficient is known."""
+        raise ExpressionToAffineConversionError(
+            f"'{to_text(expr)}' is data: an expression that reads it has no coefficients"
+        )
 
 
 # -- mappers that visit equal expressions once --------------------------------------------------

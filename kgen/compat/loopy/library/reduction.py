@@ -1,6 +1,84 @@
-"""loopy.library.reduction: operations of reductions."""
+"""loopy.library.reduction: operations of reductions, by name and as classes."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
 
 from kgen.compat.renamed import refuser
+from kgen.errors import KgenError
 from kgen.ir.reductions import *
+from kgen.ir.reductions import ReductionOperation, parse_reduction_op
 
-__getattr__ = refuser("operations go by name: Reduction('sum', ...), str(operation) == 'sum'")
+__getattr__ = refuser(
+    "kgen has no functions for the steps of a reduction: operation(dtypes, a, b, callables_table, "
+    "target) returns the expression of one"
+)
+
+
+class _ByName(ABCMeta):
+    """Make classes whose only instance is one of kgen's operations."""
+
+    _name: str
+
+    def __call__(cls) -> ReductionOperation:
+        return parse_reduction_op(cls._name)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return instance == parse_reduction_op(cls._name)
+
+
+class _Named(metaclass=_ByName):
+    """The operation of a name.
+
+    >>> SumReductionOperation(), isinstance(parse_reduction_op("sum"), SumReductionOperation)
+    ('sum', True)
+    """
+
+    def __init_subclass__(cls, *, name: str | None = None) -> None:
+        if name is None:
+            raise KgenError(
+                f"class '{cls.__name__}' cannot be derived from an operation of kgen",
+                hint="derive it from ReductionOperation or ScalarReductionOperation",
+            )
+        cls._name = name
+        ReductionOperation.register(cls)
+
+
+class SumReductionOperation(_Named, name="sum"):
+    """``sum``: the sum of numbers."""
+
+
+class ProductReductionOperation(_Named, name="product"):
+    """``product``: the product of numbers."""
+
+
+class MaxReductionOperation(_Named, name="max"):
+    """``max``: the largest value."""
+
+
+class MinReductionOperation(_Named, name="min"):
+    """``min``: the smallest value."""
+
+
+class AnyReductionOperation(_Named, name="any"):
+    """``any``: whether any condition holds."""
+
+
+class AllReductionOperation(_Named, name="all"):
+    """``all``: whether all conditions hold."""
+
+
+class ArgMaxReductionOperation(_Named, name="argmax"):
+    """``argmax``: the largest value with its index."""
+
+
+class ArgMinReductionOperation(_Named, name="argmin"):
+    """``argmin``: the smallest value with its index."""
+
+
+class SegmentedSumReductionOperation(_Named, name="segmented(sum)"):
+    """``segmented(sum)``: sums that begin at each flag that is set."""
+
+
+class SegmentedProductReductionOperation(_Named, name="segmented(product)"):
+    """``segmented(product)``: products that begin at each flag that is set."""

@@ -1,0 +1,60 @@
+"""Nodes of expressions and collectors of coefficients that loopy.symbolic has."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from pymbolic import var
+
+import kgen.compat.loopy as lp
+from kgen.compat.loopy import symbolic
+from kgen.compat.loopy.symbolic import CoefficientCollector, ResolvedFunction, parse
+
+
+def test_a_resolved_function_is_called_as_the_variable_of_its_name() -> None:
+    square_root = ResolvedFunction(var("sqrt"))
+    insn = lp.Assignment("out[i]", square_root(var("a")[var("i")]))
+    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", [insn], target=lp.ExecutableCTarget())
+    _, (out,) = unit(a=np.array([1.0, 4, 9, 16]))
+    assert out.tolist() == [1, 2, 3, 4]
+    assert pickle.loads(pickle.dumps(square_root)) == square_root  # noqa: S301
+
+
+def test_mappers_visit_resolved_functions() -> None:
+    class Names(symbolic.WalkMapper):
+        def map_resolved_function(self, expr: ResolvedFunction) -> None:
+            found.append(expr.name)
+
+    found: list[str] = []
+    Names()(ResolvedFunction(var("sin"))(var("x")))
+    symbolic.WalkMapper()(ResolvedFunction(var("cos"))(var("x")))
+    assert found == ["sin"]
+
+
+def test_a_resolved_function_is_made_of_a_variable() -> None:
+    name: Any = "sin"
+    with pytest.raises(lp.LoopyError, match="the function of a ResolvedFunction is a variable"):
+        ResolvedFunction(name)
+
+
+@pytest.mark.parametrize("name", ["Literal", "ArrayLiteral", "TypedCSE", "RuleArgument"])
+def test_nodes_of_code_generators_say_what_to_use(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"'{name}' is not offered\n  hint: .*[a-zA-Z]+"):
+        getattr(symbolic, name)
+
+
+def test_coefficients_of_chosen_variables() -> None:
+    i, n, j = map(var, "inj")
+    expr = parse("3*i + n*j + 4")
+    assert CoefficientCollector(["i", "j"])(expr) == {i: 3, j: n, 1: 4}
+    assert CoefficientCollector(["i"])(parse("i*j")) == {i: j}
+    with pytest.raises(RuntimeError, match="nonlinear"):
+        CoefficientCollector(["i", "j"])(parse("i*j"))
+
+
+def test_data_have_no_coefficients() -> None:
+    with pytest.raises(lp.LoopyError, match=r"'a\[i\]' is data"):
+        CoefficientCollector(["i"])(parse("a[i] + i"))
