@@ -90,7 +90,8 @@ def _find_workspace(writer: LauncherWriter) -> Iterator[cgen.Generable]:
                 cgen.Assign("*n_bytes", "kg_most"),
                 cgen.Statement(f"return {writer.status('success')}"),
             ]
-        yield _if(_size_tests(writer, choice), cgen.Block(body))
+        if body:
+            yield _if(_size_tests(writer, choice), cgen.Block(body))
 
 
 def _if(tests: list[str], then: cgen.Generable) -> cgen.Generable:
