@@ -26,9 +26,9 @@ EXPRESSIONS: list[Any] = [
 NUMBERS = [0, 1, -1, 5, 2**31 - 1, -(2**31), 2**40]
 
 
-@pytest.mark.parametrize("expr", EXPRESSIONS, ids=str)
-def test_values(expr: Any, tmp_path: Path) -> None:
-    limits = (-(2**40), 2**40)
+def compiled(expr: Any, tmp_path: Path) -> Any:
+    """Return a function of n and m in C, which ends the process where numbers overflow."""
+    limits = (-(2**62), 2**62)
     written = IntegerWriter("kgen_", {"n": limits, "m": limits}).text(expr)
     function = f"int64_t f(int64_t n, int64_t m) {{ return {written}; }}"
     code = tmp_path / "f.c"
@@ -37,11 +37,23 @@ def test_values(expr: Any, tmp_path: Path) -> None:
     subprocess.run(["cc", *flags, str(code), "-o", str(tmp_path / "f.so")], check=True, timeout=60)
     f = ctypes.CDLL(str(tmp_path / "f.so")).f
     f.argtypes, f.restype = [ctypes.c_int64] * 2, ctypes.c_int64
+    return f
+
+
+@pytest.mark.parametrize("expr", EXPRESSIONS, ids=str)
+def test_values(expr: Any, tmp_path: Path) -> None:
+    f = compiled(expr, tmp_path)
     for n in NUMBERS:
         for m in NUMBERS:
             if m != 2:
                 expected: Any = evaluate(expr, {"n": n, "m": m})
                 assert abs(f(n, m) - expected) <= max(0, abs(expected) - 2**63 + 4)
+
+
+def test_differences_of_large_numbers_are_too_large(tmp_path: Path) -> None:
+    f = compiled(parse("8*n - 8*m"), tmp_path)
+    assert f(2**61 + 9, 2**61 + 2) == 2**63 - 1
+    assert f(2**40 + 9, 2**40) == 72
 
 
 def test_other_functions_are_rejected() -> None:

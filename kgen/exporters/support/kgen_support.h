@@ -39,9 +39,13 @@
 /* No array has more bytes. Larger sums and products end up here. */
 #define KGEN_MAX_BYTES (INT64_MAX / 2)
 
-/* a + b, or the number of 64 bits that is nearest to it */
+/* a + b, or the number of 64 bits that is nearest to it; what stands for a larger number stays
+ * so, whatever is taken away from it
+ */
 KGEN_UNUSED static inline int64_t kgen_add(int64_t a, int64_t b)
 {
+  if (a == INT64_MAX || b == INT64_MAX)
+    return INT64_MAX;
   if (a > 0 && b > INT64_MAX - a)
     return INT64_MAX;
   if (a < 0 && b < INT64_MIN - a)
