@@ -32,12 +32,15 @@ char const *a_last_message(void);
 
 /* kgen_kernel
  *
- * a: int32, 4 x 4 elements, row-major; written
- * b: int32, 4 elements; written
+ * a: float64, n elements; read and written
+ * b: float64, n x 3 elements, row-major; written
+ * n: int32, in [0, 2146435072]
+ *
+ * It is assumed that n < 100 and n >= 0.
  *
  * Arrays that are written must not overlap with others.
  */
-a_status a_kgen_kernel(int32_t *a, int32_t *b);
+a_status a_kgen_kernel(double *a, double *b, int32_t n);
 
 #ifdef __cplusplus
 }

@@ -7,8 +7,13 @@
  * exceptions switched off, functions return a a_status instead.
  *
  * Numbers that follow from the shapes and strides of arrays may be left out.
+ * a.h describes each kernel.
  */
 #include "a.h"
+
+#if __cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L)
+#error "a.hpp is for C++17 or newer"
+#endif
 
 #if !defined(A_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
 #define A_NO_EXCEPTIONS
@@ -74,16 +79,25 @@ inline void kg_finish(::a_status kg_status)
 namespace a {
 namespace detail {
 
-inline ::a_status check_kgen_kernel([[maybe_unused]] ::a::detail::layout<2> const &a, [[maybe_unused]] ::a::detail::layout<1> const &b)
+inline ::a_status check_kgen_kernel([[maybe_unused]] ::a::detail::layout<1> const &a, [[maybe_unused]] ::a::detail::layout<2> const &b, [[maybe_unused]] ::int32_t n)
 {
-  if (!::a::detail::has_shape(a, {4, 4}, "kgen_kernel", "a", "(4, 4)"))
+  if (!::a::detail::has_shape(a, {(int64_t) n}, "kgen_kernel", "a", "(n,)"))
     return ::a::detail::fail(::a_invalid_layout);
-  if (!::a::detail::has_strides(a, {4, 1}, "kgen_kernel", "a", "(4, 1)"))
+  if (!::a::detail::has_strides(a, {1}, "kgen_kernel", "a", "(1,)"))
     return ::a::detail::fail(::a_invalid_layout);
-  if (!::a::detail::has_shape(b, {4}, "kgen_kernel", "b", "(4,)"))
+  if (!::a::detail::has_shape(b, {(int64_t) n, 3}, "kgen_kernel", "b", "(n, 3)"))
     return ::a::detail::fail(::a_invalid_layout);
-  if (!::a::detail::has_strides(b, {1}, "kgen_kernel", "b", "(1,)"))
+  if (!::a::detail::has_strides(b, {3, 1}, "kgen_kernel", "b", "(3, 1)"))
     return ::a::detail::fail(::a_invalid_layout);
+  return ::a_success;
+}
+
+inline ::a_status find_kgen_kernel([[maybe_unused]] ::a::detail::layout<1> const &a, [[maybe_unused]] ::a::detail::layout<2> const &b, ::int32_t &kg_n)
+{
+  ::std::int64_t const n = a.extent(0);
+  if (!::a::detail::is_inside(n, INT64_C(-2147483648), INT64_C(2147483647), "kgen_kernel", "n"))
+    return ::a::detail::fail(::a_invalid_size);
+  kg_n = static_cast<::int32_t>(n);
   return ::a_success;
 }
 
@@ -95,12 +109,21 @@ inline namespace returning {
 inline namespace throwing {
 #endif
 
-inline ::a::kg_result kgen_kernel(::a::view<::int32_t, 2> a, ::a::view<::int32_t, 1> b)
+inline ::a::kg_result kgen_kernel(::a::view<double, 1> a, ::a::view<double, 2> b, ::int32_t n)
 {
-  ::a_status kg_status = ::a::detail::check_kgen_kernel(a, b);
+  ::a_status kg_status = ::a::detail::check_kgen_kernel(a, b, n);
   if (kg_status == ::a_success)
-    kg_status = ::a_kgen_kernel(a.data(), b.data());
+    kg_status = ::a_kgen_kernel(a.data(), b.data(), n);
   return ::a::kg_finish(kg_status);
+}
+
+inline ::a::kg_result kgen_kernel(::a::view<double, 1> a, ::a::view<double, 2> b)
+{
+  ::int32_t n = 0;
+  ::a_status kg_status = ::a::detail::find_kgen_kernel(a, b, n);
+  if (kg_status != ::a_success)
+    return ::a::kg_finish(kg_status);
+  return ::a::kgen_kernel(a, b, n);
 }
 
 } // inline namespace

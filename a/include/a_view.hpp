@@ -323,12 +323,33 @@ private:
 
 } // namespace detail
 
-/* An array in a buffer of OpenCL (cl_mem), from its beginning. */
+/* An array in a buffer of OpenCL (cl_mem): from its beginning, or with from() from a later element
+ * on, if the kernel has that for the array (offset=auto).
+ */
 template <class T, std::size_t Rank>
 class buffer_view : public detail::handle_view<T, Rank, ::_cl_mem *> {
 public:
-  using detail::handle_view<T, Rank, ::_cl_mem *>::handle_view;
+  using base = detail::handle_view<T, Rank, ::_cl_mem *>;
+  using base::base;
   constexpr buffer_view() noexcept = default;
+
+  template <class U, detail::if_viewable<U, T> = 0>
+  constexpr buffer_view(buffer_view<U, Rank> const &other) noexcept
+      : base(other), first_(other.first())
+  {
+  }
+
+  constexpr buffer_view from(std::int64_t element) const noexcept
+  {
+    buffer_view moved = *this;
+    moved.first_ = element;
+    return moved;
+  }
+
+  constexpr std::int64_t first() const noexcept { return first_; }
+
+private:
+  std::int64_t first_ = 0;
 };
 
 /* The events for which a launch waits, and where to put its own: {n, list, &done}. */
@@ -346,13 +367,24 @@ public:
   using base::base;
   constexpr device_view() noexcept = default;
 
-  template <class U, detail::if_viewable<U, T> = 0>
+  device_view(T *data, detail::extents<Rank> const &shape) noexcept
+      : base(reinterpret_cast<std::uintptr_t>(data), shape)
+  {
+  }
+
+  device_view(T *data, detail::extents<Rank> const &shape,
+              detail::extents<Rank> const &strides) noexcept
+      : base(reinterpret_cast<std::uintptr_t>(data), shape, strides)
+  {
+  }
+
+  template <class U, detail::if_bytes<U, T> = 0>
   device_view(U *data, detail::extents<Rank> const &shape) noexcept
       : base(reinterpret_cast<std::uintptr_t>(data), shape)
   {
   }
 
-  template <class U, detail::if_viewable<U, T> = 0>
+  template <class U, detail::if_bytes<U, T> = 0>
   device_view(U *data, detail::extents<Rank> const &shape,
               detail::extents<Rank> const &strides) noexcept
       : base(reinterpret_cast<std::uintptr_t>(data), shape, strides)
@@ -399,47 +431,53 @@ private:
   char text_[160];
 };
 
-/* Note that an array has another shape, or other strides. */
+/* Note that an array has another shape, or other strides; return false. */
 template <std::size_t Rank>
-void note_layout(char const *kernel, char const *array, char const *what, char const *declared,
-                 std::int64_t const (&found)[Rank], std::int64_t const (&wanted)[Rank]) noexcept
+bool note_layout(layout<Rank> const &array, bool is_shape, std::int64_t const (&wanted)[Rank],
+                 char const *kernel, char const *name, char const *declared) noexcept
 {
-  std::snprintf(message(), message_size, "%s: array '%s' has the %s %s, not %s = %s", kernel,
-                array, what, tuple_text(found, Rank).text(), declared,
+  std::int64_t found[Rank];
+  for (std::size_t axis = 0; axis < Rank; ++axis)
+    found[axis] = is_shape ? array.extent(axis) : array.stride(axis);
+  std::snprintf(message(), message_size, "%s: array '%s' has the %s %s, not %s = %s", kernel, name,
+                is_shape ? "shape" : "strides", tuple_text(found, Rank).text(), declared,
                 tuple_text(wanted, Rank).text());
+  return false;
 }
 
 /* Whether an array has the shape that is *declared* for it. */
 template <std::size_t Rank>
-bool has_shape(layout<Rank> const &array, std::int64_t const (&wanted)[Rank], char const *kernel,
-               char const *name, char const *declared) noexcept
+inline bool has_shape(layout<Rank> const &array, std::int64_t const (&wanted)[Rank],
+                      char const *kernel, char const *name, char const *declared) noexcept
 {
-  std::int64_t found[Rank];
   bool is_same = true;
-  for (std::size_t axis = 0; axis < Rank; ++axis) {
-    found[axis] = array.extent(axis);
-    is_same = is_same && found[axis] == wanted[axis];
-  }
-  if (!is_same)
-    note_layout(kernel, name, "shape", declared, found, wanted);
-  return is_same;
+  for (std::size_t axis = 0; axis < Rank; ++axis)
+    is_same = is_same && array.extent(axis) == wanted[axis];
+  return is_same || note_layout(array, true, wanted, kernel, name, declared);
 }
 
 /* Whether an array has the strides that are *declared* for it along axes of several elements. */
 template <std::size_t Rank>
-bool has_strides(layout<Rank> const &array, std::int64_t const (&wanted)[Rank],
-                 char const *kernel, char const *name, char const *declared) noexcept
+inline bool has_strides(layout<Rank> const &array, std::int64_t const (&wanted)[Rank],
+                        char const *kernel, char const *name, char const *declared) noexcept
 {
-  std::int64_t found[Rank];
   bool is_same = true, is_empty = false;
   for (std::size_t axis = 0; axis < Rank; ++axis) {
-    found[axis] = array.stride(axis);
     is_empty = is_empty || array.extent(axis) == 0;
-    is_same = is_same && (array.extent(axis) == 1 || found[axis] == wanted[axis]);
+    is_same = is_same && (array.extent(axis) == 1 || array.stride(axis) == wanted[axis]);
   }
-  if (!is_same && !is_empty)
-    note_layout(kernel, name, "strides", declared, found, wanted);
-  return is_same || is_empty;
+  return is_same || is_empty || note_layout(array, false, wanted, kernel, name, declared);
+}
+
+/* Whether an array begins where its buffer does: the kernel has no offset for it. */
+inline bool begins_with_buffer(std::int64_t first, char const *kernel, char const *name) noexcept
+{
+  if (first == 0)
+    return true;
+  std::snprintf(message(), message_size,
+                "%s: array '%s' begins at element %lld of its buffer, not at the first", kernel,
+                name, static_cast<long long>(first));
+  return false;
 }
 
 /* Note why a size is not found; return true. */

@@ -187,6 +187,9 @@ class SubstitutionMapper(IdentityMapper):
         self.replacements: Any = _Asked(replacements) if is_function else replacements
         self.subst_func: Any = replacements if is_function else None
 
+    def rec_arith(self, expr: Expr, *args: Any, **kwargs: Any) -> Expr:
+        return self.rec(expr, *args, **kwargs)  # what is no number is rejected with its instruction
+
     def map_subscript(self, expr: p.Subscript, *args: Any, **kwargs: Any) -> Expr:
         new = None if self.subst_func is None else self.subst_func(expr)
         return super().map_subscript(expr, *args, **kwargs) if new is None else new

@@ -167,3 +167,10 @@ def test_random_rules_with_colliding_names_mean_the_same(seed: int) -> None:
         (done,) = kernel_of(lp.expand_subst(lp.expand_subst(knl, within))).instructions
         assert isinstance(done, lp.Assignment)
         assert evaluate(done.expression, loops) == want
+
+
+def test_a_list_is_no_operand_of_a_rule() -> None:
+    code = "mean(x, y) := (x + y)/2\nout[i] = mean(a[i], [i + 1])"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", code)
+    with pytest.raises(lp.KgenError, match=r"has 1 value(.|\n)*where: instruction 'out\[i\]"):
+        lp.generate_code_v2(lp.add_dtypes(knl, {"a": np.float64}))
