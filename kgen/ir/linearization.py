@@ -57,10 +57,20 @@ class RunInstruction:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a group, or of the device, wait; *comment* says what for."""
+    """All work-items of a group, or of the device, wait; *comment* says what for.
 
+    ``synchronization_kind`` is ``"local"`` or ``"global"``. ``mem_kind`` is the memory that is made
+    consistent: one of these, or ``"local and global"``. ``originating_insn_id`` is the instruction
+    that asks for the barrier, if one does.
+
+    >>> Barrier("for t", "local", "local").originating_insn_id is None
+    True
+    """
+
+    comment: str
     synchronization_kind: str
-    comment: str = ""
+    mem_kind: str
+    originating_insn_id: str | None = None
 
 
 ScheduleItem: TypeAlias = (

@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Mapping
+import inspect
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kgen.errors import InvocationError
+from constantdict import constantdict
+
+from kgen.errors import InvocationError, KgenError, near_names
+
+
+class _TargetMeta(ABCMeta):
+    """The class of targets: rejects settings that do not exist or cannot be changed."""
+
+    def __call__(cls, *args: Any, **settings: Any) -> Any:
+        fixed: Mapping[str, tuple[Any, str]] = cls.fixed_settings  # type: ignore[attr-defined]
+        known = cls.__signature__.parameters
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in known.values())
+        for name in () if takes_any else settings.keys() - known.keys():
+            if name not in fixed:
+                raise KgenError(
+                    f"{cls.__name__} has no setting '{name}'", hint=near_names(name, known)
+                )
+            only, hint = fixed[name]
+            value = settings.pop(name)
+            if value != only:
+                raise KgenError(
+                    f"{cls.__name__} has {name}={only!r} always, and is given {value!r}", hint=hint
+                )
+        return super().__call__(*args, **settings)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The settings of a target, as :func:`inspect.signature` shows them."""
+        return _signature_of(cls.__init__)  # type: ignore[misc]
+
+
+@functools.cache
+def _signature_of(init: Callable[..., None]) -> inspect.Signature:
+    """Return the signature of a class from that of its initializer."""
+    _, *settings = inspect.signature(init).parameters.values()
+    return inspect.Signature(settings)
 
 
 @dataclass(frozen=True)
-class TargetBase:
+class TargetBase(metaclass=_TargetMeta):
     """The base class of targets.
 
     A target that can run code names the module that does so; it is loaded on the first
@@ -27,6 +65,8 @@ class TargetBase:
       hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)
     """
 
+    #: What targets of loopy can be given and these have one value of: that value, and a hint.
+    fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = constantdict()
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
     runtime_module: ClassVar[str | None] = None
     #: The operators ``+ - * /`` work on vectors, and on vectors and numbers.

@@ -44,10 +44,11 @@ TreeT = TypeVar("TreeT", bound=Tree)
 
 @dataclass(frozen=True)
 class Barrier(Tree):
-    """All work-items of a group wait; made consistent: *memory*."""
+    """All work-items of a group wait; made consistent: *memory*. *insn_id* asks for it, if any."""
 
     memory: Memory
     reason: str
+    insn_id: str | None = None
 
 
 def children_of(node: Tree) -> tuple[Any, ...]:

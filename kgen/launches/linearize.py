@@ -109,8 +109,8 @@ def _items(steps: Iterable[Step]) -> Iterator[ScheduleItem]:
             yield from _items(step.steps)
             yield LeaveLoop(step.iname)
             continue
-        for _ in step.barriers:
-            yield Barrier("global")
+        for insn_id in step.barriers:
+            yield Barrier("", "global", "global", insn_id)
         yield CallKernel(step.name)
         yield from _items_of(step.body)
         yield ReturnFromKernel(step.name)
@@ -125,7 +125,7 @@ def _items_of(node: Node) -> Iterator[ScheduleItem]:
             yield from _items_of(node.body)
             yield LeaveLoop(node.iname)
         case BarrierNode():
-            yield Barrier("local", node.reason)
+            yield Barrier(node.reason, "local", str(node.memory), node.insn_id)
         case _:
             yield from chain.from_iterable(map(_items_of, children_of(node)))
 

@@ -155,7 +155,8 @@ def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
             if insn.synchronization_kind == "global":
                 result.append(GlobalBarrier(item.key))
             else:
-                result.append(Barrier(Memory[insn.mem_kind.upper()], f"requested by '{insn.id}'"))
+                memory = Memory[insn.mem_kind.upper()]
+                result.append(Barrier(memory, f"requested by '{insn.id}'", insn.id))
             continue
         if block and (
             insn.within_inames != block[-1].within_inames

@@ -59,6 +59,12 @@ class CTarget(CFamilyTarget):
     function_specifiers: str = field(default="", kw_only=True, repr=False)
     threads: int | None = field(default=1, kw_only=True, repr=False)
 
+    fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "fortran_abi": (
+            False,
+            "export(..., fortran=True) writes a module of Fortran with interfaces",
+        )
+    }
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",

@@ -119,6 +119,12 @@ class OpenCLTarget(CFamilyTarget):
     atomics_flavor: str | None = field(default="cl1", kw_only=True, repr=False)
     suits_pocl: bool = field(default=False, kw_only=True, repr=False)
 
+    fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "use_int8_for_bool": (
+            True,
+            "leave it out: OpenCL has no bool of a known size, for arrays and arguments",
+        )
+    }
     language: ClassVar[str] = "OpenCL C"
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
@@ -232,6 +238,13 @@ class PyOpenCLTarget(OpenCLTarget):
 
     limit_arg_size_nbytes: int | None = field(default=None, kw_only=True, repr=False)
 
+    fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        **OpenCLTarget.fixed_settings,
+        "pyopencl_module_name": (
+            "_lpy_cl",
+            "leave it out: what calls kernels imports pyopencl itself, and no text names it",
+        ),
+    }
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"
     runs_in_queue: ClassVar[bool] = True
 
