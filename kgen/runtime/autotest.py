@@ -64,7 +64,13 @@ def auto_test_vs_ref(
     *fills_entire_output* is deprecated: both kernels start with the same outputs. *dump_binary*
     is not offered; ``generate_code_v2`` has the code.
 
-    Returns ``{"ref_elapsed_wall": s, "elapsed_wall": s}``, the seconds of one run.
+    Returns the seconds of one run, without compilation and copies to the device, as a dict:
+
+    * ``elapsed_wall``, ``ref_elapsed_wall``: on the host, until the results are there
+    * ``elapsed_event_marker``: on the device, from before the first launch to the end
+    * ``elapsed_event``, ``ref_elapsed_event``: likewise; in OpenCL that of the launch alone, where
+      there is one
+    * ``timing_rounds``: the number of runs that are timed, 1
 
     Raises :class:`AutomaticTestFailure` naming the first output that differs, and where.
 
@@ -75,7 +81,8 @@ def auto_test_vs_ref(
     >>> tiled = lp.split_iname(unit, "i", 16)
     >>> times = auto_test_vs_ref(unit, None, tiled, parameters={"n": 100}, quiet=True)
     >>> sorted(times)
-    ['elapsed_wall', 'ref_elapsed_wall']
+    ['elapsed_event', 'elapsed_event_marker', 'elapsed_wall', 'ref_elapsed_event', \
+'ref_elapsed_wall', 'timing_rounds']
     """
     _reject_options(dump_binary, fills_entire_output, max_test_kernel_count)
     _reject_vendors(ctx, blacklist_ref_vendors)
@@ -88,16 +95,23 @@ def auto_test_vs_ref(
     if print_code and not quiet:
         print(tested.device_source)
     data = random_data(reference, parameters)
-    expected, ref_time = _run(ref_prog, ref_entrypoint, reference, ctx, data, 0)
+    expected, ref_times = _run(ref_prog, ref_entrypoint, reference, ctx, data, 0)
     fitted = _fitted(reference, tested, data, parameters)
-    got, test_time = _run(test_prog, test_entrypoint, tested, ctx, fitted, warmup_rounds)
+    got, times = _run(test_prog, test_entrypoint, tested, ctx, fitted, warmup_rounds)
     if do_check:
         got = _in_shapes_of(reference, tested, got, parameters)
         for name, value in expected.items():
             _compare(tested.name, name, got.get(name), value, check_result or _is_near)
     if not quiet:
-        _print_rates(test_time, op_count, op_label)
-    return {"ref_elapsed_wall": ref_time, "elapsed_wall": test_time}
+        _print_rates(times.wall, op_count, op_label)
+    return {
+        "elapsed_event": times.launch,
+        "elapsed_event_marker": times.device,
+        "elapsed_wall": times.wall,
+        "timing_rounds": 1,
+        "ref_elapsed_event": ref_times.launch,
+        "ref_elapsed_wall": ref_times.wall,
+    }
 
 
 def _reject_options(
@@ -219,6 +233,14 @@ def _in_shapes_of(
     return changed
 
 
+class _Times(NamedTuple):
+    """The seconds of a run: on the host, on the device, and of its launch on the device."""
+
+    wall: float
+    device: float
+    launch: float
+
+
 def _run(
     program: TranslationUnit,
     entrypoint: str | None,
@@ -226,25 +248,36 @@ def _run(
     ctx: Any,
     data: Mapping[str, Any],
     warmups: int,
-) -> tuple[dict[str, np.ndarray[Any, Any]], float]:
-    """Run on copies of the data; return the outputs and the seconds of the last run."""
+) -> tuple[dict[str, np.ndarray[Any, Any]], _Times]:
+    """Run on copies of the data; return the outputs and the times of the last run."""
     names = {info.name for info in module.arguments if not info.is_temporary}
     outputs = [info.name for info in module.arguments if info.is_output and info.is_array]
+    given = {name: value for name, value in data.items() if name in names}
     executor = program.executor(*(() if ctx is None else (ctx,)), entrypoint=entrypoint)
-    elapsed = 0.0
-    arguments: dict[str, Any] = {}
+    executor.prepare(**given)
+    leading = executor.leading_arguments()
+    runtime = program.target.load_runtime()
+    options = {"out_host": False} if program.target.has_work_items else {}
     for _ in range(warmups + 1):
-        arguments = {
-            name: value.copy(order="K") if isinstance(value, np.ndarray) else value
-            for name, value in data.items()
-            if name in names
+        placed = {
+            name: runtime.to_device(value.copy(order="K"), *leading)
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in given.items()
         }
+        mark = executor.mark(*leading)
         start = time.perf_counter()
-        _, results = executor(*executor.leading_arguments(), **arguments)
-        elapsed = time.perf_counter() - start
+        event, results = executor(*leading, **placed, **options)
+        on_device = executor.seconds_since(mark, event)
+        wall = time.perf_counter() - start
+    is_one = module.steps == module.launches[:1]
+    launch = executor.seconds_of(event) if is_one else None
     if not isinstance(results, dict):
         results = dict(zip(outputs, results, strict=True))
-    return {name: np.asarray(value) for name, value in results.items()}, elapsed
+    found = {name: runtime.to_host(value, *leading) for name, value in results.items()}
+    return found, _Times(
+        wall=wall, device=on_device, launch=on_device if launch is None else launch
+    )
 
 
 def _is_near(result: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> tuple[bool, str]:

@@ -6,6 +6,7 @@ import ast
 import ctypes
 import os
 import platform
+import time
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -56,6 +57,7 @@ __all__ = [
     "load_library",
     "open_device",
     "to_device",
+    "to_host",
 ]
 
 FLAGS: Final = ("-std=gnu11", "-fPIC", "-shared")
@@ -90,8 +92,22 @@ def to_device(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array
 
 
+def to_host(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array as it is."""
+    return array
+
+
 class CExecutor(ExecutorBase):
     """Runs a kernel on the host: ``evt, (out,) = knl(a=x)``; *evt* is ``None``."""
+
+    def mark(self, *leading: Any) -> float:
+        return time.perf_counter()
+
+    def seconds_since(self, mark: float, event: None) -> float:
+        return time.perf_counter() - mark
+
+    def seconds_of(self, event: None) -> None:
+        return None
 
     def compile(self, module: Module, source: str) -> ctypes.CDLL:
         flags = (*module.build_options, *self.kernel.options.build_options)

@@ -47,6 +47,7 @@ __all__ = [
     "find_devices",
     "open_device",
     "to_device",
+    "to_host",
 ]
 
 EVENT: Final = PREFIX + "event"
@@ -108,6 +109,11 @@ def to_device(array: np.ndarray[Any, Any]) -> Any:
     return upload(None, "", array)
 
 
+def to_host(array: Any) -> np.ndarray[Any, Any]:
+    """Copy an array from its device."""
+    return download(array, None)
+
+
 class CudaExecutor(ExecutorBase):
     """Runs a kernel in a CUDA context: ``evt, (out,) = knl(a=x)``.
 
@@ -124,6 +130,19 @@ class CudaExecutor(ExecutorBase):
     def __init__(self, unit: TranslationUnit, entrypoint: str, context: Any, **more: Any) -> None:
         super().__init__(unit, entrypoint, **more)
         self.context = context
+
+    def mark(self, *leading: Any) -> Any:
+        made = drv.Event()
+        made.record()
+        made.synchronize()
+        return made
+
+    def seconds_since(self, mark: Any, event: Any) -> float:
+        event.synchronize()
+        return 1e-3 * float(mark.time_till(event))
+
+    def seconds_of(self, event: Any) -> None:
+        return None
 
     def compile(self, module: Module, source: str) -> Any:
         major, minor = drv.Context.get_device().compute_capability()

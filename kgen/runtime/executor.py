@@ -178,6 +178,18 @@ class ExecutorBase:
         """Return the maker of wrappers for what :meth:`compile` returned."""
         raise NotImplementedError
 
+    def mark(self, *leading: Any) -> Any:
+        """Note the time on the device, after all that was enqueued."""
+        raise NotImplementedError
+
+    def seconds_since(self, mark: Any, event: Any) -> float:
+        """Wait for a call; return the time on the device from a mark to its end."""
+        raise NotImplementedError
+
+    def seconds_of(self, event: Any) -> float | None:
+        """Return the time on the device of a launch that is done, where its event has one."""
+        raise NotImplementedError
+
     # -- code ------------------------------------------------------------------------------
 
     def get_code(
@@ -207,17 +219,32 @@ class ExecutorBase:
             args = tuple(kwargs.pop(name) for name in self.positional)
         self._check_call(args, kwargs)
         inputs, outputs = self._types_of(kwargs)
-        with self._lock:
-            try:
-                entry = self._entry_for(inputs, outputs)
-            except TypeInferenceFailure as failure:
-                self._blame_numbers(kwargs, failure)
-                raise
-            self._call_with(entry.invoke)
+        entry = self._prepare(kwargs, inputs, outputs)
         for name, dtype in inputs.items():
             if not entry.host.by_name[name].is_array:
                 kwargs[name] = dtype.type(kwargs[name])
         return entry.invoke(*args, **kwargs)
+
+    def prepare(self, /, **arguments: Any) -> None:
+        """Generate and compile what a call with arguments of these types runs, without a call.
+
+        >>> import numpy as np
+        >>> import kgen as lp
+        >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i]", target=lp.ExecutableCTarget())
+        >>> unit.executor().prepare(a=np.zeros(3))
+        """
+        self._prepare(arguments, *self._types_of(arguments))
+
+    def _prepare(self, given: Mapping[str, Any], inputs: Dtypes, outputs: Dtypes) -> Entry:
+        """Let the next call begin with the code for some types."""
+        with self._lock:
+            try:
+                entry = self._entry_for(inputs, outputs)
+            except TypeInferenceFailure as failure:
+                self._blame_numbers(given, failure)
+                raise
+            self._call_with(entry.invoke)
+        return entry
 
     def _types_of(self, given: Mapping[str, Any]) -> tuple[Dtypes, Dtypes]:
         """Return the types of the untyped inputs, and of those that are only written.

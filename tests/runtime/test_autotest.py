@@ -74,3 +74,35 @@ def test_parameters_that_a_kernel_does_not_have_are_left_out() -> None:
     lp.auto_test_vs_ref(
         ref, None, lp.fix_parameters(ref, n=12), parameters={"n": 12, "m": 3, "a": 1}, quiet=True
     )
+
+
+TIMES = {
+    "elapsed_event",
+    "elapsed_event_marker",
+    "elapsed_wall",
+    "ref_elapsed_event",
+    "ref_elapsed_wall",
+    "timing_rounds",
+}
+
+
+def test_times_on_the_host_are_those_of_calls() -> None:
+    ref = fill(target=lp.ExecutableCTarget())
+    times = lp.auto_test_vs_ref(ref, None, parameters={"n": 1000}, quiet=True)
+    assert times.keys() == TIMES
+    assert times["timing_rounds"] == 1
+    assert 0 < times["elapsed_event"] <= times["elapsed_event_marker"]
+
+
+def two_launches() -> lp.TranslationUnit:
+    text = "<> t[i] = a[i] {id=t}\n... gbarrier {id=all, dep=t}\nout[j] = t[n - 1 - j] {dep=all}"
+    given = [lp.GlobalArg("a, out", "float32", shape="n"), lp.ValueArg("n", "int32"), "..."]
+    unit = lp.make_kernel("{[i, j]: 0 <= i, j < n}", text, given)
+    return lp.tag_inames(lp.set_temporary_address_space(unit, "t", "global"), "i:g.0, j:g.0")
+
+
+@pytest.mark.parametrize("make", [fill, two_launches])
+def test_times_of_launches_are_those_of_the_device(opencl_queue: Any, make: Any) -> None:
+    times = lp.auto_test_vs_ref(make(), opencl_queue.context, parameters={"n": 1000}, quiet=True)
+    assert times.keys() == TIMES
+    assert 0 < times["elapsed_event"] <= times["elapsed_event_marker"]

@@ -1,6 +1,6 @@
 """The OpenCL runtime, which uses pyopencl."""
 
-from kgen.runtime.opencl.devices import device_of, find_devices, open_device, to_device
+from kgen.runtime.opencl.devices import device_of, find_devices, open_device, to_device, to_host
 from kgen.runtime.opencl.executor import OpenCLExecutor, executor_for
 from kgen.runtime.opencl.memory import name_of_structure
 from kgen.runtime.opencl.resources import resources_of
@@ -14,4 +14,5 @@ __all__ = [
     "open_device",
     "resources_of",
     "to_device",
+    "to_host",
 ]

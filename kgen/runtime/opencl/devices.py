@@ -11,9 +11,9 @@ import pyopencl.array as cla
 
 from kgen.errors import InvocationError
 from kgen.runtime.devices import RunningOn, position_of
-from kgen.runtime.opencl.memory import upload
+from kgen.runtime.opencl.memory import download, upload
 
-__all__ = ["device_of", "find_devices", "open_device", "to_device"]
+__all__ = ["device_of", "find_devices", "open_device", "to_device", "to_host"]
 
 
 def device_of(*args: Any) -> RunningOn:
@@ -71,3 +71,8 @@ def open_device(wanted: str | None = None) -> tuple[cl.CommandQueue]:
 def to_device(array: np.ndarray[Any, Any], queue: cl.CommandQueue) -> cla.Array:
     """Copy an array to the device of a queue."""
     return upload(queue, None, "", array)
+
+
+def to_host(array: cla.Array, queue: cl.CommandQueue) -> np.ndarray[Any, Any]:
+    """Copy an array from the device of a queue."""
+    return download(queue, array, None)

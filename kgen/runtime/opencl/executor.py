@@ -67,8 +67,22 @@ class OpenCLExecutor(ExecutorBase):
         super()._call_with(with_images(self.entrypoint, images, invoke) if images else invoke)
 
     def leading_arguments(self) -> tuple[Any, ...]:
-        """Return a new queue of the executor's context."""
-        return (cl.CommandQueue(self.context),)
+        """Return a new queue of the executor's context, which records times."""
+        properties = cl.command_queue_properties.PROFILING_ENABLE
+        return (cl.CommandQueue(self.context, properties=properties),)
+
+    def mark(self, *leading: Any) -> cl.Event:
+        (queue,) = leading
+        marker: cl.Event = cl.enqueue_marker(queue)
+        marker.wait()
+        return marker
+
+    def seconds_since(self, mark: cl.Event, event: cl.Event) -> float:
+        event.wait()
+        return 1e-9 * float(event.profile.end - mark.profile.end)
+
+    def seconds_of(self, event: cl.Event) -> float | None:
+        return 1e-9 * float(event.profile.end - event.profile.start)
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
