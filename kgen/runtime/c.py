@@ -6,8 +6,8 @@ import ast
 import ctypes
 import os
 import platform
-import time
 import tempfile
+import time
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
