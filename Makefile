@@ -4,7 +4,7 @@
 # make lint    ruff: rules and format          make types   mypy --strict
 # make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
 # make bench   code generation and launch overhead, compared with loopy; exported functions, compared
-#              with calls by hand
+#              with calls by hand; kernels on the host, compared with C by hand, numba and numpy
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -41,6 +41,7 @@ bench: $(VENV)/.installed-dev pocl
 	$(IN_VENV) benchmarks/codegen.py
 	$(IN_VENV) benchmarks/launch.py
 	$(IN_VENV) benchmarks/export.py
+	$(IN_VENV) benchmarks/host.py
 
 downstream: pocl
 	$(PYTHON) -m tools.downstream.run

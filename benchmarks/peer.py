@@ -1,4 +1,4 @@
-"""The peer, loopy from PyPI: an environment of its own, and scripts run in it or in ours."""
+"""The peers from PyPI, loopy and numba, in environments of their own; scripts run there or here."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-PEER_VENV = ROOT / ".bench-venv"
+PEER_VENVS = ROOT / ".bench-venv"
 N_LINES_OF_FAILURE = 5
-PEER_PACKAGES = ["loopy", "pyopencl"]
+PEER_PACKAGES = {"loopy": ["loopy", "pyopencl"], "numba": ["numba"]}
 
 
-def peer_python() -> str:
-    """Return the interpreter of loopy's environment, created on the first call."""
-    python = PEER_VENV / "bin" / "python"
-    done = PEER_VENV / "complete"
+def peer_python(peer: str = "loopy") -> str:
+    """Return the interpreter of a peer's environment, created on the first call."""
+    folder, packages = PEER_VENVS / peer, PEER_PACKAGES[peer]
+    python = folder / "bin" / "python"
+    done = folder / "complete"
     if not done.exists():
-        print(f"installing {', '.join(PEER_PACKAGES)} into {PEER_VENV.name}", file=sys.stderr)
-        venv.create(PEER_VENV, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEER_PACKAGES], check=True)
+        print(f"installing {', '.join(packages)} into {folder.name}", file=sys.stderr)
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
         done.touch()
     return str(python)
 

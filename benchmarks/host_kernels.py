@@ -1,0 +1,232 @@
+"""The kernels of ``host.py``, each with the best schedule for a host that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import kgen as lp
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def make(
+    domains: Any, code: str, data: list[Any], *, multiple: int = 1, in_order: bool = False
+) -> lp.TranslationUnit:
+    """Make a kernel for sizes that are a *multiple* of a number."""
+    sizes = f"n >= 1 and n mod {multiple} = 0"
+    target = lp.ExecutableCTarget()
+    return lp.make_kernel(
+        domains,
+        code,
+        [*data, "..."],
+        target=target,
+        assumptions=sizes,
+        seq_dependencies=in_order,
+    )
+
+
+def array(names: str, shape: str | None, dtype: Any = F64) -> lp.GlobalArg:
+    return lp.GlobalArg(names, dtype, shape=shape)
+
+
+def axpy() -> lp.TranslationUnit:
+    data = [lp.ValueArg("a", F64), array("x, y, out", "n")]
+    knl = make("{ [i]: 0 <= i < n }", "out[i] = a*x[i] + y[i]", data)
+    return lp.split_iname(knl, "i", 8192, outer_tag="g.0")
+
+
+def laplacian() -> lp.TranslationUnit:
+    total = "u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]"
+    data = [array("u", "n+2, n+2"), array("out", "n, n")]
+    knl = make("{ [i, j]: 0 <= i, j < n }", f"out[i, j] = {total}", data)
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0")
+
+
+def transpose() -> lp.TranslationUnit:
+    data = [array("a, out", "n, n", F32)]
+    knl = make("{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", data, multiple=64)
+    knl = lp.assume(knl, "n <= 40000")
+    knl = lp.split_iname(knl, "i", 64, outer_tag="g.1")
+    knl = lp.split_iname(knl, "j", 64, outer_tag="g.0")
+    knl = lp.add_prefetch(knl, "a", ["i_inner", "j_inner"], default_tag=None)
+    return lp.prioritize_loops(knl, "i_inner, j_inner")
+
+
+def matmul() -> lp.TranslationUnit:
+    """Panels of 256 x 32 of ``b`` are packed; 8 x 32 sums at a time."""
+    code = """
+    for i, j
+        out[i, j] = 0 {id=init}
+        for panel
+            out[i, j] = out[i, j] + sum(k, a[i, 256*panel + k]*b[256*panel + k, j]) {dep=init}
+        end
+    end
+    """
+    domain = "{ [i, j, panel, k]: 0 <= i, j < n and 0 <= panel < n/256 and 0 <= k < 256 }"
+    knl = make(domain, code, [array("a, b, out", "n, n", F32)], multiple=256)
+    knl = lp.split_iname(lp.assume(knl, "n <= 40000"), "j", 32, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i", 8)
+    knl = lp.duplicate_inames(knl, "i_outer, i_inner, j_inner", within="id:init")
+    knl = lp.prioritize_loops(knl, "panel, i_outer, k")
+    knl = lp.add_prefetch(
+        knl, "b", ["k", "j_inner"], default_tag=None, fetch_outer_inames="j_outer, panel"
+    )
+    return lp.tag_inames(knl, "i_inner:ilp, j_inner:ilp.seq")
+
+
+def csr() -> lp.TranslationUnit:
+    code = """
+    for row
+        <> first = starts[row]
+        <> last = starts[row + 1]
+        out[row] = sum(k, values[k]*x[columns[k]])
+    end
+    """
+    data = [
+        array("starts", "n + 1", np.int32),
+        array("columns", None, np.int32),
+        array("values", None),
+        array("x, out", "n"),
+    ]
+    knl = make(["{ [row]: 0 <= row < n }", "{ [k]: first <= k < last }"], code, data)
+    return lp.split_iname(knl, "row", 4096, outer_tag="g.0")
+
+
+def total() -> lp.TranslationUnit:
+    """Add up in 32 sums for each work-group, whose order the compiler need not change."""
+    data = [array("a", "n"), array("out", "1")]
+    knl = make("{ [i]: 0 <= i < n }", "out[0] = sum(i, a[i])", data, multiple=32)
+    knl = lp.split_iname(lp.set_options(knl, insert_gbarriers=True), "i", 32, inner_tag="ilp.seq")
+    return lp.split_iname(knl, "i_outer", 512, outer_tag="g.0")
+
+
+def stencil7() -> lp.TranslationUnit:
+    around = "u[i, j+1, k+1] + u[i+2, j+1, k+1] + u[i+1, j, k+1] + u[i+1, j+2, k+1]"
+    line = "u[i+1, j+1, k] + u[i+1, j+1, k+2] - 6*u[i+1, j+1, k+1]"
+    data = [array("u", "n+2, n+2, n+2"), array("out", "n, n, n")]
+    knl = make("{ [i, j, k]: 0 <= i, j, k < n }", f"out[i, j, k] = {around} + {line}", data)
+    return lp.tag_inames(knl, "i:g.0")
+
+
+def small_products() -> lp.TranslationUnit:
+    domain = "{ [e, i, j, k]: 0 <= e < n and 0 <= i, j, k < 10 }"
+    data = [array("d", "10, 10", F32), array("u, out", "n, 10, 10", F32)]
+    knl = make(domain, "out[e, i, j] = sum(k, d[i, k]*u[e, k, j])", data)
+    return lp.tag_inames(lp.split_iname(knl, "e", 64, outer_tag="g.0"), "i:unr, k:unr")
+
+
+def in_lanes(knl: lp.TranslationUnit, length: int, loop: str, state: str) -> lp.TranslationUnit:
+    """Let *length* values of ``i`` go through *loop* together, each with its own *state*."""
+    knl = lp.split_iname(knl, "i", length, outer_tag="g.0")
+    knl = lp.privatize_temporaries_with_inames(knl, "i_inner", set(state.split()))
+    for part in ("id:first*", "id:last*"):
+        knl = lp.duplicate_inames(knl, "i_inner", within=part)
+    return lp.prioritize_loops(knl, f"{loop}, i_inner")
+
+
+def nbody() -> lp.TranslationUnit:
+    code = """
+    for i
+        <> sx = cast(np.float32, 0) {id=first_x}
+        <> sy = cast(np.float32, 0) {id=first_y}
+        <> sz = cast(np.float32, 0) {id=first_z}
+        for j
+            <> dx = x[j] - x[i]
+            <> dy = y[j] - y[i]
+            <> dz = z[j] - z[i]
+            <> r2 = dx*dx + dy*dy + dz*dz + 0.01
+            <> w = mass[j] / (r2*sqrt(r2))
+            sx = sx + w*dx
+            sy = sy + w*dy
+            sz = sz + w*dz
+        end
+        ax[i] = sx {id=last_x}
+        ay[i] = sy {id=last_y}
+        az[i] = sz {id=last_z}
+    end
+    """
+    data = [array("x, y, z, mass, ax, ay, az", "n", F32)]
+    knl = make("{ [i, j]: 0 <= i, j < n }", code, data, multiple=64, in_order=True)
+    return in_lanes(knl, 64, "j", "sx sy sz")
+
+
+def rk4() -> lp.TranslationUnit:
+    def stage(at: str, slope: str, step: str, to: str) -> str:
+        derivatives = f"""
+            <> {slope}x = 10*({at}y - {at}x)
+            <> {slope}y = {at}x*(28 - {at}z) - {at}y
+            <> {slope}z = {at}x*{at}y - 8/3*{at}z"""
+        return derivatives + "".join(
+            f"\n            <> {to}{c} = s{c} + {step}*{slope}{c}" for c in "xyz" if to
+        )
+
+    state = "".join(f"\n        <> s{c} = {c}s[i] {{id=first_{c}}}" for c in "xyz")
+    stages = stage("s", "k1", "h/2", "p") + stage("p", "k2", "h/2", "q")
+    stages += stage("q", "k3", "h", "r") + stage("r", "k4", "", "")
+    update = "".join(
+        f"\n            s{c} = s{c} + h/6*(k1{c} + 2*k2{c} + 2*k3{c} + k4{c})" for c in "xyz"
+    )
+    results = "".join(f"\n        o{c}[i] = s{c} {{id=last_{c}}}" for c in "xyz")
+    code = f"for i{state}\n        for t{stages}{update}\n        end{results}\nend"
+    data = [lp.ValueArg("h", F64), array("xs, ys, zs, ox, oy, oz", "n")]
+    knl = make("{ [i, t]: 0 <= i < n and 0 <= t < 10 }", code, data, multiple=32, in_order=True)
+    return in_lanes(knl, 32, "t", "sx sy sz")
+
+
+def stencil25() -> lp.TranslationUnit:
+    def pair(r: int) -> str:
+        ends = [f"u[i+{4 + s}, j+4, k+4] + u[i+4, j+{4 + s}, k+4]" for s in (-r, r)]
+        return f"c[{r}]*({' + '.join(ends)} + u[i+4, j+4, k+{4 - r}] + u[i+4, j+4, k+{4 + r}])"
+
+    sums = " + ".join(["c[0]*u[i+4, j+4, k+4]", *map(pair, range(1, 5))])
+    data = [array("c", "5"), array("u", "n+8, n+8, n+8"), array("out", "n, n, n")]
+    knl = make("{ [i, j, k]: 0 <= i, j, k < n }", f"out[i, j, k] = {sums}", data)
+    return lp.tag_inames(knl, "i:g.0")
+
+
+#: Of D2Q9: the velocities, and weights by the number of axes along which one moves.
+VELOCITIES = ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1))
+WEIGHTS = {0: "4/9", 1: "1/9", 2: "1/36"}
+
+
+def lbm() -> lp.TranslationUnit:
+    def along(axis: int) -> str:
+        return " + ".join(f"{v[axis]}*g{q}" for q, v in enumerate(VELOCITIES) if v[axis])
+
+    lines = [f"<> g{q} = f[{q}, i+{1 - y}, j+{1 - x}]" for q, (x, y) in enumerate(VELOCITIES)]
+    lines += ["<> rho = " + " + ".join(f"g{q}" for q in range(9))]
+    lines += [f"<> u = ({along(0)})/rho", f"<> v = ({along(1)})/rho"]
+    lines += ["<> rest = 1 - 1.5*(u*u + v*v)"]
+    for q, (x, y) in enumerate(VELOCITIES):
+        cu = f"3*({x}*u + {y}*v)"
+        weight = WEIGHTS[abs(x) + abs(y)]
+        lines += [f"<> c{q} = {cu}"]
+        equilibrium = f"{weight}*rho*(rest + c{q} + 0.5*c{q}*c{q})"
+        lines += [f"out[{q}, i, j] = g{q} + omega*({equilibrium} - g{q})"]
+    code = "\n".join(["for i, j", *lines, "end"])
+    data = [lp.ValueArg("omega", F64), array("f", "9, n+2, n+2"), array("out", "9, n, n")]
+    knl = make("{ [i, j]: 0 <= i, j < n }", code, data)
+    return lp.tag_inames(knl, "i:g.0")
+
+
+#: By name, as the inputs have them.
+KERNELS: dict[str, Callable[[], lp.TranslationUnit]] = {
+    build.__name__: build
+    for build in (
+        axpy,
+        laplacian,
+        transpose,
+        matmul,
+        csr,
+        total,
+        stencil7,
+        small_products,
+        nbody,
+        rk4,
+        stencil25,
+        lbm,
+    )
+}
