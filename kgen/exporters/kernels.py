@@ -292,7 +292,9 @@ def _target(chosen: TargetBase, target: str) -> TargetBase:
     """Return the target of the code: the program's own, where it is of that kind."""
     if target == "c":
         gnu = isinstance(chosen, CWithGNULibcTarget)
-        return (CWithGNULibcTarget if gnu else CTarget)(function_specifiers="static")
+        threads = chosen.threads if isinstance(chosen, CTarget) else None
+        made = CWithGNULibcTarget if gnu else CTarget
+        return made(function_specifiers="static", threads=threads)
     if target == "opencl":
         limits = chosen.limits() if isinstance(chosen, OpenCLTarget) else None
         return StandaloneOpenCLTarget(device_limits=limits)

@@ -12,7 +12,10 @@ from kgen.exporters.requests import Exportable
 
 __all__ = ["FLAGS", "load"]
 
-FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-shared", "-fPIC")
+FLAGS = (
+    *("-std=c11", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-pedantic"),
+    *("-O1", "-g", "-shared", "-fPIC"),
+)
 
 
 def load(

@@ -13,7 +13,10 @@ import pytest
 import kgen as lp
 from kgen.exporters.export import export
 
-FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-shared", "-fPIC")
+FLAGS = (
+    *("-std=c11", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-pedantic"),
+    *("-O1", "-g", "-shared", "-fPIC"),
+)
 HUGE = 2**31 - 2**20
 
 

@@ -16,7 +16,7 @@ from kgen.exporters.kernels import exported_kernels
 from tests.exporters import kernels
 from tests.exporters.test_c import scale, turned
 
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+WARNINGS = ("-fopenmp", "-Wall", "-Wextra", "-Werror", "-pedantic")
 
 
 def axpy() -> lp.TranslationUnit:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: Of C11 and nothing else, and without a warning.
-STRICT = ("-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror")
+STRICT = ("-std=c11", "-fopenmp", "-pedantic", "-Wall", "-Wextra", "-Werror")
 #: The numbers of a call by name.
 Numbers = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ def compile_library(
     """Compile the sources of an export, each by itself, and load them as one library."""
     objects = compile_objects(files, flags)
     library = objects[0].with_name("library.so")
-    command = ["cc", "-shared", *map(str, objects), "-o", str(library), *libraries]
+    command = ["cc", "-shared", "-fopenmp", *map(str, objects), "-o", str(library), *libraries]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))
 

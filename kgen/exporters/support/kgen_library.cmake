@@ -87,8 +87,10 @@ macro(_kgen_c name upper)
     target_link_libraries(${name}_c PRIVATE m)
   endif()
   if(arg_OPENMP)
-    find_package(OpenMP REQUIRED COMPONENTS C)
-    target_link_libraries(${name}_c PRIVATE OpenMP::OpenMP_C)
+    find_package(OpenMP QUIET COMPONENTS C)
+    if(OpenMP_C_FOUND)  # else one thread runs all
+      target_link_libraries(${name}_c PRIVATE OpenMP::OpenMP_C)
+    endif()
   endif()
 endmacro()
 
