@@ -520,3 +520,18 @@ def test_indices_are_simplified_with_the_bounds_of_loops() -> None:
     assert str(simplify(knl, symbolic.parse("(i + 8) // 8 + n"))) == "n + 1"
     product = symbolic.parse("i*n")
     assert simplify(knl, product) is product
+
+
+def test_value_arguments_that_nothing_writes() -> None:
+    text = "out[i] = x*a[i] + y"
+    given = [lp.ValueArg("x, y", np.float32), lp.ValueArg("unused", np.int32), ...]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, given).default_entrypoint
+    assert knl.get_unwritten_value_args() == {"x", "y", "unused", "n"}
+
+
+@pytest.mark.parametrize("name", ["highlight_wrapper", "highlight_code", "highlight_cl"])
+def test_options_of_colours_by_their_earlier_names(name: str) -> None:
+    given: Any = {name: False}
+    knl = lp.set_options(doubled(), **given)
+    assert not knl.default_entrypoint.options.allow_terminal_colors
+    assert lp.Options(**given) == lp.Options(allow_terminal_colors=False)
