@@ -10,8 +10,9 @@ import sys
 import traceback
 from collections.abc import Callable
 from difflib import SequenceMatcher
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NoReturn, TypeAlias
 
 import click
@@ -113,6 +114,17 @@ def _known(name: str, module: ModuleType) -> str:
     return f"there is {', '.join(texts)}"
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles the file as it is now.
+
+    Python's compiled files are taken for those of a text of the same length and second.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise KgenError(
@@ -120,13 +132,12 @@ def _load_file(path: Path) -> ModuleType:
         )
     # Not the stem, which another module may have.
     name = str(path.resolve())
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise KgenError(f"'{path}' is no file of Python", hint="its name ends in .py")
+    loader = _SourceLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     _import_from(path.resolve().parent)
-    loader = spec.loader
     _run(lambda: loader.exec_module(module), str(path), str(path))
     return module
 

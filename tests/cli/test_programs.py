@@ -25,6 +25,18 @@ def test_a_module_may_import_its_neighbours(programs: Path) -> None:
         assert isinstance(load_program(name), lp.TranslationUnit)
 
 
+def test_a_file_is_read_as_it_is_now(programs: Path) -> None:
+    file = programs / "counts.py"
+    text = 'import kgen as lp\nknl = lp.make_kernel("{ [i]: 0<=i<4 }", "out[i] = 3*i")\n'
+    found = []
+    for factor in "357":  # the length and, mostly, the second are the same
+        file.write_text(text.replace("3*", f"{factor}*"))
+        unit = load_program("counts.py:knl")
+        assert isinstance(unit, lp.TranslationUnit)
+        found.append(str(unit.default_entrypoint.instructions[0].expression))
+    assert found == ["3*i", "5*i", "7*i"]
+
+
 def test_a_wrong_name_lists_what_is_there_near_names_first() -> None:
     error = typed("show", "heat.py:tield", status=1).stderr
     what, hint = error.splitlines()

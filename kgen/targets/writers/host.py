@@ -10,7 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in, variables_in
-from kgen.ir.expr import Expr, substitute, variable_names
+from kgen.ir.expr import Expr, TruncQuotient, is_constant, substitute, variable_names
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import exprs_of, nodes_in
 from kgen.ir.types import NumpyType
@@ -137,8 +137,18 @@ class _DriverEmitter(BodyEmitter):
 
     def _count(self, writer: ExpressionWriter, count: Expr) -> str:
         """Write a number of work-groups: none where it would be negative."""
-        is_known = writer.site.signs.is_at_least(count, 0) or self.builder.takes_negative_counts
+        if self.builder.takes_negative_counts:
+            return writer.integers.text(_truncated(count))
+        is_known = writer.site.signs.is_at_least(count, 0)
         return writer.integers.text(count if is_known else p.Max((0, count)))
+
+
+def _truncated(count: Expr) -> Expr:
+    """Return an expression that is positive where *count* is, and equal there."""
+    is_quotient = isinstance(count, p.FloorDiv) and is_constant(count.denominator)
+    if not is_quotient or count.denominator <= 0:
+        return count
+    return TruncQuotient(count.numerator, count.denominator)
 
 
 def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:
