@@ -139,6 +139,13 @@ class CFamilyLanguage(Target):
         """
         return None
 
+    def independent_loop_pragma(self) -> str | None:
+        """Return what tells the compiler that iterations of a loop are independent, if anything.
+
+        It is asked for where a compiler could hardly find that out.
+        """
+        return None
+
     def first_value(self, temporary: TemporaryVariable) -> str | None:
         """Return the value with which a temporary is declared that has none of its own, if any."""
         return None

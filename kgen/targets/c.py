@@ -131,6 +131,10 @@ class CTarget(CFamilyTarget):
             return "one after the other: whether they write the same elements depends on data"
         return "on all threads" if self.threads is None else f"on {self.threads} threads"
 
+    def independent_loop_pragma(self) -> str | None:
+        """Return what gcc is told; others take no notice of it."""
+        return "GCC ivdep"
+
     def axis_name(self, tag: AxisTag) -> str:
         """Return what the index of a work-group is called."""
         return self.group_index[tag.axis]

@@ -20,6 +20,7 @@ from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.independent import hides_independence
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
@@ -149,9 +150,12 @@ class BodyEmitter:
 
     def _pragmas(self, node: For) -> tuple[str | None, ...]:
         """Return what the compiler is told of a loop."""
-        scalar = self.writer.target.scalar_loop_pragma()
+        target = self.writer.target
+        scalar, independent = target.scalar_loop_pragma(), target.independent_loop_pragma()
         if scalar is not None and overruns_if_vectorized(self.kernel, node):
             return self._unroll_pragma(node), scalar
+        if independent is not None and hides_independence(self.kernel, node):
+            return self._unroll_pragma(node), independent
         return (self._unroll_pragma(node),)
 
     def _unroll_pragma(self, node: For) -> str | None:

@@ -1,0 +1,63 @@
+"""What compilers of C are told of loops whose iterations are independent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+HINT = "#pragma GCC ivdep"
+
+
+def _kernel(text: str, **options: bool) -> lp.TranslationUnit:
+    return lp.make_kernel(
+        "{ [j]: 0 <= j < n }",
+        text,
+        [lp.GlobalArg("f", np.float64, shape="3, n + 2"), lp.GlobalArg("c", np.float64, 3), ...],
+        target=lp.ExecutableCTarget(),
+        seq_dependencies=True,
+        silenced_warnings="overwritten(*)",
+        options=options,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f[0, j] = 1\nf[1, j] = f[0, j] + f[2, j]",
+        "<> t = 2*f[0, j]\nf[1, j] = t\nf[2, j] = t {if=t > 1}",
+        "f[0, n - j] = 1\nf[1, n - j] = 2",
+    ],
+)
+def test_places_whose_distance_depends_on_sizes(text: str) -> None:
+    assert lp.generate_body(_kernel(text)).count(HINT) == 1
+    assert HINT not in lp.generate_body(_kernel(text).copy(target=lp.OpenCLTarget()))
+    assert HINT not in lp.generate_body(_kernel(text, restrict=False))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f[0, j + 1] = f[1, j]\nf[1, j + 1] = 2",  # what the next iteration reads
+        "f[0, j % 4] = j\nf[1, j % 4] = j",  # what others write, too
+        "c[0] = c[0] + f[0, j]\nf[0, j] = 1\nf[1, j] = 2",  # from iteration to iteration
+        "f[0, j] = 1\nc[1] = 2",  # one place in each array
+        "f[0, j] = c[0]\nc[1] = c[0]",
+    ],
+)
+def test_other_loops(text: str) -> None:
+    assert HINT not in lp.generate_body(_kernel(text))
+
+
+def test_subscripts_read_from_memory() -> None:
+    text = "<> k = cast(np.int32, c[j])\nf[0, j + k] = 1\nf[1, j + k] = 2"
+    knl = lp.make_kernel(
+        "{ [j]: 0 <= j < 3 }",
+        text,
+        [lp.GlobalArg("f", np.float64, shape="3, n"), lp.GlobalArg("c", np.float64, 3), ...],
+        target=lp.ExecutableCTarget(),
+        silenced_warnings="write_race(*)",
+        seq_dependencies=True,
+    )
+    assert HINT not in lp.generate_body(knl)
