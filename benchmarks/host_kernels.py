@@ -56,25 +56,40 @@ def transpose() -> lp.TranslationUnit:
 
 
 def matmul() -> lp.TranslationUnit:
-    """Panels of 256 x 32 of ``b`` are packed; 8 x 32 sums at a time."""
-    code = """
-    for i, j
-        out[i, j] = 0 {id=init}
-        for panel
-            out[i, j] = out[i, j] + sum(k, a[i, 256*panel + k]*b[256*panel + k, j]) {dep=init}
+    """Panels of 256 x 64 of ``b`` are packed; 8 rows of sums at a time, each of one scalar."""
+    rows = range(8)
+    first = "".join(f"\n                <> s{r} = cast(np.float32, 0)" for r in rows)
+    sums = "".join(
+        f"\n                    s{r} = s{r} + a[8*i + {r}, 256*panel + k]*b[256*panel + k, j]"
+        for r in rows
+    )
+    last = "".join(f"\n                out[8*i + {r}, j] = out[8*i + {r}, j] + s{r}" for r in rows)
+    code = f"""
+    for row, j
+        out[row, j] = 0
+    end
+    for panel
+        for i
+            for j{first}
+                for k{sums}
+                end{last}
+            end
         end
     end
     """
-    domain = "{ [i, j, panel, k]: 0 <= i, j < n and 0 <= panel < n/256 and 0 <= k < 256 }"
-    knl = make(domain, code, [array("a, b, out", "n, n", F32)], multiple=256)
-    knl = lp.split_iname(lp.assume(knl, "n <= 40000"), "j", 32, outer_tag="g.0")
-    knl = lp.split_iname(knl, "i", 8)
-    knl = lp.duplicate_inames(knl, "i_outer, i_inner, j_inner", within="id:init")
-    knl = lp.prioritize_loops(knl, "panel, i_outer, k")
-    knl = lp.add_prefetch(
+    domains = [
+        "{ [row, j]: 0 <= row, j < n }",
+        "{ [i]: 0 <= i < n/8 }",
+        "{ [panel, k]: 0 <= panel < n/256 and 0 <= k < 256 }",
+    ]
+    data = [array("a, b, out", "n, n", F32)]
+    knl = lp.assume(make(domains, code, data, multiple=256, in_order=True), "n <= 40000")
+    knl = lp.split_iname(knl, "j", 64, outer_tag="g.0")
+    knl = lp.duplicate_inames(knl, "j_inner", within="writes:out and not reads:s*")
+    knl = lp.prioritize_loops(knl, "panel, i, j_inner, k")
+    return lp.add_prefetch(
         knl, "b", ["k", "j_inner"], default_tag=None, fetch_outer_inames="j_outer, panel"
     )
-    return lp.tag_inames(knl, "i_inner:ilp, j_inner:ilp.seq")
 
 
 def csr() -> lp.TranslationUnit:

@@ -1,15 +1,15 @@
-"""Innermost loops of independent iterations, where a compiler could hardly find that out."""
+"""Loops, innermost or around sums, of independent iterations that compilers hardly recognize."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import combinations_with_replacement
 
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
-from kgen.ast.nodes import For, Let, Run
+from kgen.ast.nodes import For, Let, Run, runs_in
 from kgen.ir.affine import linear_form
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.expr import Expr, substitute, variable_names
@@ -29,15 +29,20 @@ def hides_independence(kernel: LoopKernel, loop: For) -> bool:
 
     ``f[0, j] = ...; f[1, j] = ...`` in a loop over ``j``: no two iterations meet, because their
     last subscripts differ. A compiler sees addresses, whose distance depends on sizes. Before it
-    makes vectors, it has to compare them in pairs, and gives up where these are many.
+    makes vectors, it has to compare them in pairs, and gives up where these are many. Loops inside
+    may add up numbers, each iteration its own, of elements that are adjacent from one to the next.
     """
     nodes = list(nodes_in(loop.body))
-    if not kernel.options.restrict or any(isinstance(node, For | Let) for node in nodes):
+    if not kernel.options.restrict or any(isinstance(node, Let) for node in nodes):
         return False
+    inside = [node for node in nodes if isinstance(node, For)]
     runs = [node for node in nodes if isinstance(node, Run)]
     if not all(_is_plain(kernel, run) for run in runs):
         return False
     written, own = kernel.get_written_variables(), {run.declares for run in runs}
+    if not all(_adds_adjacent(kernel, loop.iname, node, own) for node in inside):
+        return False
+    changing = {node.iname for node in inside}
     are_hidden = False
     for name, accesses in Footprints.of(kernel).accesses.items():
         here = list(_in_loop(accesses, runs)) if name in written else []
@@ -48,10 +53,28 @@ def hides_independence(kernel: LoopKernel, loop: For) -> bool:
             return False
         indices = list(dict.fromkeys(index for _, index in here))
         for pair in combinations_with_replacement(indices, 2):
-            if not _meet_in_one_iteration(kernel, loop.iname, *pair):
+            if not _meet_in_one_iteration(kernel, loop.iname, changing, *pair):
                 return False
             are_hidden = are_hidden or _differs_by_sizes(array, *pair)
     return are_hidden
+
+
+def _adds_adjacent(kernel: LoopKernel, iname: str, loop: For, own: Collection[str | None]) -> bool:
+    """Tell whether a loop sets only *own* scalars, and is at adjacent elements for *iname*."""
+    runs = runs_in(loop.body)
+    if any(isinstance(node, For) for node in nodes_in(loop.body)) or not all(
+        name in own for run in runs for name in kernel.id_to_insn[run.insn_id].assignee_var_names()
+    ):
+        return False
+    for name, accesses in Footprints.of(kernel).accesses.items():
+        tags = kernel.array_vars[name].dim_tags or ()
+        for _, index in _in_loop(accesses, runs):
+            for tag, subscript in zip(tags, index or (), strict=True):
+                factor = _factors(subscript).get(p.Variable(iname), 0)
+                is_adjacent = factor == 1 and getattr(tag, "stride", None) == 1
+                if iname in variable_names(subscript) and not is_adjacent:
+                    return False
+    return True
 
 
 def _differs_by_sizes(array: ArrayBase, one: _Index | None, other: _Index | None) -> bool:
@@ -86,7 +109,11 @@ def _in_loop(
 
 
 def _meet_in_one_iteration(
-    kernel: LoopKernel, iname: str, one: _Index | None, other: _Index | None
+    kernel: LoopKernel,
+    iname: str,
+    changing: Collection[str],
+    one: _Index | None,
+    other: _Index | None,
 ) -> bool:
     """Tell whether elements are the same in one iteration of a loop only, if at all.
 
@@ -96,17 +123,24 @@ def _meet_in_one_iteration(
     if one is None or other is None:
         return False
     return any(
-        first == second and _is_one_to_one(kernel, iname, first)
+        first == second and _is_one_to_one(kernel, iname, changing, first)
         for first, second in zip(one, other, strict=True)
     )
 
 
-def _is_one_to_one(kernel: LoopKernel, iname: str, subscript: Expr) -> bool:
-    multiples = {atom: factor for factor, atom in linear_form(subscript).terms}
-    rest = set(variable_names(*(atom for atom in multiples if atom != p.Variable(iname))))
+def _is_one_to_one(
+    kernel: LoopKernel, iname: str, changing: Collection[str], subscript: Expr
+) -> bool:
+    factors = _factors(subscript)
+    rest = set(variable_names(*(atom for atom in factors if atom != p.Variable(iname))))
     constant = kernel.inames.keys() | kernel.arg_dict.keys()
     return (
-        multiples.get(p.Variable(iname), 0) != 0
+        factors.get(p.Variable(iname), 0) != 0
         and iname not in rest
-        and rest <= constant - kernel.get_written_variables()
+        and rest <= constant - kernel.get_written_variables() - set(changing)
     )
+
+
+def _factors(subscript: Expr) -> dict[Expr, int]:
+    """Return the multiple of each atom that is added in a subscript."""
+    return {atom: factor for factor, atom in linear_form(subscript).terms}

@@ -61,3 +61,34 @@ def test_subscripts_read_from_memory() -> None:
         seq_dependencies=True,
     )
     assert HINT not in lp.generate_body(knl)
+
+
+@pytest.mark.parametrize(
+    ("read", "count"),
+    [
+        ("b[k, j]", 1),
+        ("b[j, k]", 0),  # elements far apart, which the compiler would gather
+        ("b[k, 2*j]", 0),
+        ("f[1, k]", 0),  # what other iterations write
+    ],
+)
+def test_loops_around_sums(read: str, count: int) -> None:
+    text = f"""
+    for j
+        <> s = 0.0 {{id=first}}
+        for k
+            s = s + {read} {{id=add, dep=first}}
+        end
+        f[0, j] = s {{id=one, dep=add}}
+        f[1, j] = 2*s {{dep=one}}
+    end
+    """
+    knl = lp.make_kernel(
+        "{ [j, k]: 0 <= j, k < n }",
+        text,
+        [lp.GlobalArg("f", np.float64, shape="2, n"), lp.GlobalArg("b", np.float64, "n, 2*n"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    code = lp.generate_body(lp.prioritize_loops(knl, "j, k"))
+    assert code.count(HINT) == count
+    assert not count or f"{HINT}\n  for (int j" in code
