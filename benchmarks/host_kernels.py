@@ -47,10 +47,9 @@ def laplacian() -> lp.TranslationUnit:
 
 def transpose() -> lp.TranslationUnit:
     data = [array("a, out", "n, n", F32)]
-    knl = make("{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", data, multiple=64)
-    knl = lp.assume(knl, "n <= 40000")
-    knl = lp.split_iname(knl, "i", 64, outer_tag="g.1")
-    knl = lp.split_iname(knl, "j", 64, outer_tag="g.0")
+    knl = make("{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", data, multiple=256)
+    knl = lp.split_iname(lp.assume(knl, "n <= 40000"), "i", 64, outer_tag="g.1")
+    knl = lp.split_iname(knl, "j", 256, outer_tag="g.0")
     knl = lp.add_prefetch(knl, "a", ["i_inner", "j_inner"], default_tag=None)
     return lp.prioritize_loops(knl, "i_inner, j_inner")
 
