@@ -44,13 +44,27 @@ def separate_barriers(node: Node) -> Node:
         if lid(0) < 2                        barrier
           c[lid(0)] = t[0]                   if lid(0) < 2
                                                c[lid(0)] = t[0]
+
+    A condition of which nothing but barriers depends is left out: all work-items meet them.
     """
+    if isinstance(node, If) and _is_only_barriers(node):
+        return separate_barriers(node.body)
     inside = map_children(node, separate_barriers)
     if isinstance(inside, Block):
-        return Block(_behind_loops(inside.children))
+        parts = tuple(part for child in inside.children for part in _parts(child))
+        return Block(_behind_loops(parts))
     if not isinstance(node, For | If) or not has_barrier(node):
         return inside
     return map_children(inside, _begun if isinstance(node, For) else _closed)
+
+
+def _is_only_barriers(node: Node) -> bool:
+    is_leaf = isinstance(node, Barrier)
+    return is_leaf or (
+        isinstance(node, If | Block)
+        and bool(children_of(node))
+        and all(map(_is_only_barriers, children_of(node)))
+    )
 
 
 def _behind_loops(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

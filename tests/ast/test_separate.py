@@ -30,6 +30,15 @@ def test_branches_with_barriers_end_with_one() -> None:
     ]
 
 
+def test_conditions_of_barriers_alone_are_left_out() -> None:
+    work, other = Run("s", {}), Run("other", {})
+    guarded = If(POSITIVE, Block((BARRIER, If(POSITIVE, BARRIER))))
+    tree = Block((work, guarded, other, If(POSITIVE, BARRIER, other)))
+    lines = print_tree(separate_barriers(tree)).splitlines()
+    assert lines[:4] == ["s()", "barrier local  # for t", "barrier local  # for t", "other()"]
+    assert lines[4] == "if n > 0"
+
+
 def test_branches_with_barriers_begin_with_one() -> None:
     body = Block((Run("s", {}), BARRIER))
     lines = print_tree(separate_barriers(If(POSITIVE, body))).splitlines()

@@ -182,3 +182,23 @@ def test_conditions_in_a_loop_of_two_work_items(opencl_queue: Any) -> None:
     out = np.zeros((3, 3, 4), np.int32)
     knl(opencl_queue, a=a, b=b, out=out)
     np.testing.assert_array_equal(out[:, 1, 2], [1, 0, 3])
+
+
+def test_conditions_of_barriers_alone_in_a_loop(opencl_queue: Any) -> None:
+    """PoCL 3.1 added twice for some work-items behind ``if (k == 0 || n >= 8) barrier(...)``."""
+    domain = "{ [i, j, r]: 0 <= i and 2*i < n and 0 <= j and 3*j < n and 1 <= r < 5 }"
+    knl = lp.make_kernel(
+        domain,
+        "out[j + 1, i + 1] = sum(r, a[i])",
+        [
+            lp.GlobalArg("a", np.int32, shape="n + 1"),
+            lp.GlobalArg("out", shape="n + 1, n + 1"),
+            "...",
+        ],
+        assumptions="n >= 0 and n mod 4 = 0",
+    )
+    knl = lp.tag_inames(knl, "i:g.0, r:l.1")
+    knl = lp.split_iname(knl, "j", 2, inner_tag="ilp.seq", slabs=(1, 1))
+    a = np.arange(5, dtype=np.int32)
+    _, (out,) = knl(opencl_queue, a=a, n=4)
+    assert out[1:3, 1:3].tolist() == [[0, 4], [0, 4]]

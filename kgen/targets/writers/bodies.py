@@ -154,9 +154,13 @@ class BodyEmitter:
         scalar, independent = target.scalar_loop_pragma(), target.independent_loop_pragma()
         if scalar is not None and overruns_if_vectorized(self.kernel, node):
             return self._unroll_pragma(node), scalar
-        if independent is not None and hides_independence(self.kernel, node):
+        if independent is not None and self.hides_independence(node):
             return self._unroll_pragma(node), independent
         return (self._unroll_pragma(node),)
+
+    def hides_independence(self, node: For) -> bool:
+        """Tell whether iterations are independent, which the compiler could hardly find out."""
+        return False
 
     def _unroll_pragma(self, node: For) -> str | None:
         target = self.writer.target
@@ -212,6 +216,9 @@ class _DeviceEmitter(BodyEmitter):
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
+
+    def hides_independence(self, node: For) -> bool:
+        return hides_independence(self.kernel, node)
 
     def run(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
