@@ -92,3 +92,18 @@ def test_loops_around_sums(read: str, count: int) -> None:
     code = lp.generate_body(lp.prioritize_loops(knl, "j, k"))
     assert code.count(HINT) == count
     assert not count or f"{HINT}\n  for (int j" in code
+
+
+@pytest.mark.parametrize("name", ["steps", "insn"])  # that of an instruction, too
+def test_loops_of_the_host_around_launches(name: str) -> None:
+    text = """
+    ... gbarrier {id=wait, inames=t}
+    a[t + 1, i] = a[t, n - 1 - i] {dep=wait, id=insn}
+    """
+    args = [lp.GlobalArg("a", np.float64, shape="m + 1, n"), ...]
+    domain = "{ [t, i]: 0 <= t < m and 0 <= i < n }"
+    knl = lp.make_kernel(domain, text, args, name=name, target=lp.ExecutableCTarget())
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0")
+    a = np.ones((3, 9))
+    knl(a=a)
+    assert HINT not in lp.generate_code_v2(knl).host_code()
