@@ -80,7 +80,7 @@ class CommandGroup(click.Group):
 
 def _text_of(error: Exception) -> str:
     """Return what to print for an error."""
-    if isinstance(error, TypeInferenceFailure):
+    if isinstance(error, TypeInferenceFailure) and "hint: add_dtypes(" in str(error):
         return f"{error}; on the command line: --type NAME=float32"
     if isinstance(error, KgenError):
         return str(error)

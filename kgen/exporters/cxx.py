@@ -13,16 +13,17 @@ from kgen.exporters.cxx_sizes import SizeWriter, rank_of
 from kgen.exporters.kernels import ExportedKernel
 from kgen.exporters.launcher import LauncherWriter
 from kgen.targets.module import ArgumentInfo
-from kgen.targets.words import CPP_WORDS
+from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
 __all__ = ["cxx_header"]
 
-#: What the namespace has beside the functions of kernels.
-_TAKEN: Final = frozenset(
-    [
-        *("view", "buffer_view", "device_view", "opencl_events"),
-        *("error", "detail", "returning", "throwing"),
-    ]
+#: Keywords and macros, and what the namespace has beside the functions of kernels. Of the keywords
+#: of C, functions in a namespace of C++ may have these two as names.
+_TAKEN: Final = (C_WORDS - {"main", "restrict"}).union(
+    CPP_WORDS,
+    MACROS,
+    ("view", "buffer_view", "device_view", "opencl_events"),
+    ("error", "detail", "returning", "throwing", "kg_finish", "kg_result"),
 )
 
 
@@ -152,11 +153,11 @@ class _Overloads:
         self.kernel = kernel
         self.writers = writers
         self.sizes = SizeWriter(namespace, kernel)
-        if kernel.title in _TAKEN or kernel.title in CPP_WORDS:
+        if kernel.title in _TAKEN:
             raise CodegenError(
                 f"no function of namespace '{namespace}' in C++ can have the name '{kernel.title}'",
                 kernel=kernel.name,
-                because="it is a word of C++, or a name of the header",
+                because="it is a keyword or a macro, or a name of the header",
                 hint="make the kernel with another name=...",
             )
 

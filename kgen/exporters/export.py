@@ -152,9 +152,15 @@ def _checked_targets(targets: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_namespace(namespace: str) -> None:
-    if not re.fullmatch("[a-z][a-z0-9_]*", namespace) or namespace in C_WORDS | CPP_WORDS:
+    if namespace in C_WORDS | CPP_WORDS:
+        raise CodegenError(
+            f"'{namespace}' is no namespace",
+            because="it is a keyword of C or C++",
+            hint=f"choose another name, such as '{namespace}_kernels'",
+        )
+    if not re.fullmatch("[a-z][a-z0-9_]*", namespace):
         raise CodegenError(
             f"'{namespace}' is no namespace",
             because="names in C and C++ begin with it",
-            hint="choose small letters, digits and '_', such as 'demo'",
+            hint="choose small letters, digits and '_', a letter first, such as 'demo'",
         )

@@ -60,7 +60,7 @@ def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -
         if manifest.name not in contents:
             raise CodegenError(
                 f"{root} has an export of another namespace, '{manifest.namespace}'",
-                hint="export to a folder of its own, or replace that by overwrite=True",
+                hint="export to another folder, or replace that by overwrite=True (--overwrite)",
             )
     others = [
         name
@@ -71,7 +71,7 @@ def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -
         raise CodegenError(
             f"{_listed(others)} in {root} would be replaced",
             because="no export wrote this, or it was changed since",
-            hint="export to a folder of its own, or replace it by overwrite=True",
+            hint="export to another folder, or replace it by overwrite=True (--overwrite)",
         )
     return earlier
 

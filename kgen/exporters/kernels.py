@@ -271,12 +271,9 @@ def _module(unit: TranslationUnit, entrypoint: str, target: str) -> Module:
         return generate_module(unit, entrypoint)
     except TypeInferenceFailure as failure:
         raise CodegenError(
-            "an exported kernel has one type for each argument",
+            f"it cannot be exported for the target '{target}'",
             kernel=entrypoint,
-            where=f"its code for the target '{target}'",
             because=str(failure),
-            hint='state the types: add_dtypes(knl, {"a": numpy.float32}); or export it for other '
-            "targets: targets=...",
         ) from failure
 
 

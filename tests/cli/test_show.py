@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import kgen as lp
@@ -77,3 +79,11 @@ def test_warnings_are_texts_on_stderr() -> None:
     shown = typed("show", "heat.py:races", "code")
     assert shown.stderr.startswith("warning: in kernel 'kgen_kernel': instruction 'insn' writes")
     assert "warning" not in shown.stdout
+
+
+def test_the_option_for_types_is_named_only_where_a_type_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(
+        "import kgen as lp\nknl = lp.make_kernel('{ [i]: 0 <= i < 4 }', 'out[i] = blur(1.0)')\n"
+    )
+    assert "--type" not in typed("show", f"{tmp_path / 'k.py'}:knl", "code", status=1).stderr
+    assert "--type NAME" in typed("show", "heat.py:step", "code", status=1).stderr

@@ -242,11 +242,21 @@ def test_one_of_sizes_in_each_other_is_passed() -> None:
     assert derived_numbers(kernel.host) == ("m",)
 
 
-@pytest.mark.parametrize("name", ["view", "operator", "error"])
-def test_names_of_the_header_are_rejected(name: str) -> None:
+@pytest.mark.parametrize("name", ["view", "error", "kg_result", "operator", "while", "NULL"])
+def test_names_that_no_function_in_cxx_has_are_rejected(name: str) -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name=name)
     with pytest.raises(CodegenError, match=f"can have the name '{name}'"):
         library_files(knl, targets=["c"], namespace="demo")
+
+
+def test_a_function_in_cxx_can_have_a_name_that_is_a_keyword_of_c_alone(tmp_path: Path) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name="restrict")
+    files = export(knl, tmp_path, targets=["c"], namespace="demo")
+    sources = [path for path in files if path.suffix == ".c"]
+    subprocess.run(["gcc", "-c", *sources, "-I", "include"], cwd=tmp_path, check=True, timeout=60)
+    text = """#include "demo.hpp"
+    int main() { float out[4] = {}; demo::restrict(out); return out[3] != 1; }"""
+    assert output(built(tmp_path, tmp_path, text, "-std=c++17")) == ""
 
 
 DEVICES = """

@@ -13,14 +13,14 @@ import pytest
 import kgen as lp
 
 
-def double(name: str = "double") -> lp.TranslationUnit:
+def twice(name: str = "twice") -> lp.TranslationUnit:
     args = [lp.GlobalArg("a, out", np.float32, shape="n"), ...]
     return lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", args, name=name)
 
 
 def write(folder: Path, *programs: lp.TranslationUnit, **options: Any) -> set[str]:
     chosen = {"targets": "c", "namespace": "demo", **options}
-    files = lp.export(programs or [double()], folder, **chosen)
+    files = lp.export(programs or [twice()], folder, **chosen)
     return {path.relative_to(folder).as_posix() for path in files}
 
 
@@ -34,9 +34,9 @@ def test_the_files_are_what_is_listed(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_made_any_more_are_removed_and_others_stay(tmp_path: Path) -> None:
-    write(tmp_path, double("one"), double("two"))
+    write(tmp_path, twice("one"), twice("two"))
     (tmp_path / "src" / "mine.c").write_text("int mine;")
-    write(tmp_path, double("one"))
+    write(tmp_path, twice("one"))
     left = everything_in(tmp_path)
     assert "src/demo_one.c" in left
     assert "src/demo_two.c" not in left
@@ -44,16 +44,16 @@ def test_files_that_are_not_made_any_more_are_removed_and_others_stay(tmp_path: 
 
 
 def test_files_that_stay_the_same_keep_their_time(tmp_path: Path) -> None:
-    write(tmp_path, double("one"))
+    write(tmp_path, twice("one"))
     source, header = tmp_path / "src" / "demo_one.c", tmp_path / "include" / "demo.h"
     for path in (source, header):
         os.utime(path, (1, 1))
-    write(tmp_path, double("one"), double("two"))
+    write(tmp_path, twice("one"), twice("two"))
     assert source.stat().st_mtime == 1
     assert header.stat().st_mtime > 1
 
 
-@pytest.mark.parametrize("name", ["include/demo.h", "src/demo_double.c"])
+@pytest.mark.parametrize("name", ["include/demo.h", "src/demo_twice.c"])
 @pytest.mark.parametrize("is_exported", [False, True])
 def test_what_no_export_wrote_is_not_replaced(tmp_path: Path, name: str, is_exported: bool) -> None:
     if is_exported:
@@ -69,10 +69,10 @@ def test_what_no_export_wrote_is_not_replaced(tmp_path: Path, name: str, is_expo
 
 
 def test_a_changed_file_is_not_removed(tmp_path: Path) -> None:
-    write(tmp_path, double("one"), double("two"))
+    write(tmp_path, twice("one"), twice("two"))
     (tmp_path / "src" / "demo_two.c").write_text("by hand")
     with pytest.raises(lp.CodegenError, match=r"'src/demo_two\.c'"):
-        write(tmp_path, double("one"))
+        write(tmp_path, twice("one"))
 
 
 def test_another_namespace_is_another_library(tmp_path: Path) -> None:
@@ -83,8 +83,24 @@ def test_another_namespace_is_another_library(tmp_path: Path) -> None:
     assert not [name for name in everything_in(tmp_path) if "demo" in name]
 
 
+@pytest.mark.parametrize(
+    ("namespace", "because"),
+    [("class", "a keyword of C"), ("while", "a keyword of C"), ("2d", "names")],
+)
+def test_a_namespace_is_a_name(tmp_path: Path, namespace: str, because: str) -> None:
+    with pytest.raises(lp.CodegenError, match=f"no namespace\n  because: (it is )?{because}"):
+        write(tmp_path, namespace=namespace)
+
+
+def test_an_unknown_function_is_not_a_missing_type(tmp_path: Path) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = blur(1.0)")
+    with pytest.raises(lp.CodegenError, match="no function 'blur'") as caught:
+        write(tmp_path, knl)
+    assert "add_dtypes" not in str(caught.value)
+
+
 def test_all_files_are_written_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, double("one"), double("two"))
+    write(tmp_path, twice("one"), twice("two"))
     before, rename, count = everything_in(tmp_path), Path.replace, 0
 
     def fail_at_third(path: Path, target: Path) -> Path:
@@ -96,7 +112,7 @@ def test_all_files_are_written_or_none(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "replace", fail_at_third)
     with pytest.raises(OSError, match="full"):
-        write(tmp_path, double("one"), double("three"), namespace="demo")
+        write(tmp_path, twice("one"), twice("three"), namespace="demo")
     assert everything_in(tmp_path) == before
 
 

@@ -9,7 +9,7 @@ import kgen as lp
 from kgen.exporters.export import library_files
 
 
-def kernel(name: str = "double", array: str = "a") -> lp.TranslationUnit:
+def kernel(name: str = "twice", array: str = "a") -> lp.TranslationUnit:
     args = [lp.GlobalArg(f"{array}, out", np.float32, shape="n"), ...]
     return lp.make_kernel("{ [i]: 0 <= i < n }", f"out[i] = 2*{array}[i]", args, name=name)
 
