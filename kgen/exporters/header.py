@@ -91,8 +91,9 @@ def _declarations(kernel: ExportedKernel, writers: Sequence[LauncherWriter]) -> 
         yield " * Arrays that are written must not overlap with others."
     if kernel.host.buffers:
         yield " *"
-        yield " * workspace: memory for temporary arrays, of as many bytes as ..._workspace() says;"
-        yield " *   with a null pointer each call allocates it, and frees it"
+        yield " * workspace: memory for temporary arrays, of as many bytes as ..._workspace() says,"
+        yield " *   on the host from a multiple of 64 bytes on (aligned_alloc); with a null pointer"
+        yield " *   each call allocates it, and frees it"
     yield " */"
     for writer in writers:
         for prototype in writer.prototypes():
