@@ -167,14 +167,16 @@ class CASTBuilder(ASTBuilderBase):
         """Call a function, or let threads call it for each work-group."""
         if not groups:
             return super().get_kernel_call(launch, groups, arguments, is_only=is_only)
-        indices = self.target.group_index[: len(groups)]
+        is_one = all(count == "1" for count in groups)
+        indices = ["0" for _ in groups] if is_one else self.target.group_index[: len(groups)]
         called = ", ".join((*arguments, *indices))
         loop: cgen.Generable = cgen.Statement(f"{launch.function}({called})")
+        if is_one:
+            return [loop]
         for index, count in zip(indices, groups, strict=True):
             start, test = cgen.Line(f"int {index} = 0"), cgen.Line(f"{index} < {count}")
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
-        is_threaded = not launch.is_serial and any(count != "1" for count in groups)
-        return [cgen.Pragma(self._pragma(launch)), loop] if is_threaded else [loop]
+        return [loop] if launch.is_serial else [cgen.Pragma(self._pragma(launch)), loop]
 
     def _pragma(self, launch: Launch) -> str:
         assert isinstance(self.target, CTarget)

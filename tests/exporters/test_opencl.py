@@ -353,8 +353,8 @@ def test_nothing_is_kept_after_a_call(demo: ctypes.CDLL, device: Device) -> None
 def test_no_string_is_longer_than_all_compilers_take() -> None:
     code = "out[i] = " + " + ".join(f"{k}*a[i]" for k in range(1, 400))
     args = [lp.GlobalArg("a, out", np.float32, shape="n"), "..."]
-    knl = lp.make_kernel("{ [i]: 0 <= i < n }", code, args, name="long")
-    text = library_files([knl], targets="opencl", namespace="demo")["src/demo_long_opencl.c"]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", code, args, name="wordy")
+    text = library_files([knl], targets="opencl", namespace="demo")["src/demo_wordy_opencl.c"]
     strings = [line.strip() for line in text.splitlines() if line.startswith('  "')]
     assert max(map(len, strings)) < 1100
     joined = "".join(json.loads(string.rstrip(",")) for string in strings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,12 @@ from tests.malformed.programs import Outcome, run_program
 N_PROGRAMS = int(os.environ.get("KGEN_MALFORMED", "2000"))
 FIRST = int(os.environ.get("KGEN_MALFORMED_SEED", "0"))
 PIECES = 8
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some calls write files: to a folder called 'a', for instance."""
+    monkeypatch.chdir(tmp_path)
 
 
 def test_the_corpus_is_what_the_suite_writes() -> None:

@@ -64,6 +64,13 @@ def test_launches_follow_each_other() -> None:
     np.testing.assert_array_equal(knl(a=A)[1][0], 2 * A[::-1])
 
 
+def test_one_group_is_one_call() -> None:
+    knl = blocks("out = sum(i, a[i])", options={"insert_gbarriers": True})
+    code = lp.generate_code_v2(lp.add_dtypes(knl, {"a": np.float64})).host_code()
+    assert code.count("#pragma omp") == code.count("for (") == 1
+    assert "kernel_0_group(n, out, part_i_outer_i_inner, 0);" in code
+
+
 @pytest.mark.parametrize("operation", ["sum", "max"])
 def test_reductions_have_the_same_bits_on_any_number_of_threads(operation: str) -> None:
     results = []

@@ -53,7 +53,10 @@ def hides_independence(kernel: LoopKernel, loop: For) -> bool:
             return False
         indices = list(dict.fromkeys(index for _, index in here))
         for pair in combinations_with_replacement(indices, 2):
-            if not _meet_in_one_iteration(kernel, loop.iname, changing, *pair):
+            named = (
+                index is not None and len(index) == len(array.dim_tags or ()) for index in pair
+            )
+            if not all(named) or not _meet_in_one_iteration(kernel, loop.iname, changing, *pair):
                 return False
             are_hidden = are_hidden or _differs_by_sizes(array, *pair)
     return are_hidden
@@ -67,14 +70,21 @@ def _adds_adjacent(kernel: LoopKernel, iname: str, loop: For, own: Collection[st
     ):
         return False
     for name, accesses in Footprints.of(kernel).accesses.items():
-        tags = kernel.array_vars[name].dim_tags or ()
+        array = kernel.array_vars[name]
         for _, index in _in_loop(accesses, runs):
-            for tag, subscript in zip(tags, index or (), strict=True):
+            if not _is_named(array, index):
+                return False
+            for tag, subscript in zip(array.dim_tags or (), index or (), strict=True):
                 factor = _factors(subscript).get(p.Variable(iname), 0)
                 is_adjacent = factor == 1 and getattr(tag, "stride", None) == 1
                 if iname in variable_names(subscript) and not is_adjacent:
                     return False
     return True
+
+
+def _is_named(array: ArrayBase, index: _Index | None) -> bool:
+    """Tell whether an element is named by a subscript for each axis, not by its number."""
+    return index is not None and len(index) == len(array.dim_tags or ())
 
 
 def _differs_by_sizes(array: ArrayBase, one: _Index | None, other: _Index | None) -> bool:

@@ -107,3 +107,8 @@ def test_loops_of_the_host_around_launches(name: str) -> None:
     a = np.ones((3, 9))
     knl(a=a)
     assert HINT not in lp.generate_code_v2(knl).host_code()
+
+
+def test_elements_by_their_number_in_storage() -> None:
+    text = "f[[j]] = 2*f[[j]]\nf[1, j] = f[[j + n]]"
+    assert HINT not in lp.generate_body(_kernel(text))
