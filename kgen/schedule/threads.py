@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection
+
 from kgen.errors import ScheduleError
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -55,30 +58,36 @@ def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:
 def check_values_stay(kernel: LoopKernel) -> LoopKernel:
     """Reject temporaries that would carry values from a work-group to the next, were these loops.
 
-    That are those of a work-group, set outside of a loop over groups and changed inside: each
-    thread has its own. Accumulators of reductions, which are such, are not in *kernel* yet.
+    Those are private or local, and set both inside of a loop over work-groups and outside of it:
+    each thread has its own. Accumulators of reductions, which are such, are not in *kernel* yet.
     """
     if not (has_item_loops(kernel) and has_axes(kernel)):
         return kernel
-    groups = {iname for iname in kernel.inames if kernel.has_tag(iname, GroupInameTag)}
-    outside: dict[str, InstructionBase] = {}
-    inside: dict[str, InstructionBase] = {}
-    for insn in kernel.instructions:
-        for name in insn.assignee_var_names():
-            temporary = kernel.temporary_variables.get(name)
-            if temporary is not None and temporary.address_space != AddressSpace.GLOBAL:
-                (outside if groups.isdisjoint(insn.within_inames) else inside)[name] = insn
-    for name in sorted(outside.keys() & inside.keys()):
-        loops = ", ".join(f"'{n}'" for n in sorted(groups & inside[name].within_inames))
-        raise ScheduleError(
-            f"temporary '{name}' carries values from one iteration of {loops} to the next",
-            where=f"instructions '{outside[name].id}' and '{inside[name].id}'",
-            because="threads run the iterations at the same time, each with its own "
-            f"'{name}', which '{outside[name].id}' sets",
-            hint=f"put '{outside[name].id}' into the loop if '{name}' starts anew there; else "
-            "untag_inames(...), ExecutableCTarget(threads=1), or a reduction or scan: sum(...)",
-        )
+    groups = frozenset(iname for iname in kernel.inames if kernel.has_tag(iname, GroupInameTag))
+    for name, writers in sorted(kernel.writers.items()):
+        temporary = kernel.temporary_variables.get(name)
+        if temporary is None or temporary.address_space == AddressSpace.GLOBAL:
+            continue
+        insns = [kernel.id_to_insn[insn_id] for insn_id in writers]
+        for outer, inner in itertools.permutations(insns, 2):
+            between = groups & (inner.within_inames - outer.within_inames)
+            if between and groups & outer.within_inames <= inner.within_inames:
+                raise _carried(name, outer, inner, between)
     return kernel
+
+
+def _carried(
+    name: str, outer: InstructionBase, inner: InstructionBase, between: Collection[str]
+) -> ScheduleError:
+    loops = ", ".join(f"'{iname}'" for iname in sorted(between))
+    return ScheduleError(
+        f"temporary '{name}' carries values from one iteration of {loops} to the next",
+        where=f"instructions '{outer.id}' and '{inner.id}'",
+        because=f"threads run the iterations at the same time, each with its own '{name}', which "
+        f"'{outer.id}' sets",
+        hint=f"put '{outer.id}' into the loop if '{name}' starts anew there; else "
+        "untag_inames(...), ExecutableCTarget(threads=1), or a reduction or scan: sum(...)",
+    )
 
 
 def check_no_shared_items(kernel: PreparedKernel) -> None:

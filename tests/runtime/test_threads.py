@@ -121,6 +121,24 @@ def test_values_that_pass_from_group_to_group_are_rejected() -> None:
     np.testing.assert_allclose(knl.copy(target=ONE)(a=A, n=1000)[1][0], A.cumsum())
 
 
+def test_values_that_pass_along_one_of_two_axes_are_rejected() -> None:
+    code = """
+    for i
+        <> total = 0.0 {id=init}
+        for j
+            total = total + a[i, j] {id=add, dep=init}
+            out[i, j] = total {dep=add}
+        end
+    end
+    """
+    knl = lp.make_kernel("{ [i, j]: 0 <= i < n and 0 <= j < m }", code, target=ALL)
+    a = A[:900].reshape(20, 45)
+    rows = lp.tag_inames(knl, "i:g.0")
+    np.testing.assert_allclose(rows(a=a)[1][0], a.cumsum(axis=1))
+    with pytest.raises(lp.ScheduleError, match="'total' carries values from one iteration of 'j'"):
+        lp.tag_inames(rows, "j:g.1")(a=a)
+
+
 def test_rows_of_different_length_are_handed_out_one_by_one() -> None:
     code = """
     for i
