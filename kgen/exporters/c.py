@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import cgen
 
-from kgen.exporters.launcher import SUPPORT, LauncherWriter, bytes_name, first_bytes
+from kgen.exporters.launcher import LauncherWriter
 from kgen.targets.module import NO_FAULT, Faults, Launch
 
 __all__ = ["CLauncherWriter"]
@@ -41,30 +39,6 @@ class CLauncherWriter(LauncherWriter):
             body += self.check_faults(self.host.faults)
         return [*body, cgen.Statement(f"return {self.status('success')}")]
 
-    # -- checks -----------------------------------------------------------------------------
-
-    def check_arrays(self) -> list[cgen.Generable]:
-        sized = [arg for arg in self.host.arrays if arg.shape is not None]
-        return [*self.find_bytes(sized), *self._checks()]
-
-    def _checks(self) -> Iterator[cgen.Generable]:
-        for arg in self.host.arrays:
-            missing = f"{arg.name} == NULL"
-            if arg.shape is not None:
-                missing += f" && {bytes_name(arg)} > 0"
-            yield self.fail_if(missing, "null_pointer", f"array '{arg.name}' is a null pointer")
-            alignment = max(arg.alignment, arg.dtype.alignment)
-            if alignment > 1:
-                wrong = f"(uintptr_t) {arg.name} % {alignment} != 0"
-                text = f"array '{arg.name}' does not begin at a multiple of {alignment} bytes"
-                yield self.fail_if(wrong, "misaligned", text)
-        for written, other in self.host.restricted_pairs:
-            found = ", ".join(
-                f"(uintptr_t) {arg.name}, {first_bytes(arg)}" for arg in (written, other)
-            )
-            text = f"array '{written.name}', which is written, overlaps with array '{other.name}'"
-            yield self.fail_if(f"{SUPPORT}overlap({found})", "overlap", text)
-
     # -- memory -----------------------------------------------------------------------------
 
     def take_workspace(self) -> list[cgen.Generable]:
@@ -93,9 +67,8 @@ class CLauncherWriter(LauncherWriter):
             ),
         ]
         for arg in self.host.arrays:
-            found = f"(uintptr_t) {arg.name}, {first_bytes(arg)}, (uintptr_t) workspace, kg_total"
             text = f"the workspace overlaps with array '{arg.name}'"
-            body.append(self.fail_if(f"{SUPPORT}overlap({found})", "overlap", text))
+            body.append(self.fail_if(self.overlap(arg, "workspace", "kg_total"), "overlap", text))
         at = cgen.Initializer(cgen.Pointer(cgen.Value("char", "kg_at")), "(char *) workspace")
         body.append(at)
         for number, buffer in enumerate(self.host.buffers):

@@ -10,12 +10,10 @@ import cgen
 from kgen.errors import CodegenError
 from kgen.exporters.kernels import ExportedKernel
 from kgen.exporters.launcher import (
-    SUPPORT,
     LauncherWriter,
     bytes_name,
     c_string,
-    first_bytes,
-    support_file,
+    program_files,
 )
 from kgen.ir.expr import Expr, variable_names
 from kgen.targets.module import ArgumentInfo, Launch
@@ -35,6 +33,7 @@ class CudaLauncherWriter(LauncherWriter):
     """
 
     suffix: ClassVar[str] = "cuda"
+    null: ClassVar[str] = "0"
     piece: ClassVar[str] = "KGEN_CUDA_PIECE"
 
     def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
@@ -96,27 +95,13 @@ class CudaLauncherWriter(LauncherWriter):
             cgen.Statement(ended),
         ]
 
-    def check_arrays(self) -> list[cgen.Generable]:
-        sized = [arg for arg in self.host.arrays if arg.shape is not None]
-        return [*self.find_bytes(sized), *self._checks()]
+    def address(self, pointer: str) -> str:
+        return pointer
 
-    def _checks(self) -> Iterator[cgen.Generable]:
-        for arg in self.host.arrays:
-            missing = f"{arg.name} == 0"
-            if arg.shape is not None:
-                missing += f" && {bytes_name(arg)} > 0"
-            yield self.fail_if(missing, "null_pointer", f"array '{arg.name}' is a null pointer")
-            alignment = max(arg.alignment, arg.dtype.alignment)
-            if alignment > 1:
-                text = f"array '{arg.name}' does not begin at a multiple of {alignment} bytes"
-                yield self.fail_if(f"{arg.name} % {alignment} != 0", "misaligned", text)
-            needed = bytes_name(arg) if arg.shape is not None else str(arg.dtype.itemsize)
-            text = f"the memory of array '{arg.name}' has fewer bytes than the array"
-            yield self.fail_if(f"kgen_cuda_is_short({arg.name}, {needed})", "invalid_size", text)
-        for written, other in self.host.restricted_pairs:
-            found = ", ".join(f"{arg.name}, {first_bytes(arg)}" for arg in (written, other))
-            text = f"array '{written.name}', which is written, overlaps with array '{other.name}'"
-            yield self.fail_if(f"{SUPPORT}overlap({found})", "overlap", text)
+    def check_memory(self, arg: ArgumentInfo) -> Iterator[cgen.Generable]:
+        needed = bytes_name(arg) if arg.shape is not None else str(arg.dtype.itemsize)
+        text = f"the memory of array '{arg.name}' has fewer bytes than the array"
+        yield self.fail_if(f"kgen_cuda_is_short({arg.name}, {needed})", "invalid_size", text)
 
     def _check_grids(self) -> Iterator[cgen.Generable]:
         """Check the grids that are known before the first launch."""
@@ -141,9 +126,8 @@ class CudaLauncherWriter(LauncherWriter):
         text = "the workspace has fewer bytes than the temporary arrays"
         yield self.fail_if(short, "invalid_size", text)
         for arg in self.host.arrays:
-            found = f"{arg.name}, {first_bytes(arg)}, workspace, kg_total"
             text = f"the workspace overlaps with array '{arg.name}'"
-            test = f"workspace != 0 && {SUPPORT}overlap({found})"
+            test = f"workspace != 0 && {self.overlap(arg, 'workspace', 'kg_total')}"
             yield self.fail_if(test, "overlap", text)
 
     # -- memory -----------------------------------------------------------------------------
@@ -232,21 +216,8 @@ class CudaLauncherWriter(LauncherWriter):
 
     @classmethod
     def general_files(cls, namespace: str, writers: Sequence[LauncherWriter]) -> dict[str, str]:
-        names = [f"{writer.name}_code" for writer in writers]
-        parts = [
-            cgen.Include(f"{namespace}_internal.h", system=False),
-            cgen.Include("kgen_cuda.h", system=False),
-            cgen.Line(),
-            *(cgen.Line(f"extern kgen_cuda_code {name};") for name in names),
-            cgen.Line(),
-            cgen.Line("static kgen_cuda_code *const kgen_codes[] = {"),
-            *(cgen.Line(f"  &{name},") for name in names),
-            cgen.Line("};"),
-            cgen.Line(),
-            cgen.Include("kgen_cuda_modules.h", system=False),
-        ]
-        found = {f"src/{name}": support_file(name) for name in _SUPPORT_FILES}
-        return {f"src/{namespace}_cuda.c": str(cgen.Module(parts)) + "\n", **found}
+        names = (f"{writer.name}_code" for writer in writers)
+        return program_files(namespace, "cuda", names, "kgen_cuda_modules.h", _SUPPORT_FILES)
 
 
 def _pointer(name: str) -> cgen.Value:

@@ -25,6 +25,7 @@ __all__ = [
     "c_string",
     "first_bytes",
     "name_of",
+    "program_files",
     "support_file",
 ]
 
@@ -45,6 +46,8 @@ class LauncherWriter:
     suffix: ClassVar[str] = ""
     #: Each temporary array begins at a multiple of so many bytes in the workspace.
     piece: ClassVar[str] = "KGEN_ALIGNMENT"
+    #: A pointer to nothing.
+    null: ClassVar[str] = "NULL"
 
     def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
         self.namespace = namespace
@@ -203,9 +206,40 @@ class LauncherWriter:
                 body.append(self.fail_if(f"{name} > KGEN_MAX_BYTES", "invalid_size", text))
         return body
 
+    def address(self, pointer: str) -> str:
+        """Return the address that a pointer holds, as an integer."""
+        return f"(uintptr_t) {pointer}"
+
     def check_arrays(self) -> list[cgen.Generable]:
-        """Check what the arrays are: pointers, in C."""
-        raise NotImplementedError
+        """Check arrays that are pointers: null, alignment, overlap."""
+        sized = [arg for arg in self.host.arrays if arg.shape is not None]
+        return [*self.find_bytes(sized), *self._pointer_checks()]
+
+    def _pointer_checks(self) -> Iterator[cgen.Generable]:
+        for arg in self.host.arrays:
+            missing = f"{arg.name} == {self.null}"
+            if arg.shape is not None:
+                missing += f" && {bytes_name(arg)} > 0"
+            yield self.fail_if(missing, "null_pointer", f"array '{arg.name}' is a null pointer")
+            alignment = max(arg.alignment, arg.dtype.alignment)
+            if alignment > 1:
+                wrong = f"{self.address(arg.name)} % {alignment} != 0"
+                text = f"array '{arg.name}' does not begin at a multiple of {alignment} bytes"
+                yield self.fail_if(wrong, "misaligned", text)
+            yield from self.check_memory(arg)
+        for written, other in self.host.restricted_pairs:
+            text = f"array '{written.name}', which is written, overlaps with array '{other.name}'"
+            overlap = self.overlap(written, other.name, first_bytes(other))
+            yield self.fail_if(overlap, "overlap", text)
+
+    def overlap(self, arg: ArgumentInfo, pointer: str, n_bytes: str) -> str:
+        """Return the test that an array and other memory, at *pointer*, have a byte in common."""
+        mine = f"{self.address(arg.name)}, {first_bytes(arg)}"
+        return f"{SUPPORT}overlap({mine}, {self.address(pointer)}, {n_bytes})"
+
+    def check_memory(self, arg: ArgumentInfo) -> Iterable[cgen.Generable]:
+        """Check what else is known of the memory of an array."""
+        return ()
 
     # -- memory of temporaries ----------------------------------------------------------------
 
@@ -352,6 +386,30 @@ def c_string(text: str) -> str:
         for byte in text.encode()
     )
     return f'"{"".join(found)}"'
+
+
+def program_files(
+    namespace: str, target: str, names: Iterable[str], kept_by: str, support: Iterable[str]
+) -> dict[str, str]:
+    """Return the source that builds or loads the programs of a device, and what it includes.
+
+    *names* are those of the programs; the support file *kept_by* keeps them for each context.
+    """
+    declared = list(names)
+    parts = [
+        cgen.Include(f"{namespace}_internal.h", system=False),
+        cgen.Include(f"kgen_{target}.h", system=False),
+        cgen.Line(),
+        *(cgen.Line(f"extern kgen_{target}_code {name};") for name in declared),
+        cgen.Line(),
+        cgen.Line(f"static kgen_{target}_code *const kgen_codes[] = {{"),
+        *(cgen.Line(f"  &{name},") for name in declared),
+        cgen.Line("};"),
+        cgen.Line(),
+        cgen.Include(kept_by, system=False),
+    ]
+    found = {f"src/{name}": support_file(name) for name in support}
+    return {f"src/{namespace}_{target}.c": str(cgen.Module(parts)) + "\n", **found}
 
 
 def support_file(name: str) -> str:

@@ -14,7 +14,7 @@ from kgen.exporters.launcher import (
     bytes_name,
     c_string,
     first_bytes,
-    support_file,
+    program_files,
 )
 from kgen.ir.data import ImageArg
 from kgen.ir.expr import Expr, to_text
@@ -309,21 +309,8 @@ class OpenCLLauncherWriter(LauncherWriter):
 
     @classmethod
     def general_files(cls, namespace: str, writers: Sequence[LauncherWriter]) -> dict[str, str]:
-        names = [f"{writer.name}_code" for writer in writers]
-        parts = [
-            cgen.Include(f"{namespace}_internal.h", system=False),
-            cgen.Include("kgen_opencl.h", system=False),
-            cgen.Line(),
-            *(cgen.Line(f"extern kgen_opencl_code {name};") for name in names),
-            cgen.Line(),
-            cgen.Line("static kgen_opencl_code *const kgen_codes[] = {"),
-            *(cgen.Line(f"  &{name},") for name in names),
-            cgen.Line("};"),
-            cgen.Line(),
-            cgen.Include("kgen_opencl_programs.h", system=False),
-        ]
-        found = {f"src/{name}": support_file(name) for name in _SUPPORT_FILES}
-        return {f"src/{namespace}_opencl.c": str(cgen.Module(parts)) + "\n", **found}
+        names = (f"{writer.name}_code" for writer in writers)
+        return program_files(namespace, "opencl", names, "kgen_opencl_programs.h", _SUPPORT_FILES)
 
 
 def _memory(name: str) -> cgen.Value:
