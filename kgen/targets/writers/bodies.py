@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 
 import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
+from kgen.analysis.footprints import Footprints
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
@@ -20,7 +22,7 @@ from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
-from kgen.targets.writers.independent import hides_independence
+from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
@@ -218,7 +220,12 @@ class _DeviceEmitter(BodyEmitter):
         )
 
     def hides_independence(self, node: For) -> bool:
-        return hides_independence(self.kernel, node)
+        return hides_independence(self.kernel, self.accesses, node)
+
+    @cached_property
+    def accesses(self) -> Accesses:
+        """All accesses of the kernel to each array."""
+        return Footprints.of(self.kernel).accesses
 
     def run(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite

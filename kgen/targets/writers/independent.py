@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations_with_replacement
+from typing import TypeAlias
 
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
-from kgen.analysis.footprints import Footprints
 from kgen.ast.nodes import For, Let, Run, runs_in
 from kgen.ir.affine import linear_form
 from kgen.ir.data import ArrayBase, TemporaryVariable
@@ -21,57 +21,69 @@ from kgen.ir.tree import nodes_in
 __all__ = ["hides_independence"]
 
 #: The subscripts of one access, in the variables of the loops around it.
-_Index = tuple[Expr, ...]
+_Index: TypeAlias = tuple[Expr, ...]
+#: All accesses of a kernel to each array.
+Accesses: TypeAlias = Mapping[str, tuple[Access, ...]]
 
 
-def hides_independence(kernel: LoopKernel, loop: For) -> bool:
+def hides_independence(kernel: LoopKernel, accesses: Accesses, loop: For) -> bool:
     """Tell whether iterations are independent, though each is at several elements of one array.
 
     ``f[0, j] = ...; f[1, j] = ...`` in a loop over ``j``: no two iterations meet, because their
     last subscripts differ. A compiler sees addresses, whose distance depends on sizes. Before it
     makes vectors, it has to compare them in pairs, and gives up where these are many. Loops inside
     may add up numbers, each iteration its own, of elements that are adjacent from one to the next.
+    *accesses* are those of the kernel, by array.
     """
     nodes = list(nodes_in(loop.body))
     if not kernel.options.restrict or any(isinstance(node, Let) for node in nodes):
         return False
     inside = [node for node in nodes if isinstance(node, For)]
     runs = [node for node in nodes if isinstance(node, Run)]
-    if not all(_is_plain(kernel, run) for run in runs):
-        return False
-    written, own = kernel.get_written_variables(), {run.declares for run in runs}
-    if not all(_adds_adjacent(kernel, loop.iname, node, own) for node in inside):
+    own = {run.declares for run in runs}
+    pairs = list(_pairs_of_elements(kernel, accesses, runs, own))
+    if not any(_differs_by_sizes(*pair) for pair in pairs):
         return False
     changing = {node.iname for node in inside}
-    are_hidden = False
-    for name, accesses in Footprints.of(kernel).accesses.items():
-        here = list(_in_loop(accesses, runs)) if name in written else []
-        if name in own or not any(access.is_write for access, _ in here):
-            continue
-        array = kernel.array_vars[name]
-        if isinstance(array, TemporaryVariable) and array.base_storage is not None:
-            return False
-        indices = list(dict.fromkeys(index for _, index in here))
-        for pair in combinations_with_replacement(indices, 2):
-            named = (
-                index is not None and len(index) == len(array.dim_tags or ()) for index in pair
-            )
-            if not all(named) or not _meet_in_one_iteration(kernel, loop.iname, changing, *pair):
-                return False
-            are_hidden = are_hidden or _differs_by_sizes(array, *pair)
-    return are_hidden
+    return (
+        all(_is_plain(kernel, run) for run in runs)
+        and all(_adds_adjacent(kernel, accesses, loop.iname, node, own) for node in inside)
+        and all(
+            _is_alone(array) and _meet_in_one_iteration(kernel, loop.iname, changing, *pair)
+            for array, *pair in pairs
+        )
+    )
 
 
-def _adds_adjacent(kernel: LoopKernel, iname: str, loop: For, own: Collection[str | None]) -> bool:
+def _pairs_of_elements(
+    kernel: LoopKernel, accesses: Accesses, runs: list[Run], own: Collection[str | None]
+) -> Iterator[tuple[ArrayBase, _Index | None, _Index | None]]:
+    """Give the pairs of elements, also equal ones, of each array that *runs* write."""
+    for name, every in _touched(kernel, accesses, runs):
+        here = list(_in_loop(every, runs)) if name not in own else []
+        if any(access.is_write for access, _ in here):
+            indices = dict.fromkeys(index for _, index in here)
+            for one, other in combinations_with_replacement(indices, 2):
+                yield kernel.array_vars[name], one, other
+
+
+def _is_alone(array: ArrayBase) -> bool:
+    """Tell whether no other array shares the storage."""
+    return not isinstance(array, TemporaryVariable) or array.base_storage is None
+
+
+def _adds_adjacent(
+    kernel: LoopKernel, accesses: Accesses, iname: str, loop: For, own: Collection[str | None]
+) -> bool:
     """Tell whether a loop sets only *own* scalars, and is at adjacent elements for *iname*."""
     runs = runs_in(loop.body)
     if any(isinstance(node, For) for node in nodes_in(loop.body)) or not all(
         name in own for run in runs for name in kernel.id_to_insn[run.insn_id].assignee_var_names()
     ):
         return False
-    for name, accesses in Footprints.of(kernel).accesses.items():
+    for name, every in _touched(kernel, accesses, runs):
         array = kernel.array_vars[name]
-        for _, index in _in_loop(accesses, runs):
+        for _, index in _in_loop(every, runs):
             if not _is_named(array, index):
                 return False
             for tag, subscript in zip(array.dim_tags or (), index or (), strict=True):
@@ -88,7 +100,9 @@ def _is_named(array: ArrayBase, index: _Index | None) -> bool:
 
 
 def _differs_by_sizes(array: ArrayBase, one: _Index | None, other: _Index | None) -> bool:
-    """Tell whether the distance of two elements, in memory, depends on sizes."""
+    """Tell whether the distance of two named elements, in memory, depends on sizes."""
+    if not (_is_named(array, one) and _is_named(array, other)):
+        return False
     return any(
         first != second
         and isinstance(tag, FixedStrideArrayDimTag)
@@ -101,6 +115,14 @@ def _is_plain(kernel: LoopKernel, run: Run) -> bool:
     """Tell whether an instruction does no more than to read variables and to set one."""
     insn = kernel.id_to_insn[run.insn_id]
     return isinstance(insn, Assignment) and not insn.atomicity
+
+
+def _touched(
+    kernel: LoopKernel, accesses: Accesses, runs: list[Run]
+) -> Iterator[tuple[str, tuple[Access, ...]]]:
+    """Give the arrays that *runs* access, with all accesses of the kernel to each."""
+    names = {name for run in runs for name in kernel.id_to_insn[run.insn_id].dependency_names()}
+    return ((name, accesses[name]) for name in sorted(names & accesses.keys()))
 
 
 def _in_loop(
@@ -130,7 +152,7 @@ def _meet_in_one_iteration(
     So they are where the two have an equal subscript, in which a multiple of the loop's variable
     is added to what does not change in the loop.
     """
-    if one is None or other is None:
+    if one is None or other is None or len(one) != len(other):
         return False
     return any(
         first == second and _is_one_to_one(kernel, iname, changing, first)
