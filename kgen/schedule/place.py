@@ -23,7 +23,7 @@ from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
 from kgen.schedule.host import on_device
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
-from kgen.schedule.races import check_copies_independent, has_unproved_races
+from kgen.schedule.races import check_copies_independent
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
 from kgen.schedule.threads import (
@@ -103,9 +103,10 @@ def _with_axes(kernel: PreparedKernel, launch: Launch) -> Launch:
     """Insert barriers into a launch, and bind its hardware axes."""
     ids = insn_ids(launch.body)
     _check_axes(kernel, ids)
-    body = _place(kernel, insert_barriers(kernel, launch.body))
-    is_serial = has_item_loops(kernel) and has_unproved_races(kernel, ids)
-    return Launch(launch.name, _bind(kernel, GroupInameTag, body, ids), launch.barriers, is_serial)
+    body, has_no_races = insert_barriers(kernel, launch.body)
+    bound = _bind(kernel, GroupInameTag, _place(kernel, body), ids)
+    is_serial = has_item_loops(kernel) and not has_no_races
+    return Launch(launch.name, bound, launch.barriers, is_serial)
 
 
 def _ordered(kernel: PreparedKernel, launch: Launch, sequential_axes: bool) -> Launch:

@@ -45,7 +45,6 @@ __all__ = [
     "race_text",
     "check_races",
     "check_copies_independent",
-    "has_unproved_races",
 ]
 
 
@@ -77,7 +76,7 @@ class Race:
     point: str
 
 
-def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
+def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> bool:
     """Reject instructions with which work-items write different values to one element.
 
     Nor may they read what others of them write with the same instruction, which no barrier
@@ -85,25 +84,23 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> None:
     is a :class:`WriteRaceConditionWarning`; ``write_race(id)`` in ``silenced_warnings`` takes the
     user's word for one instruction, and so does atomic access.
 
-    Raises :class:`WriteRaceError` with both work-items.
+    Returns whether there is no race, by proof or by the user's word. Raises
+    :class:`WriteRaceError` with both work-items.
     """
     kernel = conflicts.kernel
+    is_free = True
     for race in find_races(conflicts, insn_ids):
         silencer = f"write_race({race.access.insn_id})"
+        if is_silenced(silencer, kernel.silenced_warnings):
+            continue
+        is_free = False
         text = race_text(kernel, race)
-        if not race.kind.is_certain:
-            if has_item_loops(kernel):
-                text += "\n  so: one thread runs all work-groups, in order"
-            kernel.warn(text, silencer, WriteRaceConditionWarning)
-        elif not is_silenced(silencer, kernel.silenced_warnings):
+        if race.kind.is_certain:
             raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
-
-
-def has_unproved_races(kernel: PreparedKernel, insn_ids: Iterable[str]) -> bool:
-    """Tell whether instructions may race for all that is known, and the user has not denied it."""
-    silenced = kernel.silenced_warnings
-    races = find_races(Conflicts(kernel), insn_ids)
-    return any(not is_silenced(f"write_race({r.access.insn_id})", silenced) for r in races)
+        if has_item_loops(kernel):
+            text += "\n  so: one thread runs all work-groups, in order"
+        kernel.warn(text, silencer, WriteRaceConditionWarning)
+    return is_free
 
 
 def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:

@@ -55,26 +55,26 @@ class Span:
         return (*boundaries[:end], *boundaries[first:])
 
 
-def insert_barriers(kernel: PreparedKernel, root: Node) -> Node:
-    """Insert the local barriers that a launch needs.
+def insert_barriers(kernel: PreparedKernel, root: Node) -> tuple[Node, bool]:
+    """Insert the local barriers that a launch needs; tell whether there are no races.
 
     Raises :class:`MissingBarrierError` for a conflict between two work-groups: only a
     global barrier, which ends the launch, orders those. Raises :class:`WriteRaceError` for an
     instruction that no barrier can order with itself.
     """
     if not any(kernel.has_tag(name, ConcurrentTag) for name in kernel.inames):
-        return root
+        return root, True
     conflicts = Conflicts(kernel)
     if not conflicts.accesses:
-        return root
-    check_races(conflicts, insn_ids(root))
+        return root, True
+    is_free = check_races(conflicts, insn_ids(root))
     if not any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames):
-        return root
+        return root, is_free
     inserter = _Inserter(kernel, conflicts)
     body = inserter.body(root, (), None)
     if inserter.missing:
         raise _missing_error(kernel, inserter.missing)
-    return body
+    return body, is_free
 
 
 def _missing_error(
