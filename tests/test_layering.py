@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": BELOW_RUNTIME | {"version"},
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
+    "tuning": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance", "verification"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},
 }

@@ -1,0 +1,39 @@
+"""Search strategies, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgen.errors import KgenError, near_names
+from kgen.tuning.space import SearchSpace
+from kgen.tuning.strategies.base import Bound, Strategy
+from kgen.tuning.strategies.enumeration import Exhaustive, Random
+
+__all__ = ["STRATEGIES", "Bound", "Strategy", "make_strategy"]
+
+STRATEGIES: Mapping[str, type[Strategy]] = {
+    "exhaustive": Exhaustive,
+    "random": Random,
+}
+
+
+def make_strategy(
+    strategy: str | type[Strategy] | Strategy, space: SearchSpace, seed: int = 0, **options: Any
+) -> Strategy:
+    """Return a strategy for a space, by its name or its class; an instance is returned as it is.
+
+    >>> make_strategy("random", SearchSpace({"block": [16, 32]}), seed=1)
+    Random(2 configurations of block)
+
+    :raises KgenError: there is no strategy of this name
+    """
+    if isinstance(strategy, Strategy):
+        return strategy
+    if isinstance(strategy, str):
+        if strategy not in STRATEGIES:
+            raise KgenError(
+                f"there is no strategy '{strategy}'", hint=near_names(strategy, STRATEGIES)
+            )
+        strategy = STRATEGIES[strategy]
+    return strategy(space, seed, **options)

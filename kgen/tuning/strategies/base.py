@@ -1,0 +1,109 @@
+"""What all search strategies share: rows of a space are asked for, and their times are told."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgen.errors import KgenError
+from kgen.tuning.space import Rows, SearchSpace
+
+__all__ = ["Bound", "Strategy"]
+
+#: For a row a time in seconds that it takes at least.
+Bound: TypeAlias = Callable[[int], float]
+
+
+class Strategy(ABC):
+    """Chooses the next configuration to measure, by its row in a search space.
+
+    A row is asked for at most once. Several may be under way: asked for, and not told yet. The same
+    space, seed, options and sequence of calls give the same rows.
+
+    :arg start: rows to ask for first, such as the best ones of another device
+    :arg bounds: a lower bound of the time of a row; rows are skipped that cannot be faster than the
+        best one
+    """
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        seed: int = 0,
+        *,
+        start: Sequence[int] = (),
+        bounds: Bound | None = None,
+    ) -> None:
+        self.space = space
+        self.rng = np.random.default_rng(seed)
+        self.bounds = bounds
+        #: For each row whether it has been asked for, told, or skipped.
+        self.seen: NDArray[np.bool_] = np.zeros(len(space), bool)
+        #: The times of the rows that were told, in this order; ``None`` for those that failed.
+        self.told: dict[int, float | None] = {}
+        self.best: int | None = None
+        self._start = list(dict.fromkeys(start))[::-1]
+        self._left = len(space)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.space.names)
+        return f"{type(self).__name__}({len(self.space)} configurations of {names})"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no row is left to ask for, whatever is told."""
+        return self._left == 0
+
+    @property
+    def unseen(self) -> Rows:
+        """The rows that are left."""
+        return np.flatnonzero(~self.seen)
+
+    @property
+    def best_seconds(self) -> float:
+        """The least time that was told, or infinity."""
+        seconds = None if self.best is None else self.told[self.best]
+        return float("inf") if seconds is None else seconds
+
+    def ask(self) -> int | None:
+        """Return a row to measure; ``None`` if none is left, or none before more is told."""
+        while not self.is_done:
+            row = self._start.pop() if self._start else self.propose()
+            if row is None:
+                return None
+            if not self.seen[row]:
+                self._mark(row)
+                if self.bounds is None or self.bounds(row) < self.best_seconds:
+                    return row
+        return None
+
+    def tell(self, row: int, seconds: float | None) -> None:
+        """Take the time of a row, whether it was asked for or not; ``None``: it failed.
+
+        :raises KgenError: the row is told twice
+        """
+        if row in self.told:
+            raise KgenError(f"configuration {self.space[row]} is told twice, as row {row}")
+        self._mark(row)
+        self.told[row] = seconds
+        if seconds is not None and seconds < self.best_seconds:
+            self.best = row
+
+    def _mark(self, row: int) -> None:
+        self._left -= not self.seen[row]
+        self.seen[row] = True
+
+    @abstractmethod
+    def propose(self) -> int | None:
+        """Return the next row; one that has been seen is passed over."""
+
+    def random_unseen(self) -> int:
+        """Return one of the rows that are left."""
+        while self._left * 8 > len(self.space):
+            row = int(self.rng.integers(len(self.space)))
+            if not self.seen[row]:
+                return row
+        return int(self.rng.choice(self.unseen))
