@@ -176,11 +176,14 @@ class CASTBuilder(ASTBuilderBase):
         for index, count in zip(indices, groups, strict=True):
             start, test = cgen.Line(f"int {index} = 0"), cgen.Line(f"{index} < {count}")
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
-        return [loop] if launch.is_serial else [cgen.Pragma(self._pragma(launch)), loop]
+        return [loop] if launch.is_serial else [cgen.Pragma(self._pragma(launch, groups)), loop]
 
-    def _pragma(self, launch: Launch) -> str:
+    def _pragma(self, launch: Launch, groups: Sequence[str]) -> str:
+        """Return what starts threads, if there is more than one work-group to run."""
         assert isinstance(self.target, CTarget)
         clauses = ["omp parallel for"]
+        if not any(count.isdigit() and count != "1" for count in groups):
+            clauses.append(f"if ({' || '.join(f'{count} > 1' for count in groups)})")
         if len(launch.groups) > 1:
             clauses.append(f"collapse({len(launch.groups)})")
         if launch.is_uneven:
