@@ -29,8 +29,10 @@ from tests.random.checks import (
     check_instances,
     check_large,
     check_large_alone,
+    check_large_threads,
     check_on_opencl,
     check_results,
+    check_threads,
     check_work_items,
     fails,
     meaning,
@@ -47,12 +49,14 @@ from tests.random.steps import (
     global_programs,
     host_programs,
     large_programs,
+    large_thread_programs,
     local_programs,
     pipeline_programs,
     programs,
     row_programs,
     saving_programs,
     scan_programs,
+    thread_programs,
     turn_programs,
 )
 
@@ -242,6 +246,15 @@ def test_running_results_are_sums(record_property: Any, tmp_path: Path) -> None:
     verdict = Judge([p.on_host("realize_reduction") for p in drawn], record_property)
     attempt_compiled(verdict, tmp_path, check_results)
     verdict.conclude("scans in order", check_alone)
+
+
+def test_threads_compute_what_one_thread_does(record_property: Any) -> None:
+    judge(draw(thread_programs, COUNT // 6), "threads", check_threads, record_property)
+
+
+def test_numbers_of_groups_near_the_largest_sizes_do_not_overflow(record_property: Any) -> None:
+    drawn = draw(large_thread_programs, COUNT // 10)
+    judge(drawn, "large on threads", check_large_threads, record_property)
 
 
 @pytest.mark.parametrize(

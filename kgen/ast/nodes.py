@@ -108,7 +108,8 @@ class DeviceFunction:
     ``groups`` are the numbers of work-groups per axis (expressions of the parameters),
     ``locals`` the work-items per group and axis. ``temporaries`` are the private and local
     temporaries that it declares; ``arguments`` all it is passed, in order, global
-    temporaries last. ``is_serial``: its groups must not run at once on threads.
+    temporaries last. ``is_serial``: its groups must not run at once on threads; ``is_long``:
+    there may be more of them than 32 bits can count.
     """
 
     name: str
@@ -119,6 +120,7 @@ class DeviceFunction:
     temporaries: tuple[str, ...]
     insn_ids: tuple[str, ...]
     is_serial: bool = False
+    is_long: bool = False
 
 
 def runs_in(node: Node) -> list[Run]:

@@ -88,9 +88,11 @@ class CFamilyLanguage(Target):
     helper_qualifier: ClassVar[str] = "static inline"
     #: The words before the types of a helper, for each version of it.
     helper_variants: ClassVar[tuple[str, ...]] = ("",)
-    #: The indices of the work-group and of the work-item along each axis, as ``int``.
+    #: The indices of the work-group and of the work-item along each axis, as ``int``; of the
+    #: work-group in 64 bits, too, where the language has loops for them.
     group_index: ClassVar[tuple[str, ...]] = ()
     local_index: ClassVar[tuple[str, ...]] = ()
+    has_long_groups: ClassVar[bool] = False
     #: What must stand before the code that uses those.
     group_needs: ClassVar[tuple[Need, ...]] = ()
     local_needs: ClassVar[tuple[Need, ...]] = ()

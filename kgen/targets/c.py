@@ -14,6 +14,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.ir.tags import AxisTag
+from kgen.ir.types import INT32, INT64
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
@@ -105,6 +106,7 @@ class CTarget(CFamilyTarget):
         "stdbool.h": frozenset({"bool", "false", "true"}),
     }
     group_index: ClassVar[tuple[str, ...]] = ("gid0", "gid1", "gid2")
+    has_long_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         words: Any = self.function_specifiers
@@ -174,9 +176,13 @@ class CASTBuilder(ASTBuilderBase):
         if is_one:
             return [loop]
         for index, count in zip(indices, groups, strict=True):
-            start, test = cgen.Line(f"int {index} = 0"), cgen.Line(f"{index} < {count}")
+            start = cgen.Line(f"{self._index_type(launch)} {index} = 0")
+            test = cgen.Line(f"{index} < {count}")
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
         return [loop] if launch.is_serial else [cgen.Pragma(self._pragma(launch, groups)), loop]
+
+    def _index_type(self, groups: DeviceFunction | Launch) -> str:
+        return self.target.type_name(INT64 if groups.is_long else INT32)
 
     def _pragma(self, launch: Launch, groups: Sequence[str]) -> str:
         """Return what starts threads, if there is more than one work-group to run."""
@@ -199,7 +205,7 @@ class CASTBuilder(ASTBuilderBase):
         if not function.groups:
             return self._specified(super().get_function_declaration(function, parameters))
         indices = self.target.group_index[: len(function.groups)]
-        own = [cgen.Const(cgen.Value("int", index)) for index in indices]
+        own = [cgen.Const(cgen.Value(self._index_type(function), index)) for index in indices]
         name = cgen.Value("static inline void", function.name)
         return cgen.FunctionDeclaration(name, [*parameters, *own])
 

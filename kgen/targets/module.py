@@ -50,7 +50,7 @@ class Launch:
     """One device function: its parameters by name, in order, and its launch grid.
 
     ``is_serial``: threads must not run the work-groups at once; ``is_uneven``: these take different
-    times.
+    times; ``is_long``: there may be more of them than 32 bits can count.
     """
 
     function: str
@@ -59,6 +59,7 @@ class Launch:
     locals: tuple[int, ...]
     is_serial: bool = False
     is_uneven: bool = False
+    is_long: bool = False
 
 
 @dataclass(frozen=True)

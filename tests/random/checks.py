@@ -18,6 +18,7 @@ import kgen as lp
 from kgen.errors import CodegenError, ScheduleError, StaticValueFindingError, TransformError
 from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module, lower
+from kgen.targets.c import OPENMP, CCompiler
 from kgen.targets.module import Module
 from tests.oracle import Oracle
 from tests.random.compiled import Arrays, allocate, call, compile_modules
@@ -35,8 +36,10 @@ __all__ = [
     "check_instances",
     "check_large",
     "check_large_alone",
+    "check_large_threads",
     "check_on_opencl",
     "check_results",
+    "check_threads",
     "check_work_items",
     "fails",
     "is_refusal",
@@ -157,6 +160,60 @@ def check_alone(
 def check_large_alone(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
     """Compile a program by itself such that signed overflow ends the process, and check it."""
     check_alone(program, mutant, check_large, OVERFLOW_FLAGS)
+
+
+# -- threads of the host ------------------------------------------------------------------------
+
+#: How many run the work-groups; 1: these are plain loops.
+THREADS = (1, 2, 3, 8)
+
+
+def check_threads(
+    program: Program,
+    mutant: lp.TranslationUnit | None = None,
+    counts: Sequence[int | None] = THREADS,
+) -> None:
+    """Run on several numbers of threads, with what the runtime passes to the compiler.
+
+    Results are held against the kernel's meaning, and have the same bits on all threads: with one
+    as well, where numbers are not rounded.
+    """
+    modules = [_on_threads(program, mutant, count) for count in counts]
+    flags = (*CCompiler().compile_flags, OPENMP)
+    unit, compared = program.meant(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        library = compile_modules(modules, Path(folder), flags)
+        for seed, parameters in enumerate(program.parameter_sets(unit)):
+            arrays = allocate(modules[0], parameters, value_ranges(program), seed)
+            want = meaning(unit, parameters, arrays)
+            found = [call(library, module, parameters, arrays) for module in modules]
+            if want is not None:
+                _compare(want, found[0], parameters)
+                compared += 1
+            _compare_bits(found[want is None :], parameters)
+    _require(compared)
+
+
+def check_large_threads(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Run on threads where signed overflow ends the process."""
+    module = _on_threads(program, mutant, None)
+    with tempfile.TemporaryDirectory() as folder:
+        library = compile_modules([module], Path(folder), (*OVERFLOW_FLAGS, OPENMP))
+        check_large(program, module, library)
+
+
+def _on_threads(program: Program, mutant: lp.TranslationUnit | None, threads: int | None) -> Module:
+    target, name = lp.CTarget(threads=threads), f"k{threads or 0}"
+    if mutant is None:
+        return _generate(program.transformed(name, target))
+    return _generate(mutant.default_entrypoint.copy(name=name, target=target))
+
+
+def _compare_bits(found: Sequence[Arrays], parameters: dict[str, int]) -> None:
+    for other in found[1:]:
+        for name, array in found[0].items():
+            is_same = array.tobytes() == other[name].tobytes()
+            assert is_same, f"{name} depends on the number of threads for {parameters}"
 
 
 # -- interpreted code trees -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from kgen.runtime.c import LIBRARIES
 from kgen.runtime.toolchain import find_c_compiler
 from kgen.targets.module import ArgumentInfo, Module
 
-__all__ = ["Arrays", "allocate", "call", "compile_modules"]
+__all__ = ["Arrays", "allocate", "call", "compile_modules", "keep_on_one_thread"]
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -43,6 +43,13 @@ def compile_modules(
     if result.returncode:
         raise CompilationError(result.stderr)
     return ctypes.CDLL(str(library))
+
+
+def keep_on_one_thread(library: ctypes.CDLL) -> None:
+    """Let kernels run on one thread from now on, where OpenMP has others."""
+    limit = getattr(library, "omp_set_max_active_levels", None)
+    if limit is not None:
+        limit(0)
 
 
 def allocate(

@@ -10,7 +10,7 @@ from kgen.analysis.range import PARAM_LIMIT
 from kgen.targets.module import Module
 from tests.random import choices
 from tests.random.choices import Draw
-from tests.random.compiled import Arrays, call
+from tests.random.compiled import Arrays, call, keep_on_one_thread
 from tests.random.program import ArrayDecl, Program
 
 __all__ = ["OVERFLOW_FLAGS", "draw_large_program", "overflows"]
@@ -76,10 +76,11 @@ def draw_large_program(draw: Draw) -> Program:
 def overflows(
     library: ctypes.CDLL, module: Module, parameters: Mapping[str, int], arrays: Arrays
 ) -> bool:
-    """Tell whether a call ends its process, a child of this one."""
+    """Tell whether a call ends its process, a child of this one; threads are not there."""
     child = os.fork()
     if not child:
         try:
+            keep_on_one_thread(library)
             call(library, module, parameters, arrays)
         finally:
             os._exit(0)

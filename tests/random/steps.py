@@ -51,16 +51,19 @@ __all__ = [
     "global_programs",
     "host_programs",
     "large_programs",
+    "large_thread_programs",
     "local_programs",
     "pipeline_programs",
     "programs",
     "row_programs",
     "saving_programs",
     "scan_programs",
+    "thread_programs",
     "turn_programs",
 ]
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
+_THREADS = CTarget(threads=None)
 
 #: Warnings of races of work-items.
 _RACES = r".*(from several work-items|based on local IDs)"
@@ -645,11 +648,27 @@ def large_programs(draw: Draw) -> Program:
     return attempts.make_some((1, 2, 3, 4, 0), _LARGE)
 
 
+def large_thread_programs(draw: Draw) -> Program:
+    """Draw one whose outer loop runs on threads."""
+    attempts = _Attempts(draw, draw_large_program(draw), target=_THREADS)
+    attempts.make(_on_threads(draw, "i", 0))
+    return attempts.make_some((0, 1, 2, 3), _LARGE)
+
+
 def device_programs(draw: Draw) -> Program:
     """Draw a kernel with loops on hardware axes where it has loops that can be."""
     drawn = draw_kernel(draw)
     attempts = _attempts_on(draw, drawn)
-    shared = [
+    shared = _independent(drawn)
+    for axis, loop in enumerate(shared[: draw(choices.integers(1, 2))]):
+        attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
+    attempts.put_reductions_on_axes(drawn, len(attempts.accepted))
+    return attempts.make_some()
+
+
+def _independent(drawn: Kernel) -> list[Loop]:
+    """Return loops around all statements whose iterations write elements of their own."""
+    return [
         loop
         for loop in drawn.loops
         if all(
@@ -661,9 +680,18 @@ def device_programs(draw: Draw) -> Program:
             for s in drawn.statements
         )
     ]
-    for axis, loop in enumerate(shared[: draw(choices.integers(1, 2))]):
-        attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
-    attempts.put_reductions_on_axes(drawn, len(attempts.accepted))
+
+
+def thread_programs(draw: Draw) -> Program:
+    """Draw a kernel with loops of work-groups, up to three, for the threads of the host."""
+    drawn, loops = draw_kernel(draw), list[Loop]()
+    while not loops:
+        drawn = draw(choices.sampled_from((draw_kernel, draw_kernel, draw_fetch_kernel)))(draw)
+        loops = _independent(drawn)[: draw(choices.integers(1, 3))]
+    attempts = _attempts_on(draw, drawn, _THREADS)
+    for axis, loop in enumerate(loops):
+        attempts.make(_on_threads(draw, loop.name, axis))
+    attempts.put_reductions_on_axes(drawn, len(loops))
     return attempts.make_some()
 
 
@@ -746,6 +774,14 @@ def saving_programs(draw: Draw) -> Program:
 def _kind_of_axis(draw: Draw, loop: Loop) -> str:
     kinds = ("g", "l") if loop.is_constant else ("g",)
     return str(draw(choices.sampled_from((*kinds, "split", "split", "split"))))
+
+
+def _on_threads(draw: Draw, name: str, axis: int) -> Step:
+    """Put a loop, or its outer part, on an axis of work-groups."""
+    inner = draw(choices.sampled_from(("all", None, f"l.{axis}", f"l.{axis}", "vec", "unr", "ilp")))
+    if inner == "all":
+        return Step("tag_inames", (f"{name}:g.{axis}",))
+    return _split(name, draw(choices.integers(2, 7)), f"g.{axis}", inner)
 
 
 def _on_axis(draw: Draw, name: str, kind: str, axis: int) -> Step:

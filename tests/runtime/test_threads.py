@@ -92,6 +92,19 @@ def test_atomic_updates() -> None:
     np.testing.assert_array_equal(out, np.bincount(k, minlength=7))
 
 
+def test_numbers_of_groups_are_computed_without_overflow() -> None:
+    target = lp.CTarget(threads=2)
+    domain, assumptions = "{ [i]: 0 <= i < n - m }", "0 <= m <= n"
+    near = lp.make_kernel(domain, "out[i] = i", target=target, assumptions=assumptions)
+    near = lp.split_iname(near, "i", 2, outer_tag="g.0")
+    assert "gid0 < ((int64_t) m + n + 1) / 2 - m;" in str(lp.generate_code_v2(near))
+    most = lp.make_kernel("{ [i]: 0 <= i < n + m }", "out[i] = 1", target=target)
+    code = str(lp.generate_code_v2(lp.tag_inames(most, "i:g.0")))
+    assert code.count("int64_t gid0 = 0; gid0 < (int64_t) m + n;") == 1
+    assert "#include <stdint.h>" in code
+    assert "int64_t const gid0)\n{\n  out[gid0] = 1;" in code
+
+
 def test_what_may_race_runs_on_one_thread() -> None:
     args = [lp.GlobalArg("out", np.float64, shape="n"), lp.GlobalArg("k", np.int32)]
     knl = blocks("out[k[i]] = i", args)

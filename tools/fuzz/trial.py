@@ -19,7 +19,9 @@ from tests.random.checks import (
     check_alone,
     check_instances,
     check_large_alone,
+    check_large_threads,
     check_on_opencl,
+    check_threads,
     check_work_items,
     is_refusal,
 )
@@ -29,7 +31,15 @@ from tests.random.program import Program, minimize
 
 __all__ = ["KINDS", "TARGETS", "Outcome", "Task", "attempt", "shrink", "try_program"]
 
-TARGETS = ("c", "tree", "opencl")
+TARGETS = ("c", "threads", "tree", "opencl")
+
+#: What the verifier takes programs to run on.
+_MODELS: dict[str, Any] = {
+    "c": lp.CTarget(),
+    "threads": lp.CTarget(threads=None),
+    "tree": lp.OpenCLTarget(),
+    "opencl": lp.OpenCLTarget(),
+}
 
 Check = Callable[[Program, lp.TranslationUnit | None], None]
 
@@ -39,32 +49,35 @@ class Kind:
     """Programs of one kind, and what they are checked for without a device."""
 
     draw: Callable[[Draw], Program]
-    #: may have work-items: C has none, so their code tree is interpreted instead
-    has_axes: bool
+    #: where they run without a device: of those with work-items, the code tree is interpreted
+    target: str = "c"
     check: Check = check_alone
     #: of how many programs one is run on OpenCL, too
     opencl: int = 1
 
 
 KINDS: dict[str, Kind] = {
-    "programs": Kind(steps.programs, False, opencl=4),
-    "large": Kind(steps.large_programs, False, check_large_alone, opencl=0),
-    "host_fetches": Kind(steps.host_programs, False, opencl=4),
-    "devices": Kind(steps.device_programs, True, check_work_items),
-    "fetches": Kind(steps.fetch_programs, True, check_work_items),
-    "tiles": Kind(steps.local_programs, True, check_work_items),
-    "launches": Kind(steps.global_programs, True, check_work_items),
-    "saved": Kind(steps.saving_programs, True, check_work_items, opencl=0),
-    "pipelines": Kind(steps.pipeline_programs, True, check_work_items),
-    "rows": Kind(steps.row_programs, True, check_work_items),
-    "turns": Kind(steps.turn_programs, True, check_work_items),
-    "scans": Kind(steps.scan_programs, True, check_work_items),
+    "programs": Kind(steps.programs, opencl=4),
+    "large": Kind(steps.large_programs, check=check_large_alone, opencl=0),
+    "host_fetches": Kind(steps.host_programs, opencl=4),
+    "devices": Kind(steps.device_programs, "tree", check_work_items),
+    "fetches": Kind(steps.fetch_programs, "tree", check_work_items),
+    "tiles": Kind(steps.local_programs, "tree", check_work_items),
+    "launches": Kind(steps.global_programs, "tree", check_work_items),
+    "saved": Kind(steps.saving_programs, "tree", check_work_items, opencl=0),
+    "pipelines": Kind(steps.pipeline_programs, "tree", check_work_items),
+    "rows": Kind(steps.row_programs, "tree", check_work_items),
+    "turns": Kind(steps.turn_programs, "tree", check_work_items),
+    "scans": Kind(steps.scan_programs, "tree", check_work_items),
+    "threads": Kind(steps.thread_programs, "threads", check_threads, opencl=0),
+    "large_threads": Kind(steps.large_thread_programs, "threads", check_large_threads, opencl=0),
 }
 
 
 #: Kinds of which some programs have no work-items, and run as C; and how to tell.
 _MIXED = ("pipelines", "rows", "turns")
 _AXES = re.compile(r"\b[gl]\.")
+_GROUPS = re.compile(r"\bg\.")
 
 
 @dataclass(frozen=True)
@@ -138,10 +151,11 @@ def _instances(program: Program, mutant: lp.TranslationUnit | None) -> None:
 def _checks(task: Task, program: Program, targets: Sequence[str]) -> Iterator[tuple[str, Check]]:
     kind = KINDS[task.kind]
     is_serial = task.kind in _MIXED and not _AXES.search(str(program.steps))
-    first = "tree" if kind.has_axes and not is_serial else "c"
-    check = check_alone if is_serial else kind.check
+    first, check = ("c", check_alone) if is_serial else (kind.target, kind.check)
     if first in targets:
         yield first, check
+    if first == "tree" and "threads" in targets and _GROUPS.search(str(program.steps)):
+        yield "threads", check_threads
     if "tree" in targets and kind.check is check_alone and task.number % 4 == 1:
         yield "tree", _instances
     if "opencl" in targets and kind.opencl and task.number % kind.opencl == 0:
@@ -186,19 +200,17 @@ def _run(outcome: Outcome, check: Callable[[], None]) -> Outcome:
 
 def _outcomes(task: Task, program: Program, targets: Sequence[str]) -> Iterator[Outcome]:
     """Try a program as it was drawn; each outcome comes once without a result, before the run."""
-    verdicts: dict[bool, tuple[str, str]] = {}
+    verdicts: dict[Any, tuple[str, str]] = {}
     for target, check in _checks(task, program, targets):
-        is_host = target == "c"
-        if is_host not in verdicts:
-            model = lp.CTarget() if is_host else lp.OpenCLTarget()
-            verdicts[is_host] = _verdict_of(program, model)
-        started = Outcome(
-            str(task), task.kind, target, "", verdicts[is_host][0], "died", text=str(program)
-        )
+        model = _MODELS[target]
+        if model not in verdicts:
+            verdicts[model] = _verdict_of(program, model)
+        verdict, why = verdicts[model]
+        started = Outcome(str(task), task.kind, target, "", verdict, "died", text=str(program))
         yield started
         done = _run(started, functools.partial(check, program, None))
         if done.run == "right" and done.verify != "proved":
-            done = dataclasses.replace(done, detail=verdicts[is_host][1])
+            done = dataclasses.replace(done, detail=why)
         yield done
 
 
@@ -212,10 +224,10 @@ def _verdict_of(program: Program, target: Any) -> tuple[str, str]:
 
 def _mutants(task: Task, program: Program, targets: Sequence[str]) -> Iterator[Outcome]:
     """Try a mutant, where it is cheap to run."""
-    target, check = next(_checks(task, program, ("c", "tree")))
+    target, check = next(_checks(task, program, ("c", "threads", "tree")))
     if target not in targets:
         return
-    model: Any = lp.CTarget() if target == "c" else lp.CudaTarget()
+    model: Any = lp.CudaTarget() if target == "tree" else _MODELS[target]
     try:
         before, unit = program.make(), program.transformed(target=model)
         given = Transformed(unit.default_entrypoint, before.default_entrypoint)

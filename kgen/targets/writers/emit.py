@@ -13,14 +13,14 @@ from kgen.ast.nodes import DeviceFunction, For, Node
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, GroupHardwareAxisIndex, variable_names
 from kgen.ir.pieces import piece_names, without_separate
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import FoundInCallTag
 from kgen.ir.tree import exprs_of, nodes_in
-from kgen.ir.types import AddressSpace, NumpyType, auto
+from kgen.ir.types import INT64, AddressSpace, NumpyType, auto
 from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
 from kgen.targets.preamble import Preamble
@@ -65,6 +65,8 @@ def emit_module(
         for f in functions
     )
     writer = builder.get_expression_to_code_mapper(kernel, preamble)
+    if target.has_long_groups:
+        functions = tuple(_with_long_groups(writer, function) for function in functions)
     programs: list[GeneratedProgram] = []
     heads: list[cgen.NestedDeclarator] = []
     for function in functions:
@@ -83,6 +85,7 @@ def emit_module(
             f.locals,
             f.is_serial,
             _is_uneven(kernel, f),
+            f.is_long,
         )
         for f in functions
     )
@@ -116,6 +119,17 @@ def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFu
 
 #: The bytes of a pointer, and of the offset of an array.
 _POINTER: Final = 8
+
+
+def _with_long_groups(writer: ExpressionWriter, function: DeviceFunction) -> DeviceFunction:
+    """Note the indices of work-groups of 64 bits."""
+    integers = writer.integers
+    axes = map(GroupHardwareAxisIndex, range(len(function.groups)))
+    if all(integers.ranges.fits(axis) for axis in axes):
+        return function
+    integers.long_names.update(writer.target.group_index)
+    integers.preamble.add(*writer.target.type_needs.get(INT64.dtype, ()))
+    return replace(function, is_long=True)
 
 
 def _is_uneven(kernel: DeviceKernel, function: DeviceFunction) -> bool:

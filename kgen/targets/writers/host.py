@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import cgen
 import numpy as np
 import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_COMPARISON
 
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in, variables_in
 from kgen.ir.expr import Expr, TruncQuotient, is_constant, substitute, variable_names
@@ -138,9 +139,11 @@ class _DriverEmitter(BodyEmitter):
     def _count(self, writer: ExpressionWriter, count: Expr) -> str:
         """Write a number of work-groups: none where it would be negative."""
         if self.builder.takes_negative_counts:
-            return writer.integers.text(_truncated(count))
-        is_known = writer.site.signs.is_at_least(count, 0)
-        return writer.integers.text(count if is_known else p.Max((0, count)))
+            count = _truncated(count)
+        elif not writer.site.signs.is_at_least(count, 0):
+            count = p.Max((0, count))
+        is_wide = writer.integers.overflows(count)
+        return writer.integers.text(count, PREC_COMPARISON, wide=is_wide)
 
 
 def _truncated(count: Expr) -> Expr:

@@ -221,6 +221,11 @@ class IntegerWriter:
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
 
+    def _has_long_name(self, group: GroupHardwareAxisIndex) -> bool:
+        return group.axis < len(self.target.group_index) and (
+            self.target.group_index[group.axis] in self.long_names
+        )
+
     def _is_long_name(self, expr: Expr) -> bool:
         return isinstance(expr, p.Variable) and expr.name in self.long_names
 
@@ -314,7 +319,9 @@ class IntegerWriter:
                 return expr.name in self.long_names or self.type_of(expr).itemsize > 4
             case int() | np.integer():
                 return not -(2**31) <= expr < 2**31
-            case GroupHardwareAxisIndex() | LocalHardwareAxisIndex():
+            case GroupHardwareAxisIndex():
+                return self._has_long_name(expr)
+            case LocalHardwareAxisIndex():
                 return False
             case p.Sum() | p.Product() | p.Min() | p.Max():
                 return any(self.is_long(child) for child in expr.children)
@@ -326,6 +333,7 @@ class IntegerWriter:
 
     def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
         self.preamble.add(*self.target.group_needs)
+        wide = wide and not self._has_long_name(expr)
         return self._axis("g", self.target.group_index, expr.axis, prec, wide)
 
     def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
