@@ -264,6 +264,7 @@ from kgen.transforms.loops.split import (
     join_inames,
     split_iname,
 )
+from kgen.transforms.loops.split_domain import split_domain
 from kgen.transforms.loops.tag import (
     find_unused_axis_tag,
     prioritize_loops,
@@ -579,6 +580,7 @@ __all__ = [
     "show_dependency_graph",
     "simplify_indices",
     "split_array_axis",
+    "split_domain",
     "split_iname",
     "split_reduction_inward",
     "split_reduction_outward",

@@ -12,10 +12,10 @@ import pytest
 
 import kgen as lp
 from kgen.ir.kernel import LoopKernel
-from tests.mutation.mutants import moved, shifted, without_dependencies
+from tests.mutation.mutants import moved, resized, shifted, without_dependencies
 
 
-def _make(domain: str, text: str, **shapes: str) -> lp.TranslationUnit:
+def _make(domain: str, text: str | list[str], **shapes: str) -> lp.TranslationUnit:
     args = [lp.GlobalArg(name, "float64", shape=shape) for name, shape in shapes.items()]
     return lp.make_kernel(domain, text, args, target=lp.ExecutableCTarget())
 
@@ -88,15 +88,37 @@ def _precomputed() -> lp.TranslationUnit:
     return lp.precompute(lp.split_iname(knl, "i", 4), "f", "i_inner", temporary_name="fs")
 
 
+def _split() -> lp.TranslationUnit:
+    text = "u[i] = (u[i - 1] + 2*u[i + 1])/3 {dep=*}"
+    knl = _make("{ [i]: 1 <= i < 15 }", text, u="16")
+    return lp.split_domain(knl, "{ [i]: 4 <= i < 11 }")
+
+
+def _split_in_launches() -> lp.TranslationUnit:
+    knl = _make("{ [i]: 0 <= i < 8 }", ["<> t = 2*u[i]", "v[i] = t - u[i + 1]"], u="9", v="8")
+    return lp.split_domain(knl, "{ [i]: 2 <= i < 6 }", into="launches")
+
+
 PROGRAMS: dict[str, Callable[[], lp.TranslationUnit]] = {
     make.__name__.strip("_"): make
-    for make in (_twice_fetched, _tiled_product, _stencil, _time_loop, _buffered, _precomputed)
+    for make in (
+        _twice_fetched,
+        _tiled_product,
+        _stencil,
+        _time_loop,
+        _buffered,
+        _precomputed,
+        _split,
+        _split_in_launches,
+    )
 }
 
 
-def _mutants(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
+def _mutants(name: str, kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
     for mutate in (moved, shifted, without_dependencies):
         yield from mutate(kernel)
+    if name.startswith("split"):  # loops that a transformation has cut out of others
+        yield from resized(kernel)
 
 
 def _result(name: str, kernel: LoopKernel) -> dict[str, np.ndarray]:
@@ -122,7 +144,7 @@ def test_each_mutant_is_found_or_computes_the_same(name: str) -> None:
     kernel = PROGRAMS[name]().default_entrypoint
     expected = _result(name, kernel)
     n_found = n_same = 0
-    for which, mutant in _mutants(kernel):
+    for which, mutant in _mutants(name, kernel):
         report = lp.verify(mutant)
         if not report.ok:
             assert all(finding.point for finding in report.violated if finding.check == "origin")

@@ -60,6 +60,7 @@ __all__ = [
     "fix_dims",
     "fix_params",
     "intersect_domains",
+    "piece_of_copies",
     "read_map",
     "rename_params",
     "replace_dims",
@@ -239,10 +240,31 @@ def domain_of_copies(
     """
     names = dim_names(domain)
     result = drop_dims(domain, [n for n in names if n not in copies and n not in fixed])
-    result = _bounds_on(result, tuple(copies))
-    used = involved_dims(result)
-    others = [name for name in dim_names(result) if name not in copies]
-    result = dims_to_params(result, [name for name in others if name in used])
+    return _renamed_around(_bounds_on(result, tuple(copies)), copies)
+
+
+def piece_of_copies(
+    domain: BasicSet, condition: Set, copies: Mapping[str, str], fixed: Collection[str]
+) -> BasicSet:
+    """Return what :func:`domain_of_copies` does, where a named *condition* holds.
+
+    It says for which parameters there are such values: of ``{ [i] : 0 <= i < n }``, the piece
+    ``i = n - 1 and i >= 1`` is empty for ``n = 1``.
+    """
+    named = to_named(domain).intersect(condition)
+    piece = as_basic_set(from_named(named, dim_names(domain)))
+    kept = [name for name in dim_names(domain) if name in copies or name in fixed]
+    own = _renamed_around(keep_dims(piece, kept), copies)
+    around = keep_dims(domain, [name for name in kept if name in fixed])
+    said = from_named(to_named(own).gist(to_named(around)), dim_names(own))
+    return as_basic_set(said).remove_redundancies()
+
+
+def _renamed_around(domain: BasicSet, copies: Mapping[str, str]) -> BasicSet:
+    """Rename dimensions, and make the others parameters where they bound these."""
+    used = involved_dims(domain)
+    others = [name for name in dim_names(domain) if name not in copies]
+    result = dims_to_params(domain, [name for name in others if name in used])
     result = project_out_dims(result, [name for name in others if name not in used])
     return rename_dims(result, copies)
 

@@ -113,6 +113,20 @@ def shifted(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
                     yield f"{insn.id} reads {other}", _with(kernel, number, expression=value)
 
 
+def resized(kernel: LoopKernel) -> Iterator[tuple[str, LoopKernel]]:
+    """Give the kernel with each bound of its loops one further, or nearer."""
+    for number, domain in enumerate(kernel.domains):
+        rows = domain.get_constraints()
+        for at, row in enumerate(rows):
+            for step in (1, -1):
+                moved_row = row.set_constant_val(row.get_constant_val() + step)
+                domains = list(kernel.domains)
+                domains[number] = type(domain).universe(domain.get_space())
+                for one in (*rows[:at], moved_row, *rows[at + 1 :]):
+                    domains[number] = domains[number].add_constraint(one)
+                yield f"{domain}: {moved_row}", kernel.copy(domains=tuple(domains))
+
+
 class _Replacer(IdentityMapper):
     """Puts one expression in the place of another."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -169,6 +170,29 @@ class Transformer:
     def rename_iname(self) -> Step | None:
         name = self.draw(choices.sampled_from(sorted(self.kernel.inames)))
         return Step("rename_iname", (name, f"{name}_new"))
+
+    def split_domain(self) -> Step | None:
+        """Give iterations of one or two loops their own, those in a set of some form."""
+        draw, names = self.draw, self._together()[:2]
+        if not names:
+            return None
+        one, other = names[0], names[-1]
+        count = draw(choices.integers(1, 5))
+        condition = draw(
+            choices.sampled_from(
+                (
+                    f"{one} >= {count}",
+                    f"{one} >= 1 and {other} < {count + 1}",
+                    f"{one} < {count} or {other} > {count + 2}",
+                    f"({one} + {other}) mod {count + 1} = 0",
+                    f"{one} != {count}",
+                    f"{one} + {count} <= 2*{other}",
+                )
+            )
+        )
+        into = draw(choices.sampled_from(("instructions", "instructions", "launches")))
+        subset = f"{{ [{', '.join(names)}]: {condition} }}"
+        return Step("split_domain", (subset,), (("into", into),))
 
     def chunk_iname(self) -> Step | None:
         if not self.short:
@@ -377,6 +401,7 @@ class Transformer:
 
 
 def _is_short(name: str, short: frozenset[str]) -> bool:
+    name = re.sub(r"_(interior|boundary)(_\d+)?", "", name)
     is_made = name.endswith("_inner") or "_dim_" in name
     return name in short or (is_made and "_and_" not in name)
 
@@ -392,6 +417,7 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     *(Transformer.prioritize_loops,) * 2,
     *(Transformer.join_inames,) * 2,
     *(Transformer.duplicate_inames,) * 2,
+    *(Transformer.split_domain,) * 2,
     *(Transformer.add_prefetch,) * 2,
     *(Transformer.precompute,) * 2,
     Transformer.buffer_array,

@@ -497,6 +497,11 @@ def coefficient(row: Row, axis: int) -> isl.Val:
     return row.get_coefficient_val(_SET, axis)
 
 
+def param_coefficient(row: Row, name: str) -> isl.Val:
+    """Return the coefficient of a parameter in a constraint."""
+    return row.get_coefficient_val(_PARAM, _at(row.get_space(), _PARAM, name))
+
+
 def with_coefficients(row: Row, values: Mapping[int, int], constant: int) -> Row:
     """Set the coefficients of dimensions in a constraint, and the constant."""
     for axis, value in values.items():

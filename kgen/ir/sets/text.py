@@ -34,6 +34,11 @@ def parse_domain(text: str) -> BasicSet:
 
     ``{ [i]: 0<=i<n }`` and ``[n] -> { [i]: 0<=i<n }`` give the same set.
     """
+    return as_basic_set(parse_set(text), text.strip())
+
+
+def parse_set(text: str) -> Set:
+    """Read a set, which may have several pieces; parameters need no declaration."""
     source = text.strip()
     if source.count("{") == 1:
         _reject_commas(source.partition("{")[2].partition(":")[2].rstrip("} "), "domain", source)
@@ -45,10 +50,9 @@ def parse_domain(text: str) -> BasicSet:
         names = [name for name in free if name not in bound and name.lower() not in _ISL_WORDS]
         source = f"[{', '.join(sorted(names))}] -> {source}"
     try:
-        parsed = isl.Set(source)
+        return isl.Set(source)
     except isl.Error as err:
         raise _unreadable("domain", text.strip(), err) from None
-    return as_basic_set(parsed, text.strip())
 
 
 #: A domain of more dimensions is taken apart into loops that have nothing to do with each other.
