@@ -119,13 +119,11 @@ class _Checker:
         match node:
             case For():
                 self._read(node, (node.first, node.stop), facts, path)
-                index = p.Variable(node.iname)
-                above = p.Comparison(index, ">=", node.first)
-                below = p.Comparison(index, "<", node.stop)
+                inside = _iterations(node)
                 first = len(self.added)
                 for name, way in self._set_below(node):  # by the iteration before
                     self._add(name, path | way)
-                self.visit(node.body, facts.with_(above, below), path | {above, below})
+                self.visit(node.body, facts.with_(*inside), path.union(inside))
                 self._leave(node.iname, first, self._ran(node))
             case Let():
                 self._read(node, (node.value,), facts, path)
@@ -264,6 +262,16 @@ class _Checker:
             f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
             "a fault of kgen: please report it",
         )
+
+
+def _iterations(loop: For) -> list[Expr]:
+    """Return what holds for the variable of a loop in its iterations."""
+    index = p.Variable(loop.iname)
+    bounds = [p.Comparison(index, ">=", loop.first), p.Comparison(index, "<", loop.stop)]
+    if loop.step == 1:
+        return bounds
+    ahead = p.Sum((index, p.Product((-1, loop.first))))
+    return [*bounds, p.Comparison(p.Remainder(ahead, loop.step), "==", 0)]
 
 
 def _hold(ways: Iterable[Iterable[Expr]], facts: Facts) -> bool:

@@ -273,3 +273,14 @@ def test_ways_that_are_not_taken_are_no_part_of_the_question() -> None:
     knl = lp.split_iname(knl, "i_outer", 2, slabs=(0, 1), within="id:insn")
     knl = lp.add_prefetch(knl, "a", "i_outer_inner", default_tag="unr")
     assert "a_fetch[4] = a[" in lp.generate_code_v2(knl).device_code()
+
+
+def test_iterations_of_strided_loops_are_known() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j]: 1 <= i < 3 and 0 <= j < n and j mod 2 = 1 }",
+        "out[i, j] = a[i] {if=i < j}",
+        [lp.GlobalArg("a", "int32", shape=3), lp.GlobalArg("out", "int32", shape="3, n"), ...],
+        target=lp.CTarget(),
+    )
+    fetched = lp.add_prefetch(knl, "a", "i", default_tag=None)  # where j = 3 < n
+    assert "if (n >= 4)" in lp.generate_code_v2(fetched).device_code()

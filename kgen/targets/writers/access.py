@@ -22,6 +22,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.layout import ComputedStrideArrayDimTag
 from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
+from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.writers.indices import IntegerWriter
@@ -39,6 +40,10 @@ class _Element(NamedTuple):
     index: Expr
     array: ArrayBase
     is_wide: bool
+
+
+#: What accesses need, and their texts.
+_Kept: TypeAlias = tuple[dict[_Key, _Element], dict[_Key, str]]
 
 
 def is_pointer(array: ArrayBase) -> bool:
@@ -86,10 +91,11 @@ class AccessWriter:
         self.separate = _separate_arrays(kernel)
         self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
         integers.long_names.update(self.offsets.values())
+        #: Of statements, by what is known of hardware axes around them.
+        self._kept: dict[frozenset[tuple[Expr, Interval]], _Kept] = {}
         #: By id of the access, which is kept alive, and the loops around it; and its text where no
         #: loop variable has a value of its own.
-        self._elements: dict[_Key, _Element] = {}
-        self._texts: dict[_Key, str] = {}
+        self._elements, self._texts = self._kept_at(site)
         #: Equal indices, which arrays often have, are one object.
         self._indices: dict[Expr, Expr] = {}
         #: By array, and number of subscripts: the strides, and the offset.
@@ -104,7 +110,14 @@ class AccessWriter:
         """Return the same for another site; what an access needs once is shared."""
         writer = AccessWriter.__new__(AccessWriter)
         writer.__dict__.update(self.__dict__, site=site, integers=integers, _index_texts={})
+        writer._elements, writer._texts = self._kept_at(site)
         return writer
+
+    def _kept_at(self, site: EmissionSite) -> _Kept:
+        """Return what is kept of accesses; bounds and conditions differ from place to place."""
+        if site.signs.scope is not None:
+            return {}, {}
+        return self._kept.setdefault(frozenset(site.signs.axes.items()), ({}, {}))
 
     def element(self, access: p.Subscript | LinearSubscript) -> str:
         """Write an access."""

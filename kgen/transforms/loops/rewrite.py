@@ -15,7 +15,13 @@ from pytools.tag import Tag
 from kgen.analysis.access import Access
 from kgen.analysis.dependences import ViolatedDependence
 from kgen.analysis.distribution import find_violated_by_distribution
-from kgen.analysis.domains import AffineRow, drop_dims, intersect_domains, replace_dims
+from kgen.analysis.domains import (
+    AffineRow,
+    coupled_dims,
+    drop_dims,
+    intersect_domains,
+    replace_dims,
+)
 from kgen.analysis.loop_bounds import data_in_bounds, reads_in_bounds
 from kgen.errors import TransformError, message
 from kgen.ir.data import Iname, SubstitutionRule
@@ -39,7 +45,7 @@ from kgen.ir.sets.dims import (
     project_out_params,
     to_named,
 )
-from kgen.ir.sets.domain import as_basic_set
+from kgen.ir.sets.domain import as_basic_set, keep_dims
 from kgen.ir.tags import AxisTag
 from kgen.transforms.select import InstructionTest, NothingSelectedError, new_names
 from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
@@ -479,14 +485,24 @@ def shared_bounds(
 
 
 def merge_domains(kernel: LoopKernel, inames: Sequence[str]) -> tuple[BasicSet, ...]:
-    """Return the domains of *kernel*, those that declare *inames* made one."""
+    """Return the domains of *kernel*, those that declare *inames* made one.
+
+    Loops that no constraint ties to *inames* get domains of their own, at the end: in the merged
+    one, an instruction outside of them would not run where they are empty.
+    """
     homes = sorted({kernel.home_domain[name] for name in inames})
     if len(homes) == 1:
         return kernel.domains
-    merged = intersect_domains([kernel.domains[home] for home in homes])
+    apart: list[BasicSet] = []
+    tied: list[BasicSet] = []
+    for domain in (kernel.domains[home] for home in homes):
+        groups = coupled_dims(domain)
+        loose = [group for group in groups if set(inames).isdisjoint(group)]
+        apart += [keep_dims(domain, group) for group in loose]
+        tied.append(keep_dims(domain, set(dim_names(domain)).difference(*loose)))
     rest = [d for index, d in enumerate(kernel.domains) if index not in homes[1:]]
-    rest[homes[0]] = merged
-    return tuple(rest)
+    rest[homes[0]] = intersect_domains(tied)
+    return (*rest, *apart)
 
 
 def replace_in_priority(

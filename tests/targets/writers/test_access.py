@@ -153,3 +153,16 @@ def test_an_axis_without_a_layout_is_an_error() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 16 }", "t[i, i] = 1", [open_, ...])
     with pytest.raises(CodegenError, match="axis 0 of array 't' is implemented by 'stride:auto'"):
         lp.generate_code_v2(knl)
+
+
+def test_conditions_are_written_for_the_place_where_they_stand() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: -2 <= i < m }",
+        "out[i + 2] = 5 {if=a[i % 4] > 0}",
+        [lp.GlobalArg("a", "int32", shape=4), lp.GlobalArg("out", "int32", shape="m + 2"), ...],
+        assumptions="m >= 0",
+        target=lp.CTarget(),
+    )
+    split = lp.split_iname(lp.split_iname(knl, "i", 3), "i_outer", 5, slabs=(1, 1))
+    *_, last = lp.generate_code_v2(split).device_code().split("else")  # from i = -2
+    assert "a[kgen_mod_int32(15 * i_outer_outer + 3 * i_outer_inner + i_inner, 4)]" in last

@@ -343,6 +343,18 @@ def test_an_instruction_in_one_of_the_loops_only_is_refused() -> None:
     assert instructions(joined)[1] == "i: b[i] = 1"
 
 
+def test_what_is_outside_of_a_loop_that_may_be_empty_runs_in_the_joined_loop() -> None:
+    knl = lp.make_kernel(
+        ["{[i]: 0<=i<4}", "{[j,k]: 0<=j<m and i<k<n}"],
+        "c[j, i] = 1 {id=c}\n c[j, i] = c[j, i] + 1 {inames=i:j:k, dep=c}",
+        [lp.GlobalArg("c", "int32", shape="m, 4"), lp.ValueArg("n, m", "int32")],
+        target=lp.ExecutableCTarget(),
+    )
+    joined = lp.join_inames(knl, "j,i")
+    assert not [f for f in lp.verify(joined).findings if f.status.value == "violated"]
+    assert_same_results(knl, joined, {"m": 3, "n": 3, "c": np.zeros((3, 4), np.int32)})
+
+
 def test_loops_apart_in_their_domain_are_joined_for_some_instructions() -> None:
     # k, which i bounds, stays between i and j for the instructions that keep them.
     knl = lp.make_kernel(
