@@ -8,6 +8,10 @@ from kgen.analysis.infer import (
     add_and_infer_dtypes,
     infer_unknown_types,
 )
+from kgen.autoschedule import (
+    autoschedule,
+    find_schedule,
+)
 from kgen.codegen import (
     CodeGenerationResult,
     generate_body,
@@ -487,6 +491,7 @@ __all__ = [
     "assume",
     "auto",
     "auto_test_vs_ref",
+    "autoschedule",
     "bench",
     "buffer_array",
     "change_arg_to_image",
@@ -505,6 +510,7 @@ __all__ = [
     "find_one_rule_matching",
     "find_padding_multiple",
     "find_rules_matching",
+    "find_schedule",
     "find_unused_axis_tag",
     "fix_parameters",
     "fold_constants",

@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
     "tuning": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance", "verification"},
+    "autoschedule": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},
 }

@@ -19,6 +19,7 @@ import pytest
 
 from kgen.errors import CompilationError, KgenWarning
 from kgen.lowering import generate_module
+from kgen.targets.c import OPENMP
 from kgen.targets.module import Module
 from tests.random.checks import (
     REFUSALS,
@@ -42,6 +43,13 @@ from tests.random.choices import Draw
 from tests.random.compiled import allocate, compile_modules
 from tests.random.large import OVERFLOW_FLAGS
 from tests.random.program import Program, minimize, reason
+from tests.random.schedules import (
+    check_scheduled,
+    check_scheduled_items,
+    fine_grains,
+    item_schedules,
+    thread_schedules,
+)
 from tests.random.steps import (
     STORING,
     device_programs,
@@ -255,6 +263,20 @@ def test_threads_compute_what_one_thread_does(record_property: Any) -> None:
 def test_numbers_of_groups_near_the_largest_sizes_do_not_overflow(record_property: Any) -> None:
     drawn = draw(large_thread_programs, COUNT // 10)
     judge(drawn, "large on threads", check_large_threads, record_property)
+
+
+def test_schedules_for_threads_compute_what_kernels_mean(
+    record_property: Any, tmp_path: Path
+) -> None:
+    verdict = Judge(draw(thread_schedules, COUNT // 2), record_property)
+    with fine_grains():
+        attempt_compiled(verdict, tmp_path, check_results, ("-O1", OPENMP))
+    verdict.conclude("found for threads", check_scheduled)
+
+
+def test_schedules_for_work_items_compute_what_kernels_mean(record_property: Any) -> None:
+    drawn = draw(item_schedules, COUNT // 3)
+    judge(drawn, "found for work-items", check_scheduled_items, record_property)
 
 
 @pytest.mark.parametrize(

@@ -228,10 +228,12 @@ def check_instances(program: Program) -> None:
             Oracle(lowered.kernel, parameters).check(lowered.functions)
 
 
-def check_work_items(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+def check_work_items(
+    program: Program, mutant: lp.TranslationUnit | None = None, target: Any = None
+) -> None:
     """Interpret launches on data, work-items in both orders, against the kernel's meaning."""
     unit = program.transformed() if mutant is None else mutant
-    kernel = unit.default_entrypoint.copy(target=lp.CudaTarget())
+    kernel = unit.default_entrypoint.copy(target=target or lp.CudaTarget())
     _check_launches(program, kernel)
 
 

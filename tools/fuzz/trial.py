@@ -28,6 +28,12 @@ from tests.random.checks import (
 from tests.random.choices import Draw
 from tests.random.mutants import Transformed, draw_mutant
 from tests.random.program import Program, minimize
+from tests.random.schedules import (
+    check_scheduled,
+    check_scheduled_items,
+    item_schedules,
+    thread_schedules,
+)
 
 __all__ = ["KINDS", "TARGETS", "Outcome", "Task", "attempt", "shrink", "try_program"]
 
@@ -71,6 +77,8 @@ KINDS: dict[str, Kind] = {
     "scans": Kind(steps.scan_programs, "tree", check_work_items),
     "threads": Kind(steps.thread_programs, "threads", check_threads, opencl=0),
     "large_threads": Kind(steps.large_thread_programs, "threads", check_large_threads, opencl=0),
+    "schedules": Kind(thread_schedules, "threads", check_scheduled, opencl=0),
+    "item_schedules": Kind(item_schedules, "tree", check_scheduled_items),
 }
 
 

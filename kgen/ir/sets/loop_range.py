@@ -51,6 +51,11 @@ class LoopRange:
         """The number of values, with gaps between them."""
         return (self.upper_bound_pw_aff - self.lower_bound_pw_aff + 1).coalesce()
 
+    def is_multiple_of(self, length: int) -> bool:
+        """Tell whether the number of values is a multiple of *length* for all parameters."""
+        rest = self.size.mod_val(length).intersect_params(self.assumptions)
+        return bool(rest.is_equal(rest.scale_val(0)))
+
     @property
     def interval(self) -> Interval:
         """The numbers that bound it for all parameters that the assumptions allow."""

@@ -1,0 +1,100 @@
+"""The entry points: a schedule for a program and a device, as steps and as a program."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from kgen.analysis.infer import infer_types
+from kgen.autoschedule.items import OnItems
+from kgen.autoschedule.machine import Kind, Machine, machine_of
+from kgen.autoschedule.planner import Planner, Recipe
+from kgen.autoschedule.steps import Schedule
+from kgen.autoschedule.threads import on_threads
+from kgen.errors import KgenError
+from kgen.ir.checked import checked
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.unit import TranslationUnit
+
+__all__ = ["autoschedule", "find_schedule"]
+
+#: Types that are tried for arguments that callers give theirs.
+_GUESSES = (np.float64, np.int32)
+
+
+@checked
+def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUnit:
+    """Return a program with a schedule that analysis finds: nothing is measured.
+
+    Loops are spread over threads or work-items where it is proved that their iterations are
+    independent; arrays are read in tiles, sums computed in parts, short loops unrolled where
+    strides and reuse say that it pays. What already has a tag keeps it. What cannot be proved, and
+    what is too small to be worth it, stays as it is. Sums are added up in another order, which
+    rounds differently.
+
+    :arg device: what the schedule is for: ``None`` for the target of the program; a target, which
+        the result has then; a ``pyopencl.Device``; or a description,
+        :class:`kgen.Device`, where a bandwidth of local memory means a GPU
+
+    ::
+
+        for i                     =>    for i_outer: g.0
+          out[i] = 2*a[i]                 for i_inner
+        end i                               out[8192*i_outer + i_inner] = ...
+
+    :func:`find_schedule` returns the same as steps, which can be printed and changed.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> scheduled = autoschedule(unit)
+    >>> sorted(scheduled.default_entrypoint.inames)
+    ['i_inner', 'i_outer']
+    """
+    target, _ = machine_of(program.target, device)
+    moved = program if target == program.target else program.copy(target=target)
+    return find_schedule(moved, device)(moved)
+
+
+@checked
+def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
+    """Return the transformations of :func:`autoschedule`, as calls that a user could write.
+
+    ``print(...)`` shows them for a program called ``knl``; calling the result with a program
+    applies them.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> print(find_schedule(unit))
+    knl = lp.split_iname(knl, 'i', 8192, outer_tag='g.0')
+    """
+    target, machine = machine_of(program.target, device)
+    if target != program.target:
+        program = program.copy(target=target)
+    steps = Schedule()
+    for name in sorted(program.entrypoints):
+        one = steps(program).with_entrypoints(name)
+        steps += _planner(one, name).plan(_recipe(machine))
+    return steps
+
+
+def _recipe(machine: Machine) -> Recipe:
+    recipes: dict[Kind, Recipe] = {Kind.THREADS: on_threads, Kind.ITEMS: OnItems(machine)}
+    return recipes.get(machine.kind, lambda planner, nest: iter(()))
+
+
+def _planner(program: TranslationUnit, name: str) -> Planner:
+    """Return a planner for one entry point, with types for its arguments if they have none."""
+    planners = (Planner(program, name, types) for types in _types(program[name]))
+    first = next(planners)
+    return (
+        first if first.prover.original else next((p for p in planners if p.prover.original), first)
+    )
+
+
+def _types(kernel: LoopKernel) -> list[dict[str, Any]]:
+    with contextlib.suppress(KgenError):
+        kernel = infer_types(kernel, None, complete=False)
+    unknown = [arg.name for arg in kernel.args if arg.dtype is None]
+    return [dict.fromkeys(unknown, guess) for guess in _GUESSES] if unknown else [{}]

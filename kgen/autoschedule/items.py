@@ -1,0 +1,166 @@
+"""Schedules for GPUs: adjacent work-items access adjacent elements, and share what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kgen.analysis.access import Access
+from kgen.autoschedule.machine import Machine
+from kgen.autoschedule.nests import Nest
+from kgen.autoschedule.planner import Planner
+from kgen.autoschedule.steps import Step, step
+from kgen.ir.expr import variable_names
+from kgen.ir.types import AddressSpace
+from kgen.transforms.loops.split import split_iname
+from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.storage.padding import add_padding
+from kgen.transforms.storage.prefetch import add_prefetch
+
+__all__ = ["OnItems"]
+
+#: Work-groups that add up everything there is.
+GROUPS = 1024
+#: The sides of a tile of a matrix product.
+BLOCK = 16
+
+
+class OnItems:
+    """The recipes for a device whose work-items run in step."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.warp = machine.warp
+        self.items = machine.most_items
+        self.rows = max(1, self.items // self.warp)
+
+    def __call__(self, planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
+        """Yield schedules of a nest, the best first."""
+        band = [name for name in nest.band if name not in nest.reduced]
+        loops = [name for name in band if planner.is_parallel(nest, name)]
+        if not loops:
+            yield from self.sum_in_groups(nest)
+            return
+        for recipe in (self.product_in_tiles, self.transposition_in_tiles, self.sums_of_rows):
+            yield from recipe(nest, loops)
+        yield self.spread_out(nest, loops)
+        yield (step(split_iname, loops[0], self.warp, outer_tag="g.0", inner_tag="l.0"),)
+
+    # -- every iteration by itself ----------------------------------------------------------
+
+    def spread_out(self, nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
+        """Give adjacent elements to adjacent work-items, and rows to the other axes."""
+        lane = nest.lane(loops) or loops[-1]
+        others = [name for name in reversed(loops) if name != lane]
+        others.sort(key=lambda name: nest.trips(name) is not None)  # long loops first
+        rows = next((n for n in others if (nest.trips(n) or self.rows) >= self.rows), None)
+        width = self.items if rows is None else self.warp
+        steps = [self._on_lanes(nest, lane, width)]
+        rest = [name for name in others if name != rows]
+        if rows is not None:
+            trips = nest.trips(lane)
+            height = (
+                self.items // width if trips is None else self.items // min(width, _power(trips))
+            )
+            axis = steps[0].function is split_iname
+            steps.append(step(split_iname, rows, height, outer_tag=f"g.{axis:d}", inner_tag="l.1"))
+        if rest and (nest.trips(rest[0]) or self.items) > BLOCK:
+            steps.append(step(tag_inames, f"{rest[0]}:g.2"))
+        return tuple(steps)
+
+    def _on_lanes(self, nest: Nest, iname: str, width: int) -> Step:
+        trips = nest.trips(iname)
+        if trips is not None and trips <= width:
+            return step(tag_inames, f"{iname}:l.0")
+        return step(split_iname, iname, width, outer_tag="g.0", inner_tag="l.0")
+
+    # -- sums -------------------------------------------------------------------------------
+
+    def sum_in_groups(self, nest: Nest) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of a sum over all there is: of work-items, then of work-groups."""
+        (iname, *others), inner = nest.band, nest.inner
+        if iname in nest.reduced and not others and not inner and nest.is_free(iname):
+            yield (
+                step(split_iname, iname, self.items, inner_tag="l.0"),
+                step(split_iname, f"{iname}_outer", GROUPS, inner_tag="g.0"),
+            )
+
+    def sums_of_rows(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of sums along adjacent elements: a row for the work-items in step."""
+        if len(nest.inner) != 1 or nest.inner[0] not in nest.reduced:
+            return
+        (k,) = nest.inner
+        reads = [a for a in nest.accesses if not a.is_write and not nest.is_uniform(a, k)]
+        is_along = any(nest.is_unit(a, k) for a in reads)
+        if not is_along or any(nest.is_unit(a, n) for a in reads for n in loops):
+            return
+        if not nest.is_free(k) or nest.is_data(k) or (nest.trips(k) or self.warp) < self.warp:
+            return
+        *outer, rows = sorted(loops, key=lambda name: (nest.trips(name) is None, name))
+        steps = [
+            step(split_iname, rows, self.rows, outer_tag="g.0", inner_tag="l.1"),
+            step(split_iname, k, self.warp, inner_tag="l.0"),
+        ]
+        steps += [step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)]
+        yield steps
+
+    # -- tiles in local memory --------------------------------------------------------------
+
+    def transposition_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule in which work-groups fetch by rows what is read along columns."""
+        j = nest.lane(loops)
+        if j is None or nest.inner:
+            return
+        for access in nest.accesses:
+            across = [n for n in loops if n != j and nest.is_unit(access, n)]
+            is_far = not nest.is_unit(access, j) and not nest.is_uniform(access, j)
+            if is_far and across and nest.is_only_read(access.array):
+                yield self._through_tile(nest, access, across[0], j)
+                return
+
+    def _through_tile(self, nest: Nest, access: Access, i: str, j: str) -> Sequence[Step]:
+        side, array = self.warp, access.array
+        axes = [
+            name for index in access.index or () for name in variable_names(index) if name in (i, j)
+        ]
+        names = {i: f"{array}_column", j: f"{array}_row"}
+        width = (side + 1) * nest.kernel.array_vars[array].dtype.itemsize
+        inner = {"outer_tag": "unr", "inner_tag": "l.1"}
+        steps = (
+            step(split_iname, i, side, outer_tag="g.1"),
+            step(split_iname, j, side, outer_tag="g.0", inner_tag="l.0"),
+            step(
+                add_prefetch,
+                array,
+                [f"{j}_inner", f"{i}_inner"],
+                [names[axis] for axis in axes],
+                default_tag=None,
+                fetch_outer_inames=f"{i}_outer,{j}_outer",
+                temporary_name=f"{array}_tile",
+                temporary_address_space=AddressSpace.LOCAL,
+            ),
+            step(tag_inames, f"{names[i]}:l.0"),
+            step(split_iname, names[j], self.rows, **inner),
+            step(split_iname, f"{i}_inner", self.rows, **inner),
+        )
+        return (*steps, step(add_padding, f"{array}_tile", 0, width)) if axes == [j, i] else steps
+
+    def product_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of a matrix product: work-groups fetch a tile of both factors."""
+        found = nest.find_product(loops)
+        if found is None:
+            return
+        i, j, k, _ = found
+        steps = [
+            step(split_iname, i, BLOCK, outer_tag="g.1", inner_tag="l.1"),
+            step(split_iname, j, BLOCK, outer_tag="g.0", inner_tag="l.0"),
+            step(split_iname, k, BLOCK),
+        ]
+        others = [name for name in loops if name not in (i, j)]
+        steps += [step(tag_inames, f"{others[0]}:g.2")] if others else []
+        for array, axes in nest.factors(i, j, k):
+            steps.append(step(add_prefetch, array, [f"{name}_inner" for name in axes]))
+        yield steps
+
+
+def _power(number: int) -> int:
+    """Return the power of two that is not less."""
+    return 1 << max(0, number - 1).bit_length()

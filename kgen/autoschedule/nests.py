@@ -1,0 +1,257 @@
+"""Nests of loops as they stand: loops around loops, their lengths, the strides of accesses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.errors import KgenError
+from kgen.ir.data import ArrayArg
+from kgen.ir.expr import Expr, is_constant, is_zero
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
+from kgen.ir.tags import HardwareConcurrentTag, InameImplementationTag
+from kgen.ir.types import AddressSpace
+from kgen.schedule.tree import (
+    HostLoop,
+    Launch,
+    Loop,
+    Node,
+    Schedule,
+    Step,
+    insn_ids,
+    loops_in,
+)
+from kgen.schedule.tree import (
+    Sequence as InOrder,
+)
+from kgen.statistics.stepping import stride_along
+from kgen.statistics.trips import trip_count
+
+__all__ = ["Nest", "find_nests"]
+
+#: How many iterations a loop is taken to have whose length a call decides.
+OPEN_TRIPS = 256
+#: How many iterations a loop is taken to have whose length data decide.
+DATA_TRIPS = 8
+#: Shorter loops are not cut into tiles.
+LONG = 64
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops without anything between them (the *band*), outermost first, and what they contain.
+
+    ``given`` is the kernel as it was given, ``kernel`` the one that was prepared of it: with the
+    loops and instructions of reductions. ``around`` are the loops that the nest is in, ``before``
+    and ``after`` the instructions on both sides of it there.
+    """
+
+    given: LoopKernel
+    kernel: PreparedKernel
+    band: tuple[str, ...]
+    body: Node
+    around: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    _strides: dict[tuple[Access, str], Expr] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def insn_ids(self) -> tuple[str, ...]:
+        """The instructions, those of reductions among them."""
+        return insn_ids(self.body)
+
+    @cached_property
+    def instructions(self) -> tuple[InstructionBase, ...]:
+        """The instructions of the kernel as it was given."""
+        known = self.given.id_to_insn
+        return tuple(known[name] for name in self.insn_ids if name in known)
+
+    @cached_property
+    def inner(self) -> tuple[str, ...]:
+        """The loops inside of the band, each once."""
+        return tuple(dict.fromkeys(loop.iname for loop in loops_in(self.body)))
+
+    @cached_property
+    def inames(self) -> tuple[str, ...]:
+        """All loops of the nest that the kernel has as it was given."""
+        return tuple(name for name in (*self.band, *self.inner) if name in self.given.inames)
+
+    @cached_property
+    def reduced(self) -> frozenset[str]:
+        """The loops over which instructions of the kernel reduce."""
+        return frozenset(n for insn in self.given.instructions for n in insn.reduction_inames())
+
+    def is_free(self, iname: str) -> bool:
+        """Tell whether the kernel leaves open how a loop is implemented."""
+        known = self.given.inames
+        return iname in known and not self.given.has_tag(iname, InameImplementationTag)
+
+    @cached_property
+    def is_on_axes(self) -> bool:
+        """Whether the user has put loops of the nest on hardware axes."""
+        loops = {
+            n for insn in self.instructions for n in insn.within_inames | insn.reduction_inames()
+        }
+        return any(self.given.has_tag(name, HardwareConcurrentTag) for name in loops)
+
+    # -- lengths ----------------------------------------------------------------------------
+
+    def trips(self, iname: str) -> int | None:
+        """Return the most iterations that a loop has, if that is a number."""
+        try:
+            found = trip_count(self.kernel, iname).value
+        except KgenError:
+            return None
+        return int(found) if found is not None and is_constant(found) else None
+
+    def is_data(self, iname: str) -> bool:
+        """Tell whether data decide how long a loop is."""
+        return bool(trip_count(self.kernel, iname).data)
+
+    def expected_trips(self, inames: Iterable[str]) -> int:
+        """Return the product of the lengths of loops, with a guess of those that are open."""
+        return math.prod(self._expected(name) for name in inames)
+
+    def _expected(self, iname: str) -> int:
+        return self.trips(iname) or (DATA_TRIPS if self.is_data(iname) else OPEN_TRIPS)
+
+    def divides(self, length: int, iname: str) -> bool:
+        """Tell whether a loop is proved to have a multiple of so many iterations."""
+        return self.kernel.get_iname_bounds(iname).is_multiple_of(length)
+
+    # -- accesses ---------------------------------------------------------------------------
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """Accesses to arrays in memory, each place once."""
+        insns = [self.kernel.id_to_insn[name] for name in self.insn_ids]
+        found = (a for a in collect_accesses(self.kernel, insns) if self._is_in_memory(a.array))
+        return tuple(dict.fromkeys(found))
+
+    def _is_in_memory(self, name: str) -> bool:
+        return bool(self.kernel.array_vars[name].address_space == AddressSpace.GLOBAL)
+
+    def stride(self, access: Access, iname: str) -> Expr:
+        """Return by how many elements an access moves along a loop, ``None`` if data decides."""
+        key = access, iname
+        if key not in self._strides:
+            try:
+                self._strides[key] = stride_along(self.kernel, access, iname)
+            except KgenError:
+                self._strides[key] = None
+        return self._strides[key]
+
+    def is_unit(self, access: Access, iname: str) -> bool:
+        """Tell whether an access goes through adjacent elements along a loop."""
+        stride = self.stride(access, iname)
+        return is_constant(stride) and abs(stride) == 1
+
+    def is_uniform(self, access: Access, iname: str) -> bool:
+        """Tell whether an access stays at one element along a loop."""
+        stride = self.stride(access, iname)
+        return stride is not None and is_zero(stride)
+
+    def unit_score(self, iname: str) -> int:
+        """Count the accesses along which a loop goes through adjacent elements, writes twice."""
+        return sum(1 + a.is_write for a in self.accesses if self.is_unit(a, iname))
+
+    def lane(self, among: Sequence[str]) -> str | None:
+        """Return the loop along which most accesses are adjacent, the innermost of several."""
+        best = max(reversed(among), key=self.unit_score, default=None)
+        return best if best is not None and self.unit_score(best) else None
+
+    def itemsize(self) -> int:
+        """Return the bytes of the largest element that is accessed."""
+        arrays = (self.kernel.array_vars[access.array] for access in self.accesses)
+        return max((array.dtype.itemsize for array in arrays), default=8)
+
+    def is_only_read(self, name: str) -> bool:
+        """Tell whether an array is an argument that nothing writes."""
+        array = self.kernel.array_vars[name]
+        return isinstance(array, ArrayArg) and name not in self.kernel.writers
+
+    def find_product(self, loops: Sequence[str]) -> tuple[str, str, str, str] | None:
+        """Return rows, columns and sum of a matrix product, and the array that is read in panels.
+
+        Rows ``i``, columns ``j`` and the sum over ``k`` are told by the accesses: one array is read
+        along ``k`` and ``j``, adjacent elements along ``j``, whatever ``i`` is.
+        """
+        j = self.lane(loops)
+        if j is None or len(self.inner) != 1 or len(loops) < 2:
+            return None
+        (k,) = self.inner
+        if k not in self.reduced or not self.is_free(k) or not self._are_long(j, k):
+            return None
+        for access in self.accesses:
+            if self.is_unit(access, j) and not self.is_uniform(access, k) and not access.is_write:
+                rows = [n for n in loops if n != j and self.is_uniform(access, n)]
+                rows = [n for n in rows if self._are_long(n)]
+                if rows and self.is_only_read(access.array):
+                    return rows[-1], j, k, access.array
+        return None
+
+    def _are_long(self, *inames: str) -> bool:
+        """Tell whether loops may have the length of a tile, and data do not decide it."""
+        return all((self.trips(n) or LONG) >= LONG and not self.is_data(n) for n in inames)
+
+    def factors(self, i: str, j: str, k: str) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield the arrays that are read along a sum and one of two other loops, and these two.
+
+        The loop over adjacent elements is the last one.
+        """
+        for access in self.accesses:
+            if not access.is_write and self.is_only_read(access.array):
+                along = [name for name in (i, j) if not self.is_uniform(access, name)]
+                if len(along) == 1 and not self.is_uniform(access, k):
+                    axes = sorted((along[0], k), key=lambda name: self.is_unit(access, name))
+                    yield access.array, (axes[0], axes[1])
+
+    def deeper(self) -> Iterator[Nest]:
+        """Yield the nests inside of the band."""
+        yield from _nests(self.given, self.kernel, self.body, (*self.around, *self.band))
+
+
+def find_nests(given: LoopKernel, kernel: PreparedKernel, schedule: Schedule) -> Iterator[Nest]:
+    """Yield the outermost nests of a kernel in order."""
+    for launch, around in _launches(schedule.steps, ()):
+        yield from _nests(given, kernel, launch.body, around)
+
+
+def _launches(
+    steps: Iterable[Step], around: tuple[str, ...]
+) -> Iterator[tuple[Launch, tuple[str, ...]]]:
+    for step in steps:
+        if isinstance(step, HostLoop):
+            yield from _launches(step.steps, (*around, step.iname))
+        else:
+            yield step, around
+
+
+def _nests(
+    given: LoopKernel, kernel: PreparedKernel, node: Node, around: tuple[str, ...]
+) -> Iterator[Nest]:
+    children = node.children if isinstance(node, InOrder) else (node,)
+    for k, child in enumerate(children):
+        if not isinstance(child, Loop):
+            continue
+        band, body = _band(child)
+        sides = (
+            tuple(n for other in some for n in insn_ids(other) if n in given.id_to_insn)
+            for some in (children[:k], children[k + 1 :])
+        )
+        yield Nest(given, kernel, band, body, around, next(sides), next(sides))
+
+
+def _band(loop: Loop) -> tuple[tuple[str, ...], Node]:
+    """Return the loops from one inwards that contain nothing but the next one."""
+    names = [loop.iname]
+    body = loop.body
+    while isinstance(body, Loop):
+        names.append(body.iname)
+        body = body.body
+    return tuple(names), body

@@ -1,0 +1,105 @@
+"""Building a schedule for one kernel: steps are kept as long as the code is proved right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from kgen.autoschedule.nests import Nest, find_nests
+from kgen.autoschedule.proof import Prover
+from kgen.autoschedule.steps import Schedule, Step, step
+from kgen.errors import KgenError
+from kgen.ir.unit import TranslationUnit, kernels_of
+from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.storage.declarations import set_options
+from kgen.transforms.sync import add_barrier
+
+__all__ = ["Planner", "Recipe"]
+
+#: So many loops without a parallel one are gone into.
+_DEPTH = 3
+
+
+class Recipe(Protocol):
+    """What transformations suit a nest on some kind of device, the best first."""
+
+    def __call__(self, planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]: ...
+
+
+class Planner:
+    """Adds steps to the schedule of a program, nest by nest."""
+
+    def __init__(self, program: TranslationUnit, kernel: str, types: Mapping[str, Any]) -> None:
+        self.program = program
+        self.kernel = kernel
+        self.prover = Prover(program, types)
+        self.schedule = Schedule()
+        self._parallel: dict[tuple[tuple[str, ...], str], bool] = {}
+
+    def plan(self, recipe: Recipe) -> Schedule:
+        """Return the steps that a recipe has for the nests of the kernel."""
+        original = self.prover.original
+        given = self.program[self.kernel]
+        if original is None or any(insn.no_sync_with for insn in given.instructions):
+            return self.schedule
+        for nest in tuple(find_nests(given, original.whole, original.schedule)):
+            self._plan_nest(recipe, nest, _DEPTH)
+        return self.schedule
+
+    def _plan_nest(self, recipe: Recipe, nest: Nest, depth: int) -> None:
+        if nest.is_on_axes:
+            return
+        for steps in recipe(self, nest):
+            found = self.extended(nest, steps)
+            if found is not None:
+                self.schedule = found
+                return
+        for inner in nest.deeper() if depth else ():
+            self._plan_nest(recipe, inner, depth - 1)
+
+    def is_parallel(self, nest: Nest, iname: str) -> bool:
+        """Tell whether iterations of a loop are proved to be independent of each other."""
+        key = nest.insn_ids, iname
+        if key not in self._parallel:
+            tagged = step(tag_inames, f"{iname}:g.0")
+            self._parallel[key] = nest.is_free(iname) and self.extended(nest, (tagged,)) is not None
+        return self._parallel[key]
+
+    def extended(self, nest: Nest, steps: Iterable[Step]) -> Schedule | None:
+        """Return the schedule with more steps, and barriers that they need, if it is right."""
+        for more in (tuple(steps), (*steps, *_barriers(nest))):
+            schedule = self.schedule + map(self._on_kernel, more)
+            if self._is_proved(schedule):
+                return schedule
+            if self.prover.lacks_barrier:
+                option = self._on_kernel(step(set_options, insert_gbarriers=True))
+                split = Schedule((*schedule, option))
+                if self._is_proved(split):
+                    return split
+        return None
+
+    def _on_kernel(self, one: Step) -> Step:
+        """Restrict a step to the kernel, where the program has others."""
+        several = len(kernels_of(self.program)) > 1
+        return Step(one.function, one.args, one.options, self.kernel) if several else one
+
+    def _is_proved(self, schedule: Schedule) -> bool:
+        try:
+            program = schedule(self.program)
+        except KgenError:
+            self.prover.lacks_barrier = False
+            return False
+        return self.prover.proves(program)
+
+
+def _barriers(nest: Nest) -> Iterator[Step]:
+    """Yield steps that give a nest a launch of its own."""
+    own = [str(insn.id) for insn in nest.instructions]
+    for first, second in ((nest.before, own), (own, nest.after)):
+        if first and second:
+            within = {"within_inames": list(nest.around)} if nest.around else {}
+            yield step(add_barrier, _ids(first), _ids(second), **within)
+
+
+def _ids(names: Iterable[str]) -> str:
+    return " or ".join(f"id:{name}" for name in names)

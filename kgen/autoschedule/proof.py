@@ -1,0 +1,70 @@
+"""Whether the code of a program is proved right: what automatic schedules have to be."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from kgen.errors import KgenError, KgenWarning, MissingBarrierError
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.effort import STEP, answer
+from kgen.ir.unit import TranslationUnit
+from kgen.lowering import Lowered, lower
+from kgen.schedule.conflicts import Conflicts
+from kgen.schedule.races import find_races
+from kgen.schedule.threads import has_axes
+from kgen.transforms.programs.inline import inlined_kernel
+
+__all__ = ["Prover"]
+
+
+class Prover:
+    """Lowers programs, and rejects what is not proved: an error, a new warning, a possible race.
+
+    ``types`` are those that arguments without any are taken to have: calls say them later.
+    """
+
+    def __init__(self, program: TranslationUnit, types: Mapping[str, Any]) -> None:
+        self.types = types
+        self.known: set[str] = set()
+        self.lacks_barrier = False
+        self.original = self._lowered(program)
+        self.known = self.warned
+
+    def proves(self, program: TranslationUnit) -> bool:
+        """Tell whether the code of a program is known to be right, as that of the first one."""
+        found = self.lowered(program)
+        return found is not None
+
+    def lowered(self, program: TranslationUnit) -> Lowered | None:
+        """Return what is lowered of a program, if it is known to be right."""
+        found = self._lowered(program)
+        if found is None or self.warned - self.known:
+            return None
+        if any(launch.is_serial for launch in found.schedule.launches):
+            return None
+        has_races = answer(lambda: _has_races(found.whole), STEP)
+        return found if has_races is False else None
+
+    def _lowered(self, program: TranslationUnit) -> Lowered | None:
+        self.lacks_barrier = False
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                return lower(inlined_kernel(program, None), self.types)
+            except MissingBarrierError:
+                self.lacks_barrier = True
+            except KgenError:
+                pass
+            finally:
+                self.warned = {
+                    str(item.category) for item in caught if issubclass(item.category, KgenWarning)
+                }
+        return None
+
+
+def _has_races(kernel: LoopKernel) -> bool:
+    if not has_axes(kernel):
+        return False
+    return any(True for _ in find_races(Conflicts(kernel), kernel.id_to_insn))  # type: ignore[arg-type]

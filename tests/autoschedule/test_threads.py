@@ -1,0 +1,140 @@
+"""Schedules for threads: what is spread over them, in which pieces, and what stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+
+HOST = lp.ExecutableCTarget()
+
+
+def make(domain: Any, code: Any, *data: Any, **options: Any) -> lp.TranslationUnit:
+    return lp.make_kernel(domain, code, [*data, "..."], target=HOST, **options)
+
+
+def pasted(knl: lp.TranslationUnit, text: str) -> lp.TranslationUnit:
+    """Run the text of a schedule."""
+    names: dict[str, Any] = {"knl": knl, "lp": lp}
+    exec(text, names)  # noqa: S102
+    result: lp.TranslationUnit = names["knl"]
+    return result
+
+
+SQUARE = "{ [i, j]: 0 <= i, j < n }"
+KERNELS = {
+    "elementwise": make("{ [i]: 0 <= i < n }", "out[i] = 2*b[i]"),
+    "stencil": make("{ [i, j]: 0 < i, j < 299 }", "out[i, j] = v[i-1, j] + v[i+1, j] + v[i, j+1]"),
+    "transposition": make(SQUARE, "out[i, j] = a[j, i]", assumptions="n <= 40000"),
+    "columns": make(SQUARE, "out[j] = sum(i, a[i, j])"),
+    "rows": make(SQUARE, "out[i] = sum(j, a[i, j])"),
+    "product": make("{ [i, j, k]: 0 <= i, j, k < n }", "out[i, j] = sum(k, a[i, k]*a[k, j])"),
+    "fixed product": make(
+        "{ [i, j, k]: 0 <= i, j, k < 100 }", "out[i, j] = sum(k, a[i, k]*a[k, j])"
+    ),
+    "total": make("{ [i, j]: 0 <= i < n }", "out = sum(i, b[i])"),
+    "two nests": make(SQUARE, ["b[i] = 2*c[i] {id=b}", "out[j] = b[n - 1 - j] {dep=b}"]),
+    "batch": make(
+        "{ [e, i, j, k]: 0 <= e < n and 0 <= i, j, k < 4 }",
+        "out[e, i, j] = sum(k, d[i, k]*u[e, k, j])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_results_stay_and_text_can_be_pasted(name: str) -> None:
+    knl = KERNELS[name]
+    schedule = lp.find_schedule(knl)
+    fast = lp.autoschedule(knl)
+    assert len(schedule)
+    assert pasted(knl, str(schedule)) == schedule(knl) == fast
+    rng = np.random.default_rng(0)
+    shapes = {
+        "a": (100, 100),
+        "v": (300, 300),
+        "b": (5000,),
+        "c": (5000,),
+        "u": (700, 4, 4),
+        "d": (4, 4),
+    }
+    names = sorted(shapes.keys() & knl.default_entrypoint.arg_dict.keys())
+    inputs = {name: rng.random(shapes[name]) for name in names}
+    for found, right in zip(fast(**inputs)[1], knl(**inputs)[1], strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def tags(program: lp.TranslationUnit) -> str:
+    kernel = program.default_entrypoint
+    return " ".join(f"{n}:{t}" for n in sorted(kernel.inames) for t in kernel.iname_tags(n))
+
+
+@pytest.mark.parametrize(
+    ("domain", "code"),
+    [
+        ("{ [i]: 1 <= i < n }", "a[i] = a[i - 1] + 1"),
+        ("{ [i]: 0 <= i < n }", "a[n - 1 - i] = a[i]"),
+        ("{ [i]: 0 <= i < n }", "a[b[i]] = i"),
+        ("{ [i]: 0 <= i < 100 }", "a[i] = 2*b[i]"),
+        ("{ [i]: 0 <= i < n }", "a[b[i]] = a[b[i]] + 1 {atomic}"),
+    ],
+    ids=["recurrence", "reversal", "scatter", "tiny", "atomic"],
+)
+def test_what_is_not_proved_or_worth_it_stays(domain: str, code: str) -> None:
+    data = [lp.GlobalArg("a", np.int32, shape="n" if "n" in domain else "100", for_atomic=True)]
+    index = lp.GlobalArg("b", np.int32, shape=data[0].shape)
+    knl = make(domain, code, *data, *([index] if "b[" in code else []))
+    assert lp.autoschedule(knl) == knl
+
+
+def test_loops_inside_of_time_run_on_threads() -> None:
+    code = """
+    for t
+        b[i] = a[i] + 1         {id=b, dep=*}
+        a[j] = b[n - 1 - j]     {id=a, dep=b}
+    end
+    """
+    data = [lp.GlobalArg("a, b", np.float64, shape="n")]
+    knl = make("{ [t, i, j]: 0 <= t < 3 and 0 <= i, j < n }", code, *data)
+    fast = lp.autoschedule(knl)
+    assert "i_outer:g.0 j_outer:g.0" in tags(fast)
+    results = [{name: np.arange(20000.0) for name in "ab"} for _ in range(2)]
+    for program, arrays in zip((knl, fast), results, strict=True):
+        program(**arrays)
+    np.testing.assert_array_equal(results[0]["a"], results[1]["a"])
+
+
+def test_tags_stay() -> None:
+    knl = make("{ [i, k]: 0 <= i < n and 0 <= k < 4 }", "out[i, k] = a[i, k]")
+    assert lp.autoschedule(lp.tag_inames(knl, "i:g.0")) == lp.tag_inames(knl, "i:g.0")
+    assert "k:unr" in tags(lp.autoschedule(lp.tag_inames(knl, "k:unr")))
+
+
+def test_entry_points_are_scheduled_by_name() -> None:
+    double = lp.make_function("{ [q]: 0 <= q < 8 }", "y[q] = 2*x[q]", name="double").copy(
+        target=HOST
+    )
+    outer = make(
+        "{ [e, q]: 0 <= e < n and 0 <= q < 8 }",
+        "[q]: y[e, q] = double([q]: x[e, q])",
+        lp.GlobalArg("x, y", np.float64, shape="n, 8"),
+        name="outer",
+    )
+    program = lp.merge([outer, double])
+    schedule = lp.find_schedule(program)
+    assert "knl['outer']" in str(schedule)
+    x = np.random.default_rng(0).random((9000, 8))
+    np.testing.assert_array_equal(lp.autoschedule(program)(x=x)[1][0], 2 * x)
+
+
+def test_a_plain_function_stays() -> None:
+    knl = KERNELS["elementwise"].copy(target=lp.CTarget())
+    assert lp.autoschedule(knl) is knl
+    assert lp.autoschedule(knl, HOST).target == HOST
+
+
+def test_other_devices_are_rejected() -> None:
+    with pytest.raises(lp.KernelError, match="no device that a schedule"):
+        lp.autoschedule(KERNELS["elementwise"], "gpu")

@@ -1,0 +1,83 @@
+"""Random kernels with the schedules that analysis finds for them, in grains for small sizes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from unittest.mock import patch
+
+from kgen.autoschedule import items, nests, threads
+from kgen.ir.unit import TranslationUnit
+from kgen.targets.opencl import OpenCLTarget
+from tests.random import choices
+from tests.random.checks import check_threads, check_work_items
+from tests.random.choices import Draw
+from tests.random.program import Program, Step
+from tests.random.steps import (
+    global_programs,
+    host_programs,
+    programs,
+    row_programs,
+    scan_programs,
+)
+
+__all__ = [
+    "check_scheduled",
+    "check_scheduled_items",
+    "fine_grains",
+    "item_schedules",
+    "thread_schedules",
+]
+
+#: What a loop has to have to be worth it: less than the loops of random kernels have.
+_FINE: Mapping[object, Mapping[str, int]] = {
+    threads: {"GRAIN": 4, "LEAST": 1, "FEW": 2, "LANES": 2, "SUMS": 3},
+    items: {"GROUPS": 2, "BLOCK": 2},
+    nests: {"LONG": 2},
+}
+_KINDS: tuple[Callable[[Draw], Program], ...] = (
+    programs,
+    programs,
+    host_programs,
+    global_programs,
+    row_programs,
+    scan_programs,
+)
+
+
+@contextlib.contextmanager
+def fine_grains() -> Iterator[None]:
+    """Let loops of a few iterations be cut into pieces."""
+    with contextlib.ExitStack() as stack:
+        for module, values in _FINE.items():
+            for name, value in values.items():
+                stack.enter_context(patch.object(module, name, value))
+        yield
+
+
+def thread_schedules(draw: Draw) -> Program:
+    """Draw a program, transformed in part or not at all, that is scheduled for threads."""
+    program: Program = draw(choices.sampled_from(_KINDS))(draw)
+    kept = program.steps if program.target == "CTarget" and draw(choices.booleans()) else ()
+    steps = (*kept, Step("autoschedule"))
+    return dataclasses.replace(program, steps=steps, refused=(), target="ExecutableCTarget")
+
+
+def item_schedules(draw: Draw) -> Program:
+    """Draw a program that is scheduled for work-items."""
+    program: Program = draw(choices.sampled_from(_KINDS))(draw)
+    steps = (Step("autoschedule"),)
+    return dataclasses.replace(program, steps=steps, refused=(), target="OpenCLTarget")
+
+
+def check_scheduled(program: Program, mutant: TranslationUnit | None = None) -> None:
+    """Run on threads."""
+    with fine_grains():
+        check_threads(program, mutant, (2, 3))
+
+
+def check_scheduled_items(program: Program, mutant: TranslationUnit | None = None) -> None:
+    """Interpret the code of work-items, which have no lanes whose values are exchanged."""
+    with fine_grains():
+        check_work_items(program, mutant, OpenCLTarget())
