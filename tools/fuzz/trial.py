@@ -23,6 +23,7 @@ from tests.random.checks import (
     check_on_opencl,
     check_threads,
     check_work_items,
+    has_groups,
     is_refusal,
 )
 from tests.random.choices import Draw
@@ -85,7 +86,6 @@ KINDS: dict[str, Kind] = {
 #: Kinds of which some programs have no work-items, and run as C; and how to tell.
 _MIXED = ("pipelines", "rows", "turns")
 _AXES = re.compile(r"\b[gl]\.")
-_GROUPS = re.compile(r"\bg\.")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _checks(task: Task, program: Program, targets: Sequence[str]) -> Iterator[tu
     first, check = ("c", check_alone) if is_serial else (kind.target, kind.check)
     if first in targets:
         yield first, check
-    if first == "tree" and "threads" in targets and _GROUPS.search(str(program.steps)):
+    if first == "tree" and "threads" in targets and has_groups(program):
         yield "threads", check_threads
     if "tree" in targets and kind.check is check_alone and task.number % 4 == 1:
         yield "tree", _instances

@@ -1,0 +1,83 @@
+/* The part of GNU's OpenMP that kernels use, on threads that ThreadSanitizer follows.
+ *
+ * libgomp waits by means that ThreadSanitizer does not see: it would report what stands before and
+ * after a parallel region. Here each region starts threads and joins them. Where a program asks for
+ * no number of threads there are THREADS, so that each work-group of a small kernel has its own;
+ * and pieces of a loop go to threads in turn, without a counter, whose lock would order them. */
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#ifndef THREADS
+#define THREADS 16
+#endif
+enum { MOST_THREADS = 256 };
+
+typedef void Function(void *);
+
+typedef struct {
+  Function *run;
+  void *data;
+  int number, count;
+} Member;
+
+static __thread Member self = {0, 0, 0, 1};
+static __thread int level, most_levels = 1;
+static __thread long next, last, stride, piece;
+
+int omp_get_thread_num(void) { return self.number; }
+int omp_get_num_threads(void) { return self.count; }
+int omp_get_max_threads(void) { return THREADS; }
+void omp_set_max_active_levels(int levels) { most_levels = levels; }
+
+static void *work(void *member)
+{
+  self = *(Member *) member;
+  level = 1;
+  self.run(self.data);
+  return 0;
+}
+
+void GOMP_parallel(Function *run, void *data, unsigned wanted, unsigned flags)
+{
+  (void) flags;
+  Member before = self, members[MOST_THREADS];
+  pthread_t threads[MOST_THREADS];
+  int count = level >= most_levels ? 1 : wanted ? (int) wanted : THREADS;
+  if (count > MOST_THREADS)
+    count = MOST_THREADS;
+  for (int k = 0; k < count; ++k)
+    members[k] = (Member) {run, data, k, count};
+  for (int k = 1; k < count; ++k)
+    if (pthread_create(&threads[k], 0, work, &members[k]))
+      __builtin_trap();
+  self = members[0];
+  ++level;
+  run(data);
+  --level;
+  self = before;
+  for (int k = 1; k < count; ++k)
+    pthread_join(threads[k], 0);
+}
+
+bool GOMP_loop_nonmonotonic_dynamic_next(long *from, long *to)
+{
+  bool is_left = stride > 0 ? next < last : next > last;
+  long end = next + piece;
+  *from = next;
+  *to = (piece > 0 ? end < last : end > last) ? end : last;
+  next += stride;
+  return is_left;
+}
+
+bool GOMP_loop_nonmonotonic_dynamic_start(
+    long start, long end, long step, long count, long *from, long *to)
+{
+  piece = step * count;
+  next = start + self.number * piece;
+  stride = self.count * piece;
+  last = end;
+  return GOMP_loop_nonmonotonic_dynamic_next(from, to);
+}
+
+void GOMP_loop_end_nowait(void) {}
