@@ -366,6 +366,12 @@ from kgen.transforms.sync import (
     add_barrier,
     add_nosync,
 )
+from kgen.tuning.tune import (
+    tune,
+)
+from kgen.tuning.wisdom import (
+    load_wisdom,
+)
 from kgen.verification import (
     Report,
     verify,
@@ -540,6 +546,7 @@ __all__ = [
     "inline_callable_kernel",
     "join_inames",
     "linearize",
+    "load_wisdom",
     "make_copy_kernel",
     "make_einsum",
     "make_function",
@@ -596,6 +603,7 @@ __all__ = [
     "tag_instructions",
     "to_batched",
     "to_kgen_type",
+    "tune",
     "unprivatize_temporaries_with_inames",
     "untag_inames",
     "verify",

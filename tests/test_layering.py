@@ -45,10 +45,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": BELOW_RUNTIME | {"version"},
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
-    "tuning": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance", "verification"},
+    "tuning": BELOW_RUNTIME
+    | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence"},
     "autoschedule": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},
+    "equivalence": BELOW_RUNTIME | {"origin", "verification"},
 }
 
 ISL_IN_IR = {"kgen.ir.sets", "kgen.ir.grid"}
@@ -249,7 +251,12 @@ def test_only_a_target_loads_a_module_by_name() -> None:
     # How the runtime of a target comes in, on its first call, with the package that it needs.
     users = {item.importer for item in ALL_IMPORTS if item.imported == "importlib"}
     # And a program that says "import loopy", and the command line, for files of users.
-    assert users == {"kgen.ir.target", "kgen.compat", "kgen.cli.programs"}
+    assert users == {
+        "kgen.ir.target",
+        "kgen.compat",
+        "kgen.cli.programs",
+        "kgen.tuning.optional",  # and packages that only some tunes need
+    }
     text = "".join(path.read_text() for path in SOURCES)
     named = set(re.findall(r'runtime_module\b[^"\n]*= "([\w.]+)"', text))
     assert named == {f"kgen.runtime.{backend}" for backend in ("c", "opencl", "cuda")}

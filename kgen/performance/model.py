@@ -39,7 +39,7 @@ from kgen.statistics.sectors import (
 )
 from kgen.statistics.sync import get_synchronization_map
 
-__all__ = ["Roofline", "roofline"]
+__all__ = ["Roofline", "least_seconds", "roofline"]
 
 #: Operations on floating-point numbers that count as one each, ``madd`` as two.
 _FLOPS = {"add": 1, "mul": 1, "div": 1, "pow": 1, "maxmin": 1, "madd": 2}
@@ -177,6 +177,7 @@ def roofline(
     numbers = _Numbers(kernel, params)
     flops, other = numbers.operations()
     moved = numbers.bytes()
+    times = _times(flops, moved, numbers.items(), peaks, kernel)
     syncs = numbers.map(get_synchronization_map(kernel)).group_by("kind")
     by_kind = {key.kind: count for key, count in syncs.items()}
     measured = None
@@ -203,8 +204,28 @@ def roofline(
         device=peaks,
         measured_s=measured,
         uncertain=tuple(dict.fromkeys(numbers.reasons)),
-        times_s=_times(flops, moved, numbers.items(), peaks, kernel),
+        times_s=times,
     )
+
+
+def least_seconds(
+    program: TranslationUnit, params: Mapping[str, int], device: Device
+) -> Mapping[str, float]:
+    """Return the seconds that each level of a device takes at least, of a roofline: no more.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*a[i]", [lp.GlobalArg("a", "float32"), ...],
+    ...     target=lp.CTarget())
+    >>> host = lp.Device(
+    ...     name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})
+    >>> least_seconds(unit, {"n": 1000}, host)
+    {'memory': 8e-07, 'arithmetic': 1e-08}
+    """
+    kernel = prepared_kernel(program)
+    numbers = _Numbers(kernel, params)
+    flops, _ = numbers.operations()
+    return _times(flops, numbers.bytes(), numbers.items(), device, kernel)
 
 
 def _times(

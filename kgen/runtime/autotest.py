@@ -17,8 +17,10 @@ from kgen.lowering import generate_module
 from kgen.runtime.samples import evaluated, random_data, values_of
 from kgen.targets.module import ArgumentInfo, Module
 
+__all__ = ["TOLERANCES", "auto_test_vs_ref", "fitted_data", "in_shapes_of"]
+
 #: Relative tolerances of results, by the size of one real number in bytes.
-_TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-9}
+TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-9}
 
 Check = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], tuple[bool, str]]
 
@@ -96,10 +98,10 @@ def auto_test_vs_ref(
         print(tested.device_source)
     data = random_data(reference, parameters)
     expected, ref_times = _run(ref_prog, ref_entrypoint, reference, ctx, data, 0)
-    fitted = _fitted(reference, tested, data, parameters)
+    fitted = fitted_data(reference, tested, data, parameters)
     got, times = _run(test_prog, test_entrypoint, tested, ctx, fitted, warmup_rounds)
     if do_check:
-        got = _in_shapes_of(reference, tested, got, parameters)
+        got = in_shapes_of(reference, tested, got, parameters)
         for name, value in expected.items():
             _compare(tested.name, name, got.get(name), value, check_result or _is_near)
     if not quiet:
@@ -148,7 +150,7 @@ def _reject_vendors(ctx: Any, names: str | Iterable[str]) -> None:
                 )
 
 
-def _fitted(
+def fitted_data(
     reference: Module, tested: Module, data: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the data of the reference in the shapes of the transformed kernel."""
@@ -214,7 +216,7 @@ class _StorageOrder(NamedTuple):
         return stored.reshape(self.extents).transpose(tuple(map(int, back)))
 
 
-def _in_shapes_of(
+def in_shapes_of(
     reference: Module,
     tested: Module,
     results: Mapping[str, np.ndarray[Any, Any]],
@@ -286,7 +288,7 @@ def _is_near(result: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> t
     real = np.finfo(reference.dtype).dtype.itemsize
     scale = float(np.abs(reference).max(initial=0)) or 1.0
     difference = float(np.abs(result - reference).max(initial=0)) / scale
-    return difference <= _TOLERANCES[real], f"relative difference {difference:.3g}"
+    return difference <= TOLERANCES[real], f"relative difference {difference:.3g}"
 
 
 def _compare(

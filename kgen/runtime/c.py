@@ -52,12 +52,17 @@ from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
 __all__ = [
     "CExecutor",
     "device_of",
+    "driver_of",
     "executor_for",
     "find_devices",
+    "limits_of",
     "load_library",
+    "number_of",
     "open_device",
+    "processor_name",
     "to_device",
     "to_host",
+    "unit_of",
 ]
 
 FLAGS: Final = ("-std=gnu11", "-fPIC", "-shared")
@@ -85,6 +90,33 @@ def open_device(wanted: str | None = None) -> tuple[Any, ...]:
     """Return the arguments by position of calls on the host: none."""
     position_of(wanted, find_devices(), "the host")
     return ()
+
+
+def number_of(*args: Any) -> str:
+    """Return the number of the device of a call: there is one host."""
+    return "0"
+
+
+def unit_of(*args: Any) -> str:
+    """Return what two programs share that run on the same hardware: the host's processors."""
+    return "host"
+
+
+def limits_of(*args: Any) -> None:
+    """Return what the device has room for: work-groups are loops, and have no limit."""
+    return
+
+
+def driver_of(*args: Any) -> str:
+    """Return what makes the device's code: the version of the compiler."""
+    return compiler_version(find_c_compiler()).partition("\n")[0]
+
+
+def processor_name() -> str:
+    """Return the name of the host's processor, as far as the system says it."""
+    names = [line for line in _host().split("\n") if line.startswith("model name")]
+    name = names[0].partition(":")[2].strip() if names else platform.processor()
+    return f"{name or platform.machine()}, {len(os.sched_getaffinity(0))} cores"
 
 
 def to_device(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -35,23 +35,30 @@ from kgen.runtime.pyast import (
 )
 from kgen.runtime.refusals import address_of
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
-from kgen.runtime.toolchain import compile_cubin
+from kgen.runtime.toolchain import compile_cubin, compiler_version, find_nvcc
 from kgen.runtime.transfer import DeviceWrapperBuilder, Transfers
 from kgen.runtime.wrapper import WrapperBuilder
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.module import ArgumentInfo, Launch, Module
 
 __all__ = [
     "CudaExecutor",
     "device_of",
+    "driver_of",
     "executor_for",
     "find_devices",
+    "limits_of",
+    "number_of",
     "open_device",
     "to_device",
     "to_host",
+    "unit_of",
 ]
 
 EVENT: Final = PREFIX + "event"
 _POINTER_SIZE: Final = 8
+#: What a work-item has at most: the CUDA C++ Programming Guide, "Technical Specifications".
+_REGISTERS_OF_ITEM: Final = 255
 
 
 def executor_for(
@@ -102,6 +109,39 @@ def open_device(wanted: str | None = None) -> tuple[Any, ...]:
     context.push()
     atexit.register(context.pop)
     return ()
+
+
+def number_of(*args: Any) -> str:
+    """Return the number of the device of the current context."""
+    found = drv.Context.get_device().pci_bus_id()
+    numbers = range(drv.Device.count())
+    return str(next(k for k in numbers if drv.Device(k).pci_bus_id() == found))
+
+
+def unit_of(*args: Any) -> str:
+    """Return what two programs share that run on the same hardware: its place on the bus."""
+    return str(drv.Context.get_device().pci_bus_id())
+
+
+def limits_of(*args: Any) -> DeviceLimits:
+    """Return what the device of the current context has room for."""
+    device = drv.Context.get_device()
+    get, names = device.get_attribute, drv.device_attribute
+    return DeviceLimits(
+        name=f"device '{device.name()}'",
+        work_items=get(names.MAX_THREADS_PER_BLOCK),
+        sizes=(get(names.MAX_BLOCK_DIM_X), get(names.MAX_BLOCK_DIM_Y), get(names.MAX_BLOCK_DIM_Z)),
+        local_memory=get(names.MAX_SHARED_MEMORY_PER_BLOCK),
+        groups=(get(names.MAX_GRID_DIM_X), get(names.MAX_GRID_DIM_Y), get(names.MAX_GRID_DIM_Z)),
+        registers=_REGISTERS_OF_ITEM,
+        registers_of_group=get(names.MAX_REGISTERS_PER_BLOCK),
+    )
+
+
+def driver_of(*args: Any) -> str:
+    """Return what makes the device's code and runs it: the versions of compiler and driver."""
+    compiler = compiler_version(find_nvcc()).strip().split("\n")[-1]
+    return f"{compiler}, driver {drv.get_driver_version()}"
 
 
 def to_device(array: np.ndarray[Any, Any]) -> Any:

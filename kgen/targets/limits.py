@@ -23,7 +23,8 @@ WARP_SIZE = 32
 class DeviceLimits:
     """The largest work-group, all in all and along each axis; bytes of its shared memory.
 
-    ``groups`` are the largest numbers of work-groups along each axis, where there is a limit.
+    ``groups`` are the largest numbers of work-groups along each axis, where there is a limit;
+    ``registers`` those of four bytes of a work-item, where their number is known, and of a group.
     """
 
     name: str
@@ -31,6 +32,8 @@ class DeviceLimits:
     sizes: tuple[int, ...]
     local_memory: int
     groups: tuple[int, ...] = ()
+    registers: int | None = None
+    registers_of_group: int | None = None
 
 
 def check_device_limits(

@@ -30,7 +30,7 @@ from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
 from kgen.targets.words import C_WORDS, MACROS, vector_words
 
-__all__ = ["OpenCLCASTBuilder", "OpenCLTarget", "PyOpenCLTarget"]
+__all__ = ["OpenCLCASTBuilder", "OpenCLTarget", "PyOpenCLTarget", "limits_of_device"]
 
 _FP64 = Need(
     Rank.PRAGMA,
@@ -254,7 +254,7 @@ class PyOpenCLTarget(OpenCLTarget):
         if limit is not None and not (isinstance(limit, int) and limit > 0):
             raise unfit("limit_arg_size_nbytes of a target", "a number of bytes, or None", limit)
         if self.device is not None:
-            object.__setattr__(self, "device_limits", _limits_of(self.device))
+            object.__setattr__(self, "device_limits", limits_of_device(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy the target without the device, which is of this process."""
@@ -277,7 +277,8 @@ class PyOpenCLTarget(OpenCLTarget):
         return self.device_limits
 
 
-def _limits_of(device: Any) -> DeviceLimits:
+def limits_of_device(device: Any) -> DeviceLimits:
+    """Return what an OpenCL device has room for; reject what is none."""
     try:
         return DeviceLimits(
             name=f"device '{device.name}'",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -12,8 +13,23 @@ import pyopencl.array as cla
 from kgen.errors import InvocationError
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.opencl.memory import download, upload
+from kgen.targets.limits import DeviceLimits
+from kgen.targets.opencl import limits_of_device
 
-__all__ = ["device_of", "find_devices", "open_device", "to_device", "to_host"]
+__all__ = [
+    "device_of",
+    "driver_of",
+    "find_devices",
+    "limits_of",
+    "number_of",
+    "open_device",
+    "to_device",
+    "to_host",
+    "unit_of",
+]
+
+#: What a work-item of an NVIDIA device has at most, and a work-group of it.
+_NVIDIA_REGISTERS: Final = (255, 65536)
 
 
 def device_of(*args: Any) -> RunningOn:
@@ -66,6 +82,41 @@ def open_device(wanted: str | None = None) -> tuple[cl.CommandQueue]:
         position = position_of(wanted, find_devices(), "OpenCL")
         context = cl.Context([_devices()[position]])
     return (cl.CommandQueue(context),)
+
+
+def number_of(queue: cl.CommandQueue) -> str:
+    """Return the number of a queue's device among those of all platforms."""
+    return str(_devices().index(queue.device))
+
+
+def unit_of(queue: cl.CommandQueue) -> str:
+    """Return what two programs share that run on the same hardware.
+
+    That is the host's processors, or the place of a device on the bus where the driver says it.
+    """
+    device = queue.device
+    if device.type & cl.device_type.CPU:
+        return "host"
+    try:
+        bus, slot = device.pci_bus_id_nv, device.pci_slot_id_nv
+        domain = device.pci_domain_id_nv
+    except (AttributeError, cl.Error):
+        return f"{device.platform.name} {number_of(queue)}"
+    return f"{domain:04X}:{bus:02X}:{slot >> 3:02X}.{slot & 7:X}"
+
+
+def limits_of(queue: cl.CommandQueue) -> DeviceLimits:
+    """Return what the device of a queue has room for."""
+    limits = limits_of_device(queue.device)
+    if "nvidia" not in queue.device.vendor.lower():
+        return limits
+    registers, of_group = _NVIDIA_REGISTERS
+    return replace(limits, registers=registers, registers_of_group=of_group)
+
+
+def driver_of(queue: cl.CommandQueue) -> str:
+    """Return what makes the device's code and runs it: the driver."""
+    return f"{queue.device.platform.name} {queue.device.driver_version}"
 
 
 def to_device(array: np.ndarray[Any, Any], queue: cl.CommandQueue) -> cla.Array:

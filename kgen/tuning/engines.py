@@ -1,0 +1,267 @@
+"""Where kernels are compiled and measured: processes of this machine, or any executor's."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from typing import Any, Protocol, TypeVar
+
+from kgen.errors import KgenError
+from kgen.performance.device import Device
+from kgen.tuning.compiling import Compiled, ConfigurationError, compile_configuration
+from kgen.tuning.devices import DeviceInfo, device_lock
+from kgen.tuning.measure import (
+    Measurement,
+    compare_kernels,
+    describe_device,
+    find_limits,
+    load_kernel,
+    measure_kernel,
+    prepare_task,
+)
+from kgen.tuning.worker import Deadline, Worker, WorkerDied
+
+__all__ = ["Bench", "Engine", "ExecutorEngine", "LocalEngine", "awaited", "make_engine", "run_step"]
+
+Result = TypeVar("Result")
+#: How many deadlines a reference has, and code that is made.
+_REFERENCE, _COMPILATION = 10, 4
+#: After these a process may be damaged.
+_DAMAGING = frozenset({"launch", "bounds"})
+
+
+class Bench:
+    """One device, and the process that compiles or measures for it."""
+
+    def __init__(self, device: str | None, timeout: float) -> None:
+        self.device = device
+        self.timeout = timeout
+        self.worker = Worker()
+        self._infos: dict[bytes, DeviceInfo] = {}
+
+    def prepare(
+        self, content: bytes, configurations: Sequence[Mapping[str, Any]]
+    ) -> tuple[bytes, DeviceInfo]:
+        """Complete a task by the first configuration that works; describe the device.
+
+        Raises the error of the last one, if none works.
+        """
+        for number, configuration in enumerate(configurations, 1):
+            try:
+                task = self._call(
+                    prepare_task, content, self.device, configuration, times=_REFERENCE
+                )
+            except ConfigurationError as error:
+                if error.cause == "timeout" or number == len(configurations):
+                    raise
+                continue
+            content = task.dumps()
+            return content, self.describe(content)
+        raise KgenError("there is no configuration")
+
+    def describe(self, content: bytes) -> DeviceInfo:
+        """Describe the device that kernels of a task run on."""
+        if content not in self._infos:
+            self._infos[content] = self._call(
+                describe_device, content, self.device, times=_COMPILATION
+            )
+        return self._infos[content]
+
+    def compile(self, content: bytes, configuration: Mapping[str, Any]) -> Compiled:
+        """Make the kernel of a configuration; while nobody measures on the same processors."""
+        info = self.describe(content)
+        is_near = info.kind == "cpu"
+        with device_lock(info.unit, shared=True) if is_near else contextlib.nullcontext():
+            return self._call(
+                compile_configuration, content, self.device, configuration, times=_COMPILATION
+            )
+
+    def measure(
+        self, content: bytes, compiled: Compiled, best: float | None
+    ) -> tuple[Measurement, DeviceInfo]:
+        """Verify and time a kernel, alone on the device."""
+        info = self._load(content, [compiled])
+        with device_lock(info.unit):
+            return self._call(measure_kernel, content, self.device, compiled, best), info
+
+    def compare(
+        self, content: bytes, kernels: Sequence[Compiled], rounds: int
+    ) -> list[tuple[float, ...]]:
+        """Time kernels in turn, alone on the device."""
+        info = self._load(content, kernels)
+        with device_lock(info.unit):
+            return self._call(
+                compare_kernels, content, self.device, kernels, rounds, times=len(kernels)
+            )
+
+    def limits(self, content: bytes, wanted: Device | bool) -> tuple[Device | None, float | None]:
+        """Return the limits of the device, and the seconds of the roofline."""
+        if wanted is False:
+            return None, None
+        with device_lock(self.describe(content).unit):
+            return self._call(find_limits, content, self.device, wanted, times=_REFERENCE)
+
+    def _load(self, content: bytes, kernels: Sequence[Compiled]) -> DeviceInfo:
+        """Do what takes long and needs no peace: load kernels, run the reference."""
+        for compiled in kernels:
+            self._call(load_kernel, content, self.device, compiled, times=_REFERENCE)
+        return self.describe(content)
+
+    def _call(self, function: Callable[..., Result], *args: Any, times: int = 1) -> Result:
+        """Call a function in the process; its death is a failure of the configuration."""
+        try:
+            return self.worker.call(function, *args, timeout=times * self.timeout)
+        except WorkerDied as error:
+            raise ConfigurationError("crash", str(error)) from None
+        except Deadline as error:
+            raise ConfigurationError("timeout", str(error)) from None
+        except ConfigurationError as error:
+            if error.cause in _DAMAGING:
+                self.worker.close()
+            raise
+
+    def close(self) -> None:
+        """End the process."""
+        self.worker.close()
+
+
+class Engine(Protocol):
+    """What runs the steps of a tune, several at once; each may raise a ConfigurationError."""
+
+    #: how many kernels are made, and how many are measured, at once
+    makers: int
+    measurers: int
+
+    def submit(self, step: str, *args: Any) -> Future[Any]:
+        """Begin a step: the name of a method of :class:`Bench`, and its arguments."""
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+
+
+class LocalEngine:
+    """Processes of this machine: some that compile, and one for each device that measures."""
+
+    def __init__(self, devices: Sequence[str | None], makers: int, timeout: float) -> None:
+        self.makers, self.measurers = makers, len(devices)
+        self._making = [Bench(devices[0], timeout) for _ in range(makers)]
+        self._measuring = [Bench(device, timeout) for device in devices]
+        self._free = {
+            "compile": _queue_of(self._making),
+            "measure": _queue_of(self._measuring),
+        }
+        self._threads = ThreadPoolExecutor(makers + len(devices))
+
+    def submit(self, step: str, *args: Any) -> Future[Any]:
+        """Begin a step in a process that is free."""
+        return self._threads.submit(self._run, step, *args)
+
+    def _run(self, step: str, *args: Any) -> Any:
+        free = self._free["compile" if step == "compile" else "measure"]
+        bench = free.get()
+        try:
+            return getattr(bench, step)(*args)
+        finally:
+            free.put(bench)
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for bench in (*self._making, *self._measuring):
+            bench.close()
+        self._threads.shutdown(wait=True)
+
+
+def _queue_of(benches: Sequence[Bench]) -> queue.SimpleQueue[Bench]:
+    free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+    for bench in benches:
+        free.put(bench)
+    return free
+
+
+class ExecutorEngine:
+    """Any :class:`concurrent.futures.Executor`: each of its workers has a process of its own.
+
+    So that a kernel that crashes does not take a worker along. A worker that dies in spite of that
+    costs what it ran.
+    """
+
+    def __init__(
+        self, executor: Executor, devices: Sequence[str | None], workers: int, timeout: float
+    ) -> None:
+        self.executor = executor
+        self.timeout = timeout
+        self.makers = self.measurers = workers
+        self._load = dict.fromkeys(devices, 0)
+
+    def submit(self, step: str, *args: Any) -> Future[Any]:
+        """Begin a step in some worker of the executor, for the device that has least to do."""
+        device = min(self._load, key=lambda name: self._load[name])
+        future: Future[Any] = self.executor.submit(run_step, device, self.timeout, step, *args)
+        if step != "compile":
+            self._load[device] += 1
+            future.add_done_callback(lambda _: self._release(device))
+        return future
+
+    def _release(self, device: str | None) -> None:
+        self._load[device] -= 1
+
+    def close(self) -> None:
+        """Leave the executor to its owner."""
+
+
+class _Benches(threading.local):
+    """Those of a thread of an executor's worker."""
+
+    def __init__(self) -> None:
+        self.of_device: dict[tuple[str | None, float], Bench] = {}
+
+
+_benches = _Benches()
+
+
+def run_step(device: str | None, timeout: float, step: str, *args: Any) -> Any:
+    """Run a step in a worker of an executor: in a process that the worker starts once."""
+    key = device, timeout
+    bench = _benches.of_device.get(key)
+    if bench is None:
+        bench = _benches.of_device[key] = Bench(device, timeout)
+        atexit.register(bench.close)
+    return getattr(bench, step)(*args)
+
+
+def make_engine(
+    executor: Executor | None, devices: Sequence[str | None], workers: int | None, timeout: float
+) -> Engine:
+    """Return an engine for an executor; without one, for processes of this machine."""
+    if executor is None:
+        return LocalEngine(devices, workers or max(1, min(8, _cores() - 1)), timeout)
+    return ExecutorEngine(executor, devices, workers or _workers_of(executor), timeout)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _workers_of(executor: Executor) -> int:
+    """Return how many workers an executor has, as far as it tells."""
+    client = getattr(executor, "_client", None)
+    if client is not None:  # of dask
+        return max(1, len(client.scheduler_info()["workers"]))
+    for name in ("num_workers", "_max_workers"):  # mpi4py's; the standard library's and loky's
+        found = getattr(executor, name, None)
+        if isinstance(found, int):
+            return max(1, found)
+    return 2
+
+
+def awaited(future: Future[Any]) -> Any:
+    """Return the result of a step; a Ctrl-C is not delayed by it."""
+    while not wait([future], timeout=0.2).done:
+        pass
+    return future.result()

@@ -1,0 +1,151 @@
+"""The arguments of a problem, and what a kernel makes of them: a reference that runs once."""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import KgenError
+from kgen.ir.unit import TranslationUnit
+from kgen.runtime.autotest import TOLERANCES
+from kgen.runtime.cache import content_key, process_caches
+from kgen.runtime.samples import random_data
+from kgen.targets.c import ExecutableCTarget
+from kgen.targets.module import Module
+from kgen.tuning.compiling import module_of
+from kgen.tuning.task import Task, load_task
+
+__all__ = ["Expected", "difference", "expected_of"]
+
+Array = np.ndarray[Any, Any]
+#: References of up to so many bytes are kept on disk for other processes.
+_KEPT_BYTES = 1 << 27
+#: What integers are that a kernel does not write.
+_POISON = 0x5A
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The arguments of a call, with poisoned outputs, and the outputs behind it."""
+
+    module: Module
+    parameters: Mapping[str, Any]
+    data: Mapping[str, Any]
+    outputs: Mapping[str, Array]
+
+
+@lru_cache(maxsize=2)
+def expected_of(content: bytes) -> Expected:
+    """Return the arguments of a task's problem, and the results of its reference.
+
+    Arrays that the user does not give are made up; outputs that are not read are poisoned: real
+    numbers with NaN.
+    """
+    task = load_task(content)
+    written = task.written
+    assert written is not None
+    module = module_of(written)
+    given = task.given_arguments()
+    parameters = {**given, **task.problem.sizes}
+    made_up = random_data(module, parameters)
+    data = {**made_up, **{name: given[name] for name in made_up if name in given}}
+    outputs = [arg for arg in module.arguments if arg.is_array and arg.is_output]
+    for arg in outputs:
+        if not arg.is_input and not arg.is_temporary:
+            data[arg.name] = _poisoned(data[arg.name])
+    names = [arg.name for arg in outputs if not arg.is_temporary]
+    found = _reference_results(task, written, data, names) if task.is_checked else {}
+    return Expected(module, parameters, data, found)
+
+
+def _poisoned(value: Array) -> Array:
+    if value.dtype.kind in "fc":
+        return np.full_like(value, np.nan)
+    return np.full_like(value, _POISON) if value.dtype.kind in "iub" else np.zeros_like(value)
+
+
+def _reference_results(
+    task: Task, written: TranslationUnit, data: Mapping[str, Any], names: list[str]
+) -> dict[str, Array]:
+    if callable(task.reference) and not isinstance(task.reference, TranslationUnit):
+        return _called(task.reference, data, names)
+    key = _key(written, data)
+    kept = process_caches.disk.load(key)
+    if kept is not None:
+        with np.load(io.BytesIO(kept)) as file:
+            return {name: file[name] for name in names}
+    found = _run(written, data, names)
+    if sum(value.nbytes for value in found.values()) <= _KEPT_BYTES:
+        file = io.BytesIO()
+        np.savez(file, **found)  # type: ignore[arg-type]
+        process_caches.disk.store(key, file.getvalue())
+    return found
+
+
+def _key(written: TranslationUnit, data: Mapping[str, Any]) -> str:
+    values = (np.ascontiguousarray(value).tobytes() for _, value in sorted(data.items()))
+    return content_key("results of a reference", written.code_digest(), *values)
+
+
+def _called(function: Any, data: Mapping[str, Any], names: list[str]) -> dict[str, Array]:
+    """Return the results of a user's function: a dict, or the outputs in their order."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    result = function(**{n: v for n, v in data.items() if takes_all or n in parameters})
+    if isinstance(result, Mapping):
+        found = dict(result)
+    else:
+        several = result if isinstance(result, tuple | list) else (result,)
+        found = dict(zip(names, several, strict=False))
+    if missing := [name for name in names if name not in found]:
+        raise KgenError(
+            f"the reference returned no '{missing[0]}'",
+            hint="return a dict of the outputs by name, or a tuple of them in their order",
+        )
+    return {name: np.asarray(found[name], data[name].dtype) for name in names}
+
+
+def _run(unit: TranslationUnit, data: Mapping[str, Any], names: list[str]) -> dict[str, Array]:
+    """Run a kernel on the host, on copies of its arguments."""
+    copies = {n: v.copy(order="K") if isinstance(v, np.ndarray) else v for n, v in data.items()}
+    unit.copy(target=ExecutableCTarget())(**copies)
+    return {name: copies[name] for name in names}
+
+
+def difference(result: Array, expected: Array, tolerance: float | None = None) -> str | None:
+    """Say where a result differs from what is expected, if it does.
+
+    Where a NaN is expected, there is one; other numbers are as near as their type lets them be, on
+    the scale of the largest one.
+
+    >>> difference(np.array([1.0, 2.5]), np.array([1.0, 2.0]))
+    'relative difference 0.25, at [1]: 2.5 instead of 2.0'
+    """
+    if result.shape != expected.shape:
+        return f"the shape is {result.shape} instead of {expected.shape}"
+    if expected.dtype.kind not in "fc":
+        wrong = result != expected
+        return f"it differs {_where(wrong, result, expected)}" if wrong.any() else None
+    both = (result == expected) | (np.isnan(result) & np.isnan(expected))
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.where(both, 0, np.abs(result - expected))
+    known = np.abs(expected[np.isfinite(expected)])
+    scale = float(known.max(initial=0)) or 1.0
+    gap = np.where(np.isfinite(gap), gap / scale, np.inf)
+    limit = TOLERANCES[np.finfo(expected.dtype).dtype.itemsize] if tolerance is None else tolerance
+    worst = float(gap.max(initial=0))
+    if worst <= limit:
+        return None
+    return f"relative difference {worst:.3g}, {_where(gap == worst, result, expected)}"
+
+
+def _where(wrong: Array, result: Array, expected: Array) -> str:
+    place = tuple(int(axis) for axis in np.argwhere(wrong)[0])
+    shown = ", ".join(map(str, place))
+    return f"at [{shown}]: {result[place]} instead of {expected[place]}"

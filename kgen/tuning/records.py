@@ -1,0 +1,245 @@
+"""Records of measurements: lines of JSON in a file that is only appended to, and may be shared."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import stat
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgen.errors import KgenError, KgenWarning
+from kgen.tuning.task import Problem
+
+__all__ = ["Record", "Records", "plain"]
+
+#: What results of these causes would be again, for the same code.
+_KEPT_CAUSES = frozenset({"launch", "result", "bounds", "crash", "timeout"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The time of one configuration of a kernel for a problem on a device, or why it has none.
+
+    ``code`` is the digest of the generated code and its options; ``samples`` are seconds; ``cause``
+    is a word for a failure, and ``message`` its text. ``status`` is ``measured``, ``slow`` where
+    only a probe was taken, ``skipped`` where a lower bound was enough, or ``failed``.
+    """
+
+    kernel: str
+    configuration: Mapping[str, Any]
+    problem: Problem
+    device: Mapping[str, str]
+    status: str
+    code: str = ""
+    samples: tuple[float, ...] = ()
+    time: float | None = None
+    interval: tuple[float, float] | None = None
+    cause: str = ""
+    message: str = ""
+    proof: str = "unknown"
+    bound: float | None = None
+    compile_s: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    sensors: Mapping[str, float] = field(default_factory=dict)
+    #: whether it was compared with others in turn, and won
+    is_best: bool = False
+
+    @property
+    def key(self) -> str:
+        """What the time depends on: code and options, device, driver, sizes and types."""
+        return key_of(self.code, self.device, self.problem)
+
+    def to_line(self) -> dict[str, Any]:
+        """Return this as it is in a file."""
+        found = asdict(self)
+        return {"event": "result", **found}
+
+    @classmethod
+    def from_line(cls, line: Mapping[str, Any]) -> Record:
+        """Read what :meth:`to_line` made."""
+        given = {name: line[name] for name in cls.__dataclass_fields__ if name in line}
+        given["problem"] = Problem(**given["problem"])
+        given["samples"] = tuple(given.get("samples", ()))
+        if given.get("interval") is not None:
+            low, high = given["interval"]
+            given["interval"] = (low, high)
+        return cls(**given)
+
+
+def key_of(code: str, device: Mapping[str, str], problem: Problem) -> str:
+    """Return what a time depends on, as text."""
+    return json.dumps([code, dict(device), asdict(problem)], sort_keys=True, default=plain)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a configuration as JSON has it: numpy's numbers as Python's, else text."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)
+
+
+class Records:
+    """The records in a file, with those that other processes append to it.
+
+    Each line is written at once, under a lock. A line that is cut, by a full disk or a crash, is
+    passed over. What cannot be written is kept, and tried again with the next line.
+
+    >>> records = Records(None)
+    >>> records.has_crashed("a")
+    False
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self.path = None if path is None else Path(path)
+        self.found: dict[str, Record] = {}
+        self._started: dict[str, tuple[str, int]] = {}
+        self._position = 0
+        self._pending: list[str] = []
+        self._is_warned = False
+        if self.path is not None:
+            self._check(self.path)
+            self.refresh()
+
+    def _check(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "ab"):
+                pass
+        except (PermissionError, IsADirectoryError, FileExistsError, NotADirectoryError) as error:
+            raise KgenError(
+                f"records cannot be written to '{path}'",
+                because=str(error),
+                hint="records= is the path of a file, which is made if it is new",
+            ) from None
+        except OSError as error:
+            self._warn(error)
+
+    def all(self) -> list[Record]:
+        """Return all records, the oldest first."""
+        return list(self.found.values())
+
+    def find(self, code: str, device: Mapping[str, str], problem: Problem) -> Record | None:
+        """Return what is known of some code: its time, or a failure that it would meet again."""
+        record = self.found.get(key_of(code, device, problem))
+        if record is None or (record.status == "failed" and record.cause not in _KEPT_CAUSES):
+            return None
+        return record
+
+    def has_crashed(self, attempt: str) -> bool:
+        """Tell whether a process that is gone began to run a configuration, and no more."""
+        host, pid = self._started.get(attempt, ("", 0))
+        return pid != 0 and not (host == socket.gethostname() and _is_alive(pid))
+
+    def start(self, attempt: str, configuration: Mapping[str, Any]) -> None:
+        """Note that a configuration is about to run."""
+        line = {"event": "start", "attempt": attempt, "configuration": dict(configuration)}
+        self._append({**line, "host": socket.gethostname(), "pid": os.getpid(), "at": time.time()})
+
+    def abandon(self, attempt: str) -> None:
+        """Note that a configuration was not run to its end, and not for its own fault."""
+        self._append({"event": "abandoned", "attempt": attempt})
+
+    def add(self, record: Record, attempt: str = "") -> None:
+        """Append a record: the end of what started as *attempt*."""
+        self._take(record)
+        self._append({**record.to_line(), "attempt": attempt, "at": time.time()})
+
+    def _take(self, record: Record) -> None:
+        known = self.found.get(record.key) if record.code else None
+        if known is not None and known.is_best and not record.is_best:
+            return
+        name = record.key if record.code else json.dumps(asdict(record), default=plain)
+        self.found[name] = record
+
+    def refresh(self) -> None:
+        """Read what has been appended since."""
+        if self.path is None or not _is_regular(self.path):
+            return
+        with open(self.path, "rb") as file:
+            file.seek(self._position)
+            content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self._position += len(whole)
+        for text in whole.splitlines():
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # a cut line, or not ours
+                self._read(json.loads(text))
+
+    def _read(self, line: Mapping[str, Any]) -> None:
+        attempt = line.get("attempt", "")
+        if line["event"] == "start":
+            self._started[attempt] = (line["host"], line["pid"])
+            return
+        self._started.pop(attempt, None)
+        if line["event"] == "result":
+            self._take(Record.from_line(line))
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        if self.path is None:
+            return
+        self._pending.append(json.dumps(line, default=plain))
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what could not be written before."""
+        if self.path is None:
+            return
+        try:
+            with _locked(self.path) as handle:
+                while self._pending:
+                    _write_line(handle, self._pending[0])
+                    del self._pending[0]
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._is_warned:
+            self._is_warned = True
+            warnings.warn(
+                f"records cannot be written to '{self.path}' now: {error}; the tune goes on",
+                KgenWarning,
+                stacklevel=2,
+            )
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _write_line(handle: int, text: str) -> None:
+    """Append a line; behind one that was cut, begin a new one."""
+    size = os.fstat(handle).st_size
+    is_cut = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+    data = ("\n" * is_cut + text + "\n").encode()
+    while data:
+        data = data[os.write(handle, data) :]
+    os.fsync(handle)
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True

@@ -1,0 +1,346 @@
+"""One search: configurations are asked for, made, measured and told, several at once."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kgen.errors import KgenError
+from kgen.runtime.cache import content_key
+from kgen.tuning.compiling import Compiled, ConfigurationError
+from kgen.tuning.devices import DeviceInfo
+from kgen.tuning.display import Display
+from kgen.tuning.engines import Engine, awaited
+from kgen.tuning.records import Record, Records
+from kgen.tuning.result import Best, SearchResult
+from kgen.tuning.sampling import SLOWER, median_interval, ratio_interval
+from kgen.tuning.stop import Progress, Stop
+from kgen.tuning.strategies import Strategy
+from kgen.tuning.task import Task
+
+__all__ = ["Search"]
+
+#: How many kernels are made ahead of those that are measured.
+_AHEAD = 2
+#: The best ones are compared in turn: so many, in so many rounds, where they are as near as this.
+_FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
+
+
+@dataclass(eq=False)
+class _Trial:
+    """A configuration on its way."""
+
+    row: int
+    configuration: Mapping[str, Any]
+    attempt: str
+    compiled: Compiled | None = None
+
+
+class Search:
+    """The search for the fastest configuration of one problem."""
+
+    def __init__(
+        self,
+        task: Task,
+        strategy: Strategy,
+        stop: Stop,
+        engine: Engine,
+        records: Records,
+        info: DeviceInfo,
+        display: Display,
+    ) -> None:
+        self.task, self.content = task, task.dumps()
+        self.strategy, self.space, self.stop = strategy, strategy.space, stop
+        self.engine, self.records, self.info, self.display = engine, records, info, display
+        self.progress = Progress()
+        self.begin = time.perf_counter()
+        self.stopped: str | None = None
+        self.found: dict[int, Record] = {}
+        self.compiled: dict[int, Compiled] = {}
+        self.winner: Best | None = None
+        self.notes: list[str] = []
+        self._making: dict[Future[Any], _Trial] = {}
+        self._ready: list[_Trial] = []
+        self._measuring: dict[Future[Any], _Trial] = {}
+
+    def run(self) -> None:
+        """Search until a limit is reached, or nothing is left; then compare the best ones.
+
+        A Ctrl-C leaves what has been found.
+        """
+        try:
+            self._search()
+            self._compare()
+        except KeyboardInterrupt:
+            self.stopped = "interrupted"
+            for trial in self._measuring.values():
+                self.records.abandon(trial.attempt)
+            raise
+        finally:
+            self.records.flush()
+
+    def measure(self, configuration: Mapping[str, Any]) -> None:
+        """Measure one more configuration, whatever the limits are."""
+        row = self.space.row(configuration)
+        if row is None or row in self.found:
+            return
+        self._make(row)
+        self._finish_all()
+
+    def result(self) -> SearchResult:
+        """Return what has been found."""
+        return SearchResult(
+            space=self.space,
+            problem=self.task.problem,
+            records=tuple(self.found.values()),
+            stopped=self.stopped or "all configurations were tried",
+            winner=self.winner or self._fastest(),
+            kernels={repr(self.space[row]): c.kernel for row, c in self.compiled.items()},
+            roofline_s=self.stop.roofline_s,
+            notes=tuple(self.notes),
+        )
+
+    # -- the loop ---------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        while True:
+            self._fill()
+            self._measure_ready()
+            if not self._making and not self._measuring and not self._ready:
+                return
+            self._finish_some()
+            self.progress.elapsed_s = time.perf_counter() - self.begin
+            self.stopped = self.stopped or self.stop.reason(self.progress)
+            if self.stopped is not None:
+                self._drop()
+
+    def _drop(self) -> None:
+        """Forget what is not measured yet."""
+        for future in self._making:
+            future.cancel()
+        self._making.clear()
+        self._ready.clear()
+
+    def _finish_all(self) -> None:
+        while self._making or self._ready or self._measuring:
+            self._measure_ready()
+            self._finish_some()
+
+    def _finish_some(self) -> None:
+        under_way = [*self._making, *self._measuring]
+        done, _ = wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED)
+        for future in done:
+            if future in self._making:
+                self._made(self._making.pop(future), future)
+            else:
+                self._measured(self._measuring.pop(future), future)
+        self.display.show(self.progress, self.stop)
+
+    def _fill(self) -> None:
+        """Ask for configurations, as many as there are processes that can make them."""
+        most = self.engine.makers + self.engine.measurers + _AHEAD
+        if self.stop.evaluations is not None:
+            most = min(most, self.stop.evaluations - self.progress.evaluations)
+        while self.stopped is None:
+            if len(self._making) + len(self._ready) + len(self._measuring) >= most:
+                return
+            row = self.strategy.ask()
+            if row is None:
+                return
+            self._make(row)
+
+    def _make(self, row: int) -> None:
+        configuration = self.space[row]
+        attempt = content_key(
+            self.task.digest, repr(configuration), repr(sorted(self.info.identity.items()))
+        )
+        trial = _Trial(row, configuration, attempt)
+        future = self._submit("compile", self.content, configuration)
+        if future is not None:
+            self._making[future] = trial
+
+    def _submit(self, step: str, *args: Any) -> Future[Any] | None:
+        """Begin a step; end the search where the executor takes no more."""
+        try:
+            return self.engine.submit(step, *args)
+        except RuntimeError as error:  # BrokenExecutor, or shut down
+            self.stopped = f"the executor is broken: {error}"
+            return None
+
+    def _made(self, trial: _Trial, future: Future[Any]) -> None:
+        try:
+            trial.compiled = future.result()
+        except Exception as error:
+            self._take(trial, self._failed(trial, error))
+            return
+        assert trial.compiled is not None
+        self.compiled[trial.row] = trial.compiled
+        self._ready.append(trial)
+
+    def _measure_ready(self) -> None:
+        while self._ready and len(self._measuring) < self.engine.measurers:
+            trial = self._ready.pop(0)
+            if self._is_known(trial):
+                continue
+            self.records.start(trial.attempt, trial.configuration)
+            future = self._submit("measure", self.content, trial.compiled, self._best_s)
+            if future is not None:
+                self._measuring[future] = trial
+
+    @property
+    def _best_s(self) -> float | None:
+        best = self.progress.best_s
+        return None if best == float("inf") else best
+
+    def _is_known(self, trial: _Trial) -> bool:
+        """Take what needs no measurement: a record, a crash, what a lower bound says."""
+        compiled = trial.compiled
+        assert compiled is not None
+        self.records.refresh()
+        found = self.records.find(compiled.code, self.info.identity, self.task.problem)
+        best, bound = self._best_s, compiled.bound
+        if found is not None:
+            known = replace(found, configuration=trial.configuration, is_best=False)
+            self._take(trial, known, is_new=False)
+        elif self.records.has_crashed(trial.attempt):
+            text = "the program ended while this configuration ran, and it is not tried again"
+            self._take(trial, self._record(trial, status="failed", cause="crash", message=text))
+        elif best is not None and bound is not None and bound > SLOWER * best:
+            self._take(trial, self._record(trial, status="skipped", cause="bound"))
+        return trial.row in self.found
+
+    def _measured(self, trial: _Trial, future: Future[Any]) -> None:
+        try:
+            measurement, info = future.result()
+        except Exception as error:
+            self._take(trial, self._failed(trial, error))
+            return
+        record = self._record(
+            trial,
+            device=info.identity,
+            status="slow" if measurement.is_probe else "measured",
+            samples=measurement.samples,
+            time=statistics.median(measurement.samples),
+            interval=median_interval(measurement.samples),
+            sensors=measurement.sensors,
+        )
+        metrics = {**record.metrics, **measurement.metrics}
+        self._take(trial, replace(record, metrics=metrics))
+
+    def _take(self, trial: _Trial, record: Record, *, is_new: bool = True) -> None:
+        """Keep what is known of a configuration, on disk too; tell the strategy."""
+        self.found[trial.row] = record
+        if is_new:
+            self.records.add(record, trial.attempt)
+        seconds = record.bound if record.status == "skipped" else record.time
+        if trial.row not in self.strategy.told:
+            self.strategy.tell(trial.row, seconds)
+        if record.cause != "restriction":
+            self.progress.add(record.time)
+
+    def _failed(self, trial: _Trial, error: Exception) -> Record:
+        cause = error.cause if isinstance(error, ConfigurationError) else "crash"
+        text = str(error) if isinstance(error, KgenError) else f"{type(error).__name__}: {error}"
+        return self._record(trial, status="failed", cause=cause, message=text)
+
+    def _record(self, trial: _Trial, **known: Any) -> Record:
+        compiled = trial.compiled
+        if compiled is not None:
+            known = {
+                "code": compiled.code,
+                "proof": compiled.proof,
+                "bound": compiled.bound,
+                "compile_s": compiled.seconds,
+                "metrics": compiled.metrics,
+                **known,
+            }
+        written = self.task.written
+        assert written is not None
+        return Record(
+            **{
+                "kernel": written.default_entrypoint.name,
+                "configuration": trial.configuration,
+                "problem": self.task.problem,
+                "device": self.info.identity,
+                **known,
+            }
+        )
+
+    # -- the best ones ----------------------------------------------------------------------
+
+    def _order(self) -> list[int]:
+        """Return the rows that were measured, the fastest first."""
+        times = {row: r.time for row, r in self.found.items() if r.status == "measured" and r.time}
+        return sorted((row for row in times if row in self.compiled), key=lambda row: times[row])
+
+    def _fastest(self) -> Best | None:
+        """Return the best configuration by its first measurement."""
+        order = self._order()
+        return self._best(order[0]) if order else None
+
+    def _best(self, row: int, ties: tuple[Mapping[str, Any], ...] = ()) -> Best:
+        record = self.found[row]
+        assert record.time is not None
+        assert record.interval is not None
+        return Best(
+            configuration=record.configuration,
+            kernel=self.compiled[row].kernel,
+            time=record.time,
+            interval=record.interval,
+            ties=ties,
+        )
+
+    def _compare(self) -> None:
+        """Measure the best ones again, in turn; the fastest of these wins."""
+        order = self._order()
+        if not order:
+            return
+        limit = _NEAR * (self.found[order[0]].time or 0.0)
+        rows = [row for row in order if (self.found[row].time or 0.0) <= limit][:_FINALISTS]
+        kernels = [self.compiled[row] for row in rows]
+        future = self._submit("compare", self.content, kernels, _ROUNDS)
+        try:
+            samples = [] if future is None else awaited(future)
+        except Exception as error:
+            self.notes.append(f"the best configurations could not be compared again: {error}")
+            return
+        taken = {row: times for row, times in zip(rows, samples, strict=False) if times}
+        if taken:
+            self._decide(taken)
+
+    def _decide(self, samples: Mapping[int, tuple[float, ...]]) -> None:
+        for row, times in samples.items():
+            self._note_surprise(row, times)
+            self.found[row] = replace(
+                self.found[row],
+                samples=times,
+                time=statistics.median(times),
+                interval=median_interval(times),
+            )
+        best = min(samples, key=lambda row: statistics.median(samples[row]))
+        ties = tuple(
+            self.space[row]
+            for row, times in samples.items()
+            if row != best and ratio_interval(times, samples[best])[0] <= 1.0
+        )
+        self.found[best] = replace(self.found[best], is_best=True)
+        self.records.add(self.found[best])
+        self.winner = self._best(best, ties)
+
+    def _note_surprise(self, row: int, times: tuple[float, ...]) -> None:
+        """Note where the second measurement differs from the first, or is beyond the roofline."""
+        before, after = self.found[row].time or 0.0, statistics.median(times)
+        if not 1 / SLOWER < after / before < SLOWER:
+            self.notes.append(
+                f"{self.space[row]} took {before:.3g} s at first, and {after:.3g} s when it was "
+                "measured again: other programs may have run"
+            )
+        if self.stop.roofline_s is not None and after < 0.9 * self.stop.roofline_s:
+            self.notes.append(
+                f"{self.space[row]} takes {after:.3g} s, less than the roofline's "
+                f"{self.stop.roofline_s:.3g} s: its limits are too low, or caches hold the arrays"
+            )

@@ -1,0 +1,198 @@
+"""What a tune asks of one problem, as data that goes to other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import cloudpickle
+import numpy as np
+
+from kgen.errors import KgenError
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
+from kgen.performance.device import Device
+from kgen.runtime.cache import content_key
+from kgen.runtime.generated import own_identity
+from kgen.transforms.programs.inline import inlined_kernel
+from kgen.transforms.storage.declarations import add_dtypes
+
+__all__ = ["Builder", "Problem", "Reference", "Task", "Transformed", "as_builder", "load_task"]
+
+#: Makes a transformed kernel of a configuration, or a kernel and a function of it.
+Builder: TypeAlias = Callable[..., Any]
+#: What results are compared with: a kernel, or a function of the arguments of a call.
+Reference: TypeAlias = TranslationUnit | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sizes, and other numbers, of one call; and the types of arguments that have none.
+
+    >>> print(Problem({"n": 1024}, {"a": "float32"}))
+    n=1024, a: float32
+    """
+
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        numbers = [f"{name}={value}" for name, value in self.sizes.items()]
+        return ", ".join([*numbers, *(f"{name}: {t}" for name, t in self.types.items())])
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """A builder that transforms one kernel: ``function(kernel, **configuration)``."""
+
+    kernel: TranslationUnit
+    function: Callable[..., TranslationUnit]
+
+    def __call__(self, **configuration: Any) -> TranslationUnit:
+        return self.function(self.kernel, **configuration)
+
+
+def as_builder(build: Any) -> Builder:
+    """Return what makes kernels: *build*, or what a pair of a kernel and a function of it means."""
+    if (
+        isinstance(build, tuple | list)
+        and len(build) == 2
+        and isinstance(build[0], TranslationUnit)
+    ):
+        return Transformed(build[0], build[1])
+    if not callable(build):
+        raise KgenError(
+            f"tune needs a function that makes a kernel of a configuration, not {build!r}",
+            hint="build(**configuration), or a pair: (kernel, function(kernel, **configuration))",
+        )
+    return build  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """How kernels of one problem are made, verified and measured; the same for all of them."""
+
+    build: Builder
+    problem: Problem = field(default_factory=Problem)
+    arguments: Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None = None
+    reference: Reference | None = None
+    #: what all kernels compute the same as
+    written: TranslationUnit | None = None
+    #: the target of all kernels, if not their own; and the one whose devices they run on
+    target: TargetBase | None = None
+    opening: TargetBase | None = None
+    #: the limits of the device, for lower bounds of times
+    limits: Device | None = None
+    is_verified: bool = True
+    is_checked: bool = True
+    tolerance: float | None = None
+    flushes_caches: bool = False
+    metrics: tuple[str, ...] = ("time",)
+
+    def kernel(self, configuration: Mapping[str, Any]) -> TranslationUnit:
+        """Return the kernel of a configuration."""
+        return self._made(configuration)[0]
+
+    def kernel_as_written(self, configuration: Mapping[str, Any]) -> TranslationUnit:
+        """Return what kernels compute the same as: the user's reference, or before transformations.
+
+        That is the kernel of a pair, or the one that the user wrote.
+        """
+        if isinstance(self.reference, TranslationUnit):
+            return self.typed(self.reference)
+        made, written = self._made(configuration)
+        return written or _as_written(made)
+
+    def _made(self, configuration: Mapping[str, Any]) -> tuple[TranslationUnit, Any]:
+        """Return the kernel of a configuration, and what it was made of, if that is told."""
+        made = self.build(**{**self._accepted(), **configuration})
+        written = self.build.kernel if isinstance(self.build, Transformed) else None
+        if isinstance(made, tuple) and len(made) == 2:
+            written, function = made
+            made = function(written)
+        if not isinstance(made, TranslationUnit):
+            raise KgenError(
+                f"build returned {made!r}, and no kernel",
+                hint="return what a transformation returns, or a kernel and a function of it",
+            )
+        return self.typed(made), None if written is None else self.typed(written)
+
+    def given_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the user's."""
+        if callable(self.arguments):
+            return dict(self.arguments(**_named_in(self.arguments, self.problem.sizes)))
+        return dict(self.arguments or {})
+
+    def _accepted(self) -> dict[str, Any]:
+        """Return the sizes and types that the builder has parameters for."""
+        function = self.build.function if isinstance(self.build, Transformed) else self.build
+        return _named_in(function, {**self.problem.types, **self.problem.sizes})
+
+    def typed(self, unit: TranslationUnit) -> TranslationUnit:
+        """Return a kernel for the target, and for the types of the problem."""
+        if self.target is not None:
+            unit = unit.copy(target=self.target)
+        if not self.problem.types and self.arguments is None:
+            return unit
+        untyped = {a.name for k in unit.kernels() for a in k.args if a.dtype is None}
+        known = {**self._types_given, **self.problem.types}
+        return add_dtypes(unit, {name: t for name, t in known.items() if name in untyped})
+
+    @functools.cached_property
+    def _types_given(self) -> dict[str, np.dtype[Any]]:
+        """The types of the arguments of the user's that are no sizes."""
+        given = self.given_arguments()
+        return {n: np.asarray(v).dtype for n, v in given.items() if not isinstance(v, int)}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """What kernels follow from besides a configuration, as far as it can be told."""
+        return content_key(own_identity(), str(self.problem), *_contents(self.build))
+
+    def dumps(self) -> bytes:
+        """Return this as bytes, for :func:`load_task`."""
+        return cloudpickle.dumps(self)  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(maxsize=8)
+def load_task(content: bytes) -> Task:
+    """Return the task that another process of this program has sent."""
+    found: Task = cloudpickle.loads(content)
+    return found
+
+
+def _named_in(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some values that a function has parameters for, by name."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in values.items() if name in parameters}
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Writes kernels as their digests, and sets in an order: the same in every process."""
+
+    def persistent_id(self, value: Any) -> str | None:
+        if isinstance(value, TranslationUnit):
+            return value.code_digest()
+        return repr(sorted(map(repr, value))) if isinstance(value, set | frozenset) else None
+
+
+def _contents(build: Builder) -> Iterator[str | bytes]:
+    """Yield what a builder is, and the text of its module if it is in one."""
+    file = io.BytesIO()
+    _Pickler(file).dump(build)
+    yield file.getvalue()
+    module = inspect.getmodule(getattr(build, "function", build))
+    with contextlib.suppress(OSError, TypeError):  # typed in, or no function of Python
+        yield inspect.getsource(module or type(build))
+
+
+def _as_written(unit: TranslationUnit) -> TranslationUnit:
+    """Return a program as the user wrote it, before transformations."""
+    kernel = inlined_kernel(unit)
+    origin = kernel.origin or kernel
+    return unit.with_kernel(origin.copy(name=kernel.name)).with_entrypoints(kernel.name)

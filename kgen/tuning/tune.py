@@ -1,0 +1,342 @@
+"""``kgen.tune``: the fastest configuration of a kernel, measured on its device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import KgenError, near_names
+from kgen.ir.checked import checked
+from kgen.performance.device import Device
+from kgen.performance.model import least_seconds
+from kgen.targets.opencl import PyOpenCLTarget
+from kgen.tuning.compiling import ConfigurationError
+from kgen.tuning.devices import DeviceInfo
+from kgen.tuning.display import Display
+from kgen.tuning.engines import Engine, awaited, make_engine
+from kgen.tuning.records import Record, Records
+from kgen.tuning.result import TuneResult
+from kgen.tuning.search import Search
+from kgen.tuning.space import SearchSpace
+from kgen.tuning.stop import Stop
+from kgen.tuning.strategies import Strategy, make_strategy
+from kgen.tuning.strategies.base import Bound
+from kgen.tuning.task import Problem, Task, as_builder, load_task
+
+__all__ = ["tune"]
+
+#: The evaluations of a search that has no limit, in a space that is larger.
+_EVALUATIONS = 200
+#: How many configurations are tried for a first one that works; how many begin the next problem.
+_FIRST, _STARTS = 16, 5
+_METRICS = ("time", "energy", "registers")
+
+
+@checked
+def tune(
+    build: Any,
+    tune_params: Mapping[str, Sequence[Any]] | SearchSpace,
+    *,
+    restrictions: Any = (),
+    sizes: Any = None,
+    types: Any = None,
+    arguments: Any = None,
+    reference: Any = None,
+    target: Any = None,
+    device: Any = None,
+    strategy: Any = "random",
+    seed: int = 0,
+    evaluations: int | None = None,
+    seconds: float | None = None,
+    stagnation: int | None = None,
+    gap: float | None = None,
+    roofline: Any = None,
+    records: Any = None,
+    executor: Any = None,
+    workers: int | None = None,
+    timeout: float = 30.0,
+    verify: bool = True,
+    check: bool = True,
+    tolerance: float | None = None,
+    flush_caches: bool = False,
+    metrics: Sequence[str] = ("time",),
+    progress: bool = True,
+) -> TuneResult:
+    """Find the fastest configuration of a kernel, by measurement on its device.
+
+    :arg build: ``build(**configuration)`` returns a transformed kernel, or a kernel and a function
+        of it; or a pair ``(kernel, function)``, of which ``function(kernel, **configuration)``
+        returns one
+    :arg tune_params: for each parameter the list of its values; or a :class:`SearchSpace`
+    :arg restrictions: expressions such as ``"block % tile == 0"``, or functions
+    :arg sizes: numbers of a call, such as ``{"n": 1024}``; a list of dicts for several problems.
+        What *build* has parameters for is passed to it, too
+    :arg types: types of arguments that have none, such as ``{"a": "float32"}``; a list for several
+    :arg arguments: arrays of a call, or a function of sizes that makes them; others are made up
+    :arg reference: what results are compared with: a kernel, or a function of arguments that
+        returns outputs; by default the kernel before its transformations, run once on the host
+    :arg target: the target of all kernels, if not their own
+    :arg device: a number, a part of a name, or a queue of OpenCL; a list: one measures on each
+    :arg strategy: a name, such as ``"random"``, or a :class:`kgen.tuning.Strategy`
+    :arg evaluations: the search ends after so many configurations
+    :arg seconds: ... after so many seconds
+    :arg stagnation: ... after so many without a better one
+    :arg gap: ... when the best is so near to the roofline: 0.1 is 10 % slower
+    :arg roofline: the limits of the device, a :class:`kgen.Device`; ``True`` measures them; by
+        default that is done for GPUs. What they show to be slower than the best is skipped
+    :arg records: a file that records are appended to, and read from: a killed tune goes on
+    :arg executor: where it runs: any :class:`concurrent.futures.Executor`, for *workers* at once
+    :arg timeout: seconds of one configuration, measured and verified
+    :arg verify: prove what can be proved, before compilation
+    :arg check: compare results with those of the reference
+    :arg tolerance: of real numbers, on the scale of the largest one
+    :arg flush_caches: write other memory before each sample
+    :arg metrics: of ``"time"``, ``"energy"``, ``"registers"``: for ``result.pareto()``
+    :arg progress: show a bar, where there is a terminal
+
+    Every kernel is made in a process, verified before it is timed, and measured alone on its device
+    in another process, so that one that crashes or never ends costs one configuration. A Ctrl-C
+    ends the tune, and returns what it has.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = 2*i", target=lp.ExecutableCTarget(), assumptions="n>=1")
+    >>> def build(block):
+    ...     return lp.split_iname(knl, "i", block)
+    >>> result = tune(build, {"block": [4, 64]}, restrictions=["block > 8"], sizes={"n": 1000})
+    >>> result.best.configuration
+    {'block': 64}
+
+    Raises :class:`KgenError` for arguments that make no sense, and where no kernel can be made.
+    """
+    space = _space(tune_params, restrictions)
+    stop = Stop(evaluations=evaluations, seconds=seconds, stagnation=stagnation, gap=gap)
+    if stop == Stop():
+        stop = Stop(evaluations=min(len(space), _EVALUATIONS))
+    problems = list(_problems(sizes, types))
+    _check_metrics(metrics)
+    first = Task(
+        build=as_builder(build),
+        problem=problems[0],
+        arguments=arguments,
+        reference=reference,
+        target=target,
+        is_verified=verify,
+        is_checked=check,
+        tolerance=tolerance,
+        flushes_caches=flush_caches,
+        metrics=tuple(metrics),
+    )
+    engine = make_engine(executor, _devices(device), workers, timeout)
+    run = _Tune(first, space, engine, Records(records), stop)
+    try:
+        return run.result(problems, strategy, seed, roofline, is_shown=progress)
+    finally:
+        engine.close()
+
+
+class _Tune:
+    """The searches of one tune, one for each problem."""
+
+    def __init__(
+        self, first: Task, space: SearchSpace, engine: Engine, records: Records, stop: Stop
+    ) -> None:
+        self.first, self.space, self.engine = first, space, engine
+        self.records, self.stop = records, stop
+        self.searches: list[Search] = []
+
+    def result(
+        self,
+        problems: Sequence[Problem],
+        strategy: Any,
+        seed: int,
+        roofline: Any,
+        *,
+        is_shown: bool,
+    ) -> TuneResult:
+        """Search for each problem; measure the best of each for the others."""
+        is_interrupted = False
+        try:
+            for problem in problems:
+                self._search(problem, strategy, seed, roofline, is_shown=is_shown)
+            self._cross()
+        except KeyboardInterrupt:
+            is_interrupted = True
+            if not self.searches:
+                raise
+        return TuneResult(
+            searches=tuple(search.result() for search in self.searches),
+            device=str(self.searches[0].info),
+            is_interrupted=is_interrupted,
+        )
+
+    def _search(
+        self, problem: Problem, strategy: Any, seed: int, roofline: Any, *, is_shown: bool
+    ) -> None:
+        content = replace(self.first, problem=problem).dumps()
+        begin = [self.space[row] for row in range(min(_FIRST, len(self.space)))]
+        content, info = self._step("prepare", content, begin)
+        limits, least = self._step("limits", content, _wanted(roofline, self.stop, info))
+        task = replace(load_task(content), limits=limits)
+        stop = replace(self.stop, roofline_s=least)
+        total = stop.evaluations or len(self.space)
+        with Display(f"tuning {problem}".strip(), total, is_wanted=is_shown) as display:
+            search = Search(
+                task,
+                self._strategy(strategy, seed, task, info),
+                stop,
+                self.engine,
+                self.records,
+                info,
+                display,
+            )
+            self.searches.append(search)
+            search.run()
+
+    def _step(self, step: str, *args: Any) -> Any:
+        """Do something that no configuration stands for; its failure is one of the tune."""
+        try:
+            return awaited(self.engine.submit(step, *args))
+        except ConfigurationError as error:
+            raise KgenError(
+                "no kernel can be made, or run",
+                because=f"{error.cause}: {error}",
+                hint="build(**configuration) with the first configurations of the space shows why; "
+                "reference= takes a function that is quicker than the kernel as written",
+            ) from None
+
+    def _strategy(self, strategy: Any, seed: int, task: Task, info: DeviceInfo) -> Strategy:
+        if isinstance(strategy, Strategy):
+            if self.searches:
+                raise KgenError(
+                    "a strategy that is an object searches for one problem",
+                    hint="pass its class, or its name",
+                )
+            return strategy
+        bounds = _bounds(self.space, task) if strategy == "heuristic" else None
+        return make_strategy(
+            strategy, self.space, seed, start=self._start(task, info), bounds=bounds
+        )
+
+    def _start(self, task: Task, info: DeviceInfo) -> list[int]:
+        """Return the rows that were best for other problems and devices, to be tried first."""
+        assert task.written is not None
+        name = task.written.default_entrypoint.name
+        best: dict[str, Record] = {}
+        for record in self.records.all():
+            place = repr((sorted(record.device.items()), record.problem))
+            is_same = record.problem == task.problem and record.device == info.identity
+            if record.kernel == name and record.time is not None and not is_same:
+                known = best.setdefault(place, record)
+                best[place] = min(known, record, key=lambda one: one.time or 0.0)
+        rows = [row for record in best.values() for row in self._row(record)]
+        return list(dict.fromkeys(rows))[:_STARTS]
+
+    def _row(self, record: Record) -> list[int]:
+        """Return the row of a record's configuration, if the space has it."""
+        try:
+            row = self.space.row(record.configuration)
+        except KgenError:
+            return []
+        return [] if row is None else [row]
+
+    def _cross(self) -> None:
+        """Measure the best configuration of each problem for all others."""
+        winners = [search.winner for search in self.searches if search.winner is not None]
+        for search in self.searches[: len(self.searches) if len(winners) > 1 else 0]:
+            for winner in winners:
+                search.measure(winner.configuration)
+
+
+def _bounds(space: SearchSpace, task: Task) -> Bound | None:
+    """Return a function of a row: the seconds that its kernel takes at least."""
+    limits = task.limits
+    if limits is None:
+        return None
+
+    @functools.cache
+    def bound(row: int) -> float:
+        try:
+            kernel = task.kernel(space[row])
+            return max(least_seconds(kernel, task.problem.sizes, limits).values())
+        except KgenError:
+            return 0.0
+
+    return bound
+
+
+def _wanted(roofline: Any, stop: Stop, info: DeviceInfo) -> Device | bool:
+    """Return the limits that are given, or whether they are measured."""
+    if roofline is None:
+        return info.kind == "gpu" or stop.gap is not None
+    if not isinstance(roofline, Device | bool):
+        raise KgenError(f"roofline= is a Device, True or False, not {roofline!r}")
+    return roofline
+
+
+def _space(
+    tune_params: Mapping[str, Sequence[Any]] | SearchSpace, restrictions: Any
+) -> SearchSpace:
+    if not isinstance(tune_params, SearchSpace):
+        return SearchSpace(tune_params, restrictions)
+    if restrictions:
+        raise KgenError(
+            "a SearchSpace has its restrictions already",
+            hint="SearchSpace(tune_params, restrictions)",
+        )
+    return tune_params
+
+
+def _problems(sizes: Any, types: Any) -> Iterator[Problem]:
+    """Yield all pairs of sizes and types."""
+    for numbers in _listed(sizes, "sizes", {"n": 1024}):
+        for dtypes in _listed(types, "types", {"a": "float32"}):
+            names = {name: np.dtype(dtype).name for name, dtype in dtypes.items()}
+            yield Problem({n: plain_number(v) for n, v in numbers.items()}, names)
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number of numpy's as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _listed(given: Any, name: str, example: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = [given or {}] if given is None or isinstance(given, Mapping) else list(given)
+    for one in found:
+        if not isinstance(one, Mapping):
+            raise KgenError(
+                f"{name}= is a dict, or a list of them, and has {one!r}", hint=f"{name}=[{example}]"
+            )
+    if not found:
+        raise KgenError(f"{name}= is an empty list", hint=f"{name}=[{example}]")
+    return found
+
+
+def _check_metrics(metrics: Sequence[str]) -> None:
+    for name in metrics:
+        if name not in _METRICS:
+            raise KgenError(f"there is no metric '{name}'", hint=near_names(name, _METRICS))
+
+
+def _devices(device: Any) -> list[str | None]:
+    """Return the devices to measure on, by number or name; those of queues by number."""
+    given = device if isinstance(device, list | tuple) else [device]
+    if not given:
+        raise KgenError("device= is an empty list", hint="leave it out for the first device")
+    return [None if one is None else _device_name(one) for one in given]
+
+
+def _device_name(device: Any) -> str:
+    if isinstance(device, str | int):
+        return str(device)
+    try:
+        return str(PyOpenCLTarget().load_runtime().number_of(device))
+    except (KgenError, AttributeError, ValueError):
+        raise KgenError(
+            f"{device!r} is no device",
+            hint="its number, a part of its name or its driver's, or a queue of OpenCL",
+        ) from None

@@ -1,0 +1,207 @@
+"""Tunes with kernels and processes that fail: each costs one configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kgen as lp
+from kgen.targets.c import CCompiler
+from kgen.tuning.records import Records
+from kgen.tuning.result import TuneResult
+from kgen.tuning.worker import Deadline, Worker, WorkerDied
+
+ROOT = Path(__file__).parents[2]
+CRASHING = "#!/bin/sh\ncase $* in *--version*) echo crashing;; *) kill -SEGV $$;; esac\n"
+
+
+def twice() -> lp.TranslationUnit:
+    return lp.make_kernel(
+        "{ [i]: 0<=i<n }",
+        "out[i] = 2*a[i] {id=set}",
+        [lp.GlobalArg("a, out", "float32", shape="n"), ...],
+        target=lp.ExecutableCTarget(),
+        name="twice",
+        assumptions="n >= 1",
+    )
+
+
+def with_code(code: str) -> lp.TranslationUnit:
+    """Return the kernel with a line of C behind it, of which nothing can be proved."""
+    knl = twice().default_entrypoint
+    extra = lp.CInstruction((), code, assignees="out[0]", depends_on=frozenset(["set"]), id="extra")
+    return twice().with_kernel(knl.copy(instructions=[*knl.instructions, extra]))
+
+
+def build(fault: str, compiler: str) -> lp.TranslationUnit:
+    if fault == "writes beside":
+        return with_code("out[-3] = 1;")
+    if fault == "never ends":
+        return with_code("for (volatile int k = 0; k < 1; ) {}")
+    if fault == "kills":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "is wrong":
+        return with_code("out[5] = 1;")
+    if fault == "is refused":
+        return lp.split_iname(twice(), "j", 4)
+    if fault == "crashes":
+        return with_code("*(volatile int *) 16 = 1;")
+    if fault == "compiler crashes":
+        return twice().copy(target=lp.ExecutableCTarget(CCompiler(cc=compiler)))
+    return twice()
+
+
+FAULTS = {
+    "writes beside": "bounds",
+    "never ends": "timeout",
+    "kills": "crash",
+    "is wrong": "result",
+    "is refused": "transformation",
+    "crashes": "crash",
+    "compiler crashes": "compilation",
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
+    compiler = tmp_path_factory.mktemp("compiler") / "cc"
+    compiler.write_text(CRASHING)
+    compiler.chmod(stat.S_IRWXU)
+    with pytest.warns(lp.KgenWarning, match="the tune goes on"):
+        return tune_faults(str(compiler))
+
+
+def tune_faults(compiler: str) -> TuneResult:
+    return lp.tune(
+        build,
+        {"fault": ["none", *FAULTS], "compiler": [compiler]},
+        strategy="exhaustive",
+        sizes={"n": 1000},
+        timeout=3.0,
+        records="/dev/full",
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_costs_one_configuration(faulty: TuneResult, fault: str) -> None:
+    (record,) = (r for r in faulty.records if r.configuration["fault"] == fault)
+    assert (record.status, record.cause, record.time) == ("failed", FAULTS[fault], None)
+    assert record.message
+
+
+def test_the_rest_is_measured_on_a_full_disk(faulty: TuneResult) -> None:
+    assert faulty.best.configuration["fault"] == "none"
+    assert sum(map(len, faulty.failures.values())) == len(FAULTS)
+    assert "compilation" in faulty.table()
+
+
+def test_worker_survives_its_process() -> None:
+    worker = Worker()
+    with pytest.raises(WorkerDied, match="SIGSEGV"):
+        worker.call(os.kill, 0, signal.SIGSEGV, timeout=30)
+    with pytest.raises(Deadline):
+        worker.call(time.sleep, 60, timeout=0.1)
+    with pytest.raises(ZeroDivisionError):
+        worker.call(divmod, 1, 0, timeout=30)
+    assert worker.call(divmod, 17, 5, timeout=30) == (3, 2)
+    worker.close()
+
+
+def by_four(block: int) -> lp.TranslationUnit:
+    return lp.split_iname(twice(), "i", block)
+
+
+BLOCKS = {"block": [2, 4, 8, 16]}
+
+
+def test_line_that_was_cut_is_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    file.write_text('{"event": "start", "atte')
+    records = Records(file)
+    records.start("one", {"block": 4})
+    assert [json.loads(line)["attempt"] for line in file.read_text().splitlines()[1:]] == ["one"]
+
+
+PROGRAM = """
+    import os, sys, time
+    import kgen as lp
+    from tests.tuning.test_faults import by_four, BLOCKS
+
+    def build(block):
+        if block == 16 and not os.path.exists(os.environ["MARK"]):
+            time.sleep(60)
+        return by_four(block)
+
+    result = lp.tune(build, BLOCKS, strategy="exhaustive", sizes={"n": 1000}, records=sys.argv[1])
+    print(len(result.searches[0].measured))
+"""
+
+
+def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
+    program, file, mark = tmp_path / "program.py", tmp_path / "records", tmp_path / "go"
+    program.write_text(textwrap.dedent(PROGRAM))
+    command = [sys.executable, str(program), str(file)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MARK": str(mark)}
+    with subprocess.Popen(command, env=environment) as first:
+        wait_for(lambda: len(results_in(file)) == 3)
+        first.kill()
+    mark.touch()
+    again = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert again.stdout == "4\n"
+    measured = [line["configuration"]["block"] for line in results_in(file) if not line["is_best"]]
+    assert sorted(measured) == [2, 4, 8, 16]
+
+
+def results_in(file: Path) -> list[dict[str, Any]]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [line for line in map(json.loads, lines) if line["event"] == "result"]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_ran_when_a_program_died_is_not_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    records = Records(file)
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    records.start("one", {})
+    line = json.loads(file.read_text())
+    file.write_text(json.dumps({**line, "pid": gone.pid}) + "\n")
+    assert Records(file).has_crashed("one")
+    records.start("one", {})
+    assert not Records(file).has_crashed("one")  # this process is alive
+    records.abandon("one")
+    assert not Records(file).has_crashed("one")
+
+
+def test_two_tunes_share_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "records"
+
+    def one(seed: int) -> TuneResult:
+        return lp.tune(
+            by_four, BLOCKS, strategy="random", seed=seed, sizes={"n": 1000}, records=file
+        )
+
+    with ThreadPoolExecutor(2) as threads:
+        results = list(threads.map(one, range(2)))
+    assert [len(result.searches[0].measured) for result in results] == [4, 4]
+    assert {record.key for record in Records(file).all()} == {
+        record.key for result in results for record in result.records
+    }
