@@ -82,11 +82,17 @@ class Bench:
             )
 
     def measure(
-        self, content: bytes, compiled: Compiled, best: float | None
+        self,
+        content: bytes,
+        compiled: Compiled,
+        best: float | None,
+        begin: Callable[[], None] | None = None,
     ) -> tuple[Measurement, DeviceInfo]:
-        """Verify and time a kernel, alone on the device."""
+        """Verify and time a kernel, alone on the device; call *begin* right before it runs."""
         info = self._load(content, [compiled])
         with device_lock(info.unit):
+            if begin is not None:
+                begin()
             return self._call(measure_kernel, content, self.device, compiled, best), info
 
     def compare(
@@ -136,6 +142,8 @@ class Engine(Protocol):
     #: how many kernels are made, and how many are measured, at once
     makers: int
     measurers: int
+    #: whether functions of this process can be called in a step
+    is_local: bool
 
     def submit(self, step: str, *args: Any) -> Future[Any]:
         """Begin a step: the name of a method of :class:`Bench`, and its arguments."""
@@ -148,7 +156,7 @@ class LocalEngine:
     """Processes of this machine: some that compile, and one for each device that measures."""
 
     def __init__(self, devices: Sequence[str | None], makers: int, timeout: float) -> None:
-        self.makers, self.measurers = makers, len(devices)
+        self.makers, self.measurers, self.is_local = makers, len(devices), True
         self._making = [Bench(devices[0], timeout) for _ in range(makers)]
         self._measuring = [Bench(device, timeout) for device in devices]
         self._free = {
@@ -197,6 +205,7 @@ class ExecutorEngine:
         self.executor = executor
         self.timeout = timeout
         self.makers = self.measurers = workers
+        self.is_local = False
         self._load = dict.fromkeys(devices, 0)
 
     def submit(self, step: str, *args: Any) -> Future[Any]:

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import stat
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -102,6 +103,7 @@ class Records:
         self._started: dict[str, tuple[str, int]] = {}
         self._position = 0
         self._pending: list[str] = []
+        self._lock = threading.Lock()
         self._is_warned = False
         if self.path is not None:
             self._check(self.path)
@@ -191,7 +193,7 @@ class Records:
         if self.path is None:
             return
         try:
-            with _locked(self.path) as handle:
+            with self._lock, _locked(self.path) as handle:
                 while self._pending:
                     _write_line(handle, self._pending[0])
                     del self._pending[0]

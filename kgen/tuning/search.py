@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kgen.errors import KgenError
@@ -28,6 +29,7 @@ __all__ = ["Search"]
 _AHEAD = 2
 #: The best ones are compared in turn: so many, in so many rounds, where they are as near as this.
 _FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
+_COMPARISONS = 3
 
 
 @dataclass(eq=False)
@@ -186,8 +188,11 @@ class Search:
             trial = self._ready.pop(0)
             if self._is_known(trial):
                 continue
-            self.records.start(trial.attempt, trial.configuration)
-            future = self._submit("measure", self.content, trial.compiled, self._best_s)
+            begin = partial(self.records.start, trial.attempt, trial.configuration)
+            if not self.engine.is_local:
+                begin()
+            at_once = [begin] if self.engine.is_local else []
+            future = self._submit("measure", self.content, trial.compiled, self._best_s, *at_once)
             if future is not None:
                 self._measuring[future] = trial
 
@@ -295,22 +300,33 @@ class Search:
         )
 
     def _compare(self) -> None:
-        """Measure the best ones again, in turn; the fastest of these wins."""
+        """Measure the best ones again, in turn, until none of the fastest is left that was not."""
+        compared: set[int] = set()
+        for _ in range(_COMPARISONS):
+            rows = self._nearest()
+            if compared.issuperset(rows) or not self._compare_in_turn(rows):
+                return
+            compared.update(rows)
+
+    def _nearest(self) -> list[int]:
+        """Return the rows that are as fast as the fastest one, or nearly so."""
         order = self._order()
-        if not order:
-            return
-        limit = _NEAR * (self.found[order[0]].time or 0.0)
-        rows = [row for row in order if (self.found[row].time or 0.0) <= limit][:_FINALISTS]
+        limit = _NEAR * (self.found[order[0]].time or 0.0) if order else 0.0
+        return [row for row in order if (self.found[row].time or 0.0) <= limit][:_FINALISTS]
+
+    def _compare_in_turn(self, rows: list[int]) -> bool:
+        """Measure some rows again; tell whether that was possible."""
         kernels = [self.compiled[row] for row in rows]
         future = self._submit("compare", self.content, kernels, _ROUNDS)
         try:
             samples = [] if future is None else awaited(future)
         except Exception as error:
             self.notes.append(f"the best configurations could not be compared again: {error}")
-            return
+            return False
         taken = {row: times for row, times in zip(rows, samples, strict=False) if times}
         if taken:
             self._decide(taken)
+        return bool(taken)
 
     def _decide(self, samples: Mapping[int, tuple[float, ...]]) -> None:
         for row, times in samples.items():
@@ -327,7 +343,7 @@ class Search:
             for row, times in samples.items()
             if row != best and ratio_interval(times, samples[best])[0] <= 1.0
         )
-        self.found[best] = replace(self.found[best], is_best=True)
+        self.found = {row: replace(one, is_best=row == best) for row, one in self.found.items()}
         self.records.add(self.found[best])
         self.winner = self._best(best, ties)
 
