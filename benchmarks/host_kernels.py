@@ -55,37 +55,24 @@ def transpose() -> lp.TranslationUnit:
 
 
 def matmul() -> lp.TranslationUnit:
-    """Panels of 256 x 64 of ``b`` are packed; 8 rows of sums at a time, each of one scalar."""
-    rows = range(8)
-    first = "".join(f"\n                <> s{r} = cast(np.float32, 0)" for r in rows)
-    sums = "".join(
-        f"\n                    s{r} = s{r} + a[8*i + {r}, 256*panel + k]*b[256*panel + k, j]"
-        for r in rows
-    )
-    last = "".join(f"\n                out[8*i + {r}, j] = out[8*i + {r}, j] + s{r}" for r in rows)
-    code = f"""
+    """Panels of 256 x 32 of ``b`` are packed; 8 x 32 sums are in registers."""
+    code = """
     for row, j
-        out[row, j] = 0
+        out[row, j] = 0 {id=zero}
     end
-    for panel
-        for i
-            for j{first}
-                for k{sums}
-                end{last}
-            end
-        end
+    for panel, i, j
+        out[i, j] = out[i, j] + sum(k, a[i, 256*panel + k]*b[256*panel + k, j])
     end
     """
     domains = [
-        "{ [row, j]: 0 <= row, j < n }",
-        "{ [i]: 0 <= i < n/8 }",
+        "{ [row, i, j]: 0 <= row, i, j < n }",
         "{ [panel, k]: 0 <= panel < n/256 and 0 <= k < 256 }",
     ]
     data = [array("a, b, out", "n, n", F32)]
     knl = lp.assume(make(domains, code, data, multiple=256, in_order=True), "n <= 40000")
-    knl = lp.split_iname(knl, "j", 64, outer_tag="g.0")
-    knl = lp.duplicate_inames(knl, "j_inner", within="writes:out and not reads:s*")
-    knl = lp.prioritize_loops(knl, "panel, i, j_inner, k")
+    knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="vec")
+    knl = lp.split_iname(knl, "i", 8, inner_tag="ilp")
+    knl = lp.prioritize_loops(knl, "panel, i_outer, k")
     return lp.add_prefetch(
         knl, "b", ["k", "j_inner"], default_tag=None, fetch_outer_inames="j_outer, panel"
     )

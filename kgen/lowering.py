@@ -18,6 +18,7 @@ from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
 from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
+from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
@@ -192,6 +193,7 @@ def lower(
     on_axes = has_axes(kernel)
     kernel, schedule = schedule_prepared(kernel, has_axes=on_axes)
     kernel = items_as_loops(kernel) if on_axes else kernel
+    kernel = lanes_in_scalars(kernel, schedule)
     if observe is not None:
         observe("schedule", str(schedule))
     host = build_host(kernel, schedule)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from kgen.ast.bounds import guard_bounds_by_data
 from kgen.ast.divisions import fold_divisions
+from kgen.ast.lanes import mark_simd_loops, separate_whole_tiles
 from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Block, DeviceFunction, If, Node
@@ -47,8 +48,10 @@ def _device_function(
     tree = guard_bounds_by_data(kernel, tree)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
-    tree = expand_strided_loops(expand_unrolled(tree, kernel, facts), kernel, facts)
+    tree = expand_unrolled(separate_whole_tiles(tree, kernel, facts), kernel, facts)
+    tree = expand_strided_loops(tree, kernel, facts)
     tree = merge_guards(fold_divisions(tree, kernel), kernel)
+    tree = mark_simd_loops(tree, kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
     arguments, temporaries = _storage(kernel, ids, [*groups, *_conditions(tree)])
     return DeviceFunction(

@@ -18,7 +18,8 @@ from kgen.ir.types import NumpyType
 class For(Tree):
     """``for (dtype iname = first; iname < stop; iname += step)``.
 
-    ``is_short``: it has few iterations, and is to become straight-line code.
+    ``is_short``: it has few iterations, and is to become straight-line code. ``is_simd``: its
+    iterations are independent, and are to become the lanes of vectors.
     """
 
     branches = ("body",)
@@ -31,6 +32,7 @@ class For(Tree):
     body: Node
     comment: str | None = None
     is_short: bool = False
+    is_simd: bool = False
 
     @property
     def name(self) -> str:
@@ -145,7 +147,8 @@ def print_tree(node: Node, indent: str = "") -> str:
     match node:
         case For():
             step = "" if node.step == 1 else f" by {node.step}"
-            head = f"for {node.iname} = {to_text(node.first)} .. {to_text(node.stop)}{step}"
+            word = "simd" if node.is_simd else "for"
+            head = f"{word} {node.iname} = {to_text(node.first)} .. {to_text(node.stop)}{step}"
         case If():
             head = f"if {to_text(node.condition)}"
             if node.orelse is not None:

@@ -30,6 +30,7 @@ from kgen.ir.tags import (
     VectorizeTag,
 )
 from kgen.ir.tree import map_children, map_exprs
+from kgen.schedule.lanes import is_simd
 
 #: More copies than this are rejected: that is too much code.
 MAX_COPIES = 1 << 16
@@ -44,7 +45,7 @@ def expand_unrolled(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
         name
         for name in kernel.inames
         if kernel.has_tag(name, (UnrollTag, UnrolledIlpTag, VectorizeTag))
-        and not kernel.has_tag(name, LoopedIlpTag)
+        and not (kernel.has_tag(name, LoopedIlpTag) or is_simd(kernel, name))
     )
     if not unrolled:
         return node

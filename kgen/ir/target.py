@@ -71,6 +71,8 @@ class TargetBase(metaclass=_TargetMeta):
     runtime_module: ClassVar[str | None] = None
     #: The operators ``+ - * /`` work on vectors, and on vectors and numbers.
     has_vector_arithmetic: ClassVar[bool] = False
+    #: Loops tagged ``vec`` stay loops, of which the compiler makes vector code.
+    has_simd_loops: ClassVar[bool] = False
     #: How many work-items run in step; ``None`` where the language does not say.
     warp_size: ClassVar[int | None] = None
     #: Those read each other's values without local memory.

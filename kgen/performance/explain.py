@@ -32,7 +32,19 @@ from kgen.performance.feedback import (
     LoopFeedback,
     StorageFeedback,
 )
-from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, LoopKind, Node, Run, Sequence, Step
+from kgen.schedule.lanes import dependence_in, is_simd
+from kgen.schedule.tree import (
+    Bind,
+    HostLoop,
+    Launch,
+    Loop,
+    LoopKind,
+    Node,
+    Run,
+    Sequence,
+    Step,
+    insn_ids,
+)
 from kgen.statistics.memory import memory_of
 from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
@@ -156,6 +168,7 @@ class _Collector:
                 self._walk(node.body, inside)
             case Loop():
                 loop = self._loop(node.iname, self._level(node), None, inside)
+                loop = replace(loop, because=self._dependence(node))
                 if loop not in self.loops:
                     self.loops.append(loop)
                 self._walk(node.body, (*inside, node.iname))
@@ -187,11 +200,17 @@ class _Collector:
     def _level(self, loop: Loop) -> str:
         kernel = self.kernel
         if kernel.has_tag(loop.iname, VectorizeTag):
-            return "simd"
+            return "simd" if self._dependence(loop) is None else "seq"
         if kernel.has_tag(loop.iname, IlpBaseTag):
             unrolled = kernel.has_tag(loop.iname, UnrolledIlpTag)
             return "interleaved, unrolled" if unrolled else "interleaved"
         return "unrolled" if loop.kind is LoopKind.UNROLL else "seq"
+
+    def _dependence(self, loop: Loop) -> str | None:
+        """Return why iterations of a loop over lanes run one after the other, if they do."""
+        if not is_simd(self.kernel, loop.iname):
+            return None
+        return dependence_in(self.kernel, loop.iname, insn_ids(loop.body))
 
     def _tag(self, iname: str) -> AxisTag:
         (tag,) = self.kernel.iname_tags_of_type(iname, AxisTag)

@@ -22,9 +22,9 @@ __all__ = [
 class LoopFeedback:
     """What a loop became.
 
-    ``level`` is ``gang``, ``worker`` or ``vector``, ``seq``, ``unrolled``, ``simd`` (lanes of a
-    vector type) or ``host``; ``hardware`` the index of the target that is its variable. ``depth``
-    is how many loops of the code are around it.
+    ``level`` is ``gang``, ``worker`` or ``vector``, ``seq``, ``unrolled``, ``simd`` (lanes of
+    vectors) or ``host``; ``hardware`` the index of the target that is its variable. ``depth``
+    is how many loops of the code are around it. ``because``: why one tagged ``vec`` is ``seq``.
     """
 
     iname: str
@@ -32,6 +32,7 @@ class LoopFeedback:
     hardware: str | None
     trips: TripCount
     depth: int = 0
+    because: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +175,8 @@ def _grid(launch: LaunchFeedback) -> str:
 
 def _loop_row(loop: LoopFeedback) -> tuple[str, ...]:
     where = f"/* {loop.hardware} */" if loop.hardware else ""
-    return "  " * loop.depth + loop.iname, loop.level, where, f"trips: {loop.trips}"
+    because = f"not in lanes: {loop.because}" if loop.because else ""
+    return "  " * loop.depth + loop.iname, loop.level, where, f"trips: {loop.trips}", because
 
 
 def _of_memory(access: AccessFeedback) -> str:

@@ -15,6 +15,7 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, UnrollTag, VectorizeTag
 from kgen.ir.tree import Barrier
 from kgen.ir.types import Memory
+from kgen.schedule.lanes import is_simd
 from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.tree import Loop, LoopKind, Node, Run, sequence
 
@@ -169,7 +170,7 @@ def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
         ]
         if innermost:
             flush()
-            innermost.sort(key=kernel.iname_order.__getitem__)
+            innermost.sort(key=lambda n: (is_simd(kernel, n), kernel.iname_order[n]))
             result.append(_interleaved(kernel, insn, innermost))
         else:
             block.append(insn)
@@ -188,9 +189,14 @@ def _reads_own_condition(block: list[InstructionBase], insn: InstructionBase) ->
 def _interleaved(kernel: PreparedKernel, insn: InstructionBase, inames: list[str]) -> Node:
     node: Node = Run((str(insn.id),))
     for iname in reversed(inames):
-        looped = kernel.has_tag(iname, LoopedIlpTag)
-        node = Loop(iname, node, LoopKind.LOOP if looped else LoopKind.UNROLL)
+        node = Loop(iname, node, _kind_of(kernel, iname))
     return node
+
+
+def _kind_of(kernel: PreparedKernel, iname: str) -> LoopKind:
+    if is_simd(kernel, iname):
+        return LoopKind.SIMD
+    return LoopKind.LOOP if kernel.has_tag(iname, LoopedIlpTag) else LoopKind.UNROLL
 
 
 def _loop(kernel: PreparedKernel, body: _Body, inner: tuple[Item, ...]) -> Loop | LaunchLoop:

@@ -22,6 +22,7 @@ from kgen.ir.tags import (
 from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
 from kgen.schedule.host import on_device
+from kgen.schedule.lanes import join_lanes
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
 from kgen.schedule.races import check_copies_independent
 from kgen.schedule.storage import check_storage
@@ -72,6 +73,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
         check_copies_independent(device, insn_ids(launch.body))
     if ends_axes:
         cut = cut.map_launches(lambda launch: _ordered(device, launch, sequential_axes))
+    cut = cut.map_launches(lambda launch: replace(launch, body=join_lanes(device, launch.body)))
     if sequential_axes:
         return cut
     return cut.map_launches(lambda launch: _with_axes(device, launch))

@@ -16,6 +16,7 @@ class LoopKind(Enum):
 
     LOOP = "for"
     UNROLL = "unroll"
+    SIMD = "simd"
 
 
 @dataclass(frozen=True)

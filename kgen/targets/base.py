@@ -104,6 +104,8 @@ class CFamilyLanguage(Target):
     unroll_count_pragma: ClassVar[str] = "unroll"
     #: The function that stores past the cache.
     streaming_store: ClassVar[str | None] = None
+    #: The function that returns a pointer, and says how it is aligned.
+    aligned_pointer: ClassVar[str | None] = None
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: How memory that work-items share is updated in one step.
@@ -145,6 +147,13 @@ class CFamilyLanguage(Target):
         """Return what tells the compiler that iterations of a loop are independent, if anything.
 
         It is asked for where a compiler could hardly find that out.
+        """
+        return None
+
+    def simd_loop_pragma(self, lanes: int | None) -> str | None:
+        """Return what asks the compiler to run iterations of a loop in lanes of vectors.
+
+        These are independent. *lanes* are how many a vector is to have.
         """
         return None
 

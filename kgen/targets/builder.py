@@ -121,7 +121,9 @@ class ASTBuilderBase:
         """
         return not is_single and not self.target.has_work_items
 
-    def get_build_options(self, launches: Sequence[Launch]) -> tuple[str, ...]:
+    def get_build_options(
+        self, launches: Sequence[Launch], *, has_simd_loops: bool
+    ) -> tuple[str, ...]:
         """Return the flags of the compiler that the code needs."""
         return ()
 

@@ -33,6 +33,8 @@ __all__ = [
 
 #: What lets gcc and clang see pragmas of OpenMP.
 OPENMP: Final = "-fopenmp"
+#: What lets them see its pragmas for vectors, without its library.
+OPENMP_SIMD: Final = "-fopenmp-simd"
 
 _STDINT = (include("stdint.h"),)
 _COMPLEX = (include("complex.h"),)
@@ -98,6 +100,8 @@ class CTarget(CFamilyTarget):
     )
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     unroll_count_pragma: ClassVar[str] = "GCC unroll"
+    has_simd_loops: ClassVar[bool] = True
+    aligned_pointer: ClassVar[str | None] = "__builtin_assume_aligned"
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     #: those of C++ too, where headers declare the functions
     reserved_words: ClassVar[frozenset[str]] = C_WORDS | CPP_WORDS | MACROS
@@ -137,6 +141,10 @@ class CTarget(CFamilyTarget):
         """Return what gcc is told; others take no notice of it."""
         return "GCC ivdep"
 
+    def simd_loop_pragma(self, lanes: int | None) -> str | None:
+        """Return the pragma of OpenMP for vectors."""
+        return "omp simd" if lanes is None else f"omp simd simdlen({lanes})"
+
     def axis_name(self, tag: AxisTag) -> str:
         """Return what the index of a work-group is called."""
         return self.group_index[tag.axis]
@@ -159,9 +167,12 @@ class CASTBuilder(ASTBuilderBase):
         """Several functions, and work-groups, are run by a function that others can call."""
         return not is_single or any(launch.groups for launch in launches)
 
-    def get_build_options(self, launches: Sequence[Launch]) -> tuple[str, ...]:
-        """Return what lets the compiler see OpenMP, where there are threads."""
-        return (OPENMP,) if any(launch.groups for launch in launches) else ()
+    def get_build_options(
+        self, launches: Sequence[Launch], *, has_simd_loops: bool
+    ) -> tuple[str, ...]:
+        """Return what lets the compiler see OpenMP, where there are threads or lanes."""
+        simd = (OPENMP_SIMD,) if has_simd_loops else ()
+        return (OPENMP, *simd) if any(launch.groups for launch in launches) else simd
 
     def get_kernel_call(
         self, launch: Launch, groups: Sequence[str], arguments: Sequence[str], *, is_only: bool

@@ -267,7 +267,7 @@ def test_ways_that_are_not_taken_are_no_part_of_the_question() -> None:
         "out[3*i - m] = a[3*i - m] {if=i % 3 < 2}",
         [lp.GlobalArg("a, out", "int32", shape=13), lp.ValueArg("n, m", "int32")],
         assumptions="0 <= m <= n <= m + 12",
-        target=lp.CTarget(),
+        target=lp.OpenCLTarget(),
     )
     knl = lp.split_iname(knl, "i", 5, inner_tag="vec", slabs=(0, 1))
     knl = lp.split_iname(knl, "i_outer", 2, slabs=(0, 1), within="id:insn")

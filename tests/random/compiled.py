@@ -21,7 +21,7 @@ __all__ = ["Arrays", "allocate", "call", "compile_modules", "keep_on_one_thread"
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-_FLAGS = ("-std=gnu11", "-O1", "-w", "-fPIC", "-shared", "-pipe")
+_FLAGS = ("-std=gnu11", "-O1", "-fopenmp-simd", "-w", "-fPIC", "-shared", "-pipe")
 _HELPER = re.compile(r"\bkgen_(\w+)")
 _GUARD = 64
 _GUARD_BYTE = 0xA5

@@ -108,7 +108,8 @@ class Transformer:
         draw = self.draw
         name = draw(choices.sampled_from(self.plain))
         is_loop = name in self.loops
-        tags = ("unr", "ilp", "ilp.seq", "vec", None, None) if is_loop else ("unr", "ilp", None)
+        others = ("ilp.seq", None) if is_loop else ()
+        tags = ("unr", "ilp", "vec", None, *others)
         within = self._some_users(name) if is_loop and draw(choices.integers(0, 4)) == 0 else None
         drawn: tuple[tuple[str, Any], ...] = (
             ("inner_tag", draw(choices.sampled_from(tags))),

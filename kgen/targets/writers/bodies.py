@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Final
 
 import cgen
 import pymbolic.primitives as p
@@ -13,11 +14,11 @@ from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
-from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, runs_in
 from kgen.errors import CodegenError
 from kgen.ir.expr import Expr
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
-from kgen.ir.tree import Barrier, children_of
+from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
@@ -35,7 +36,11 @@ def body_of(
     builder: ASTBuilderBase, writer: ExpressionWriter, function: DeviceFunction
 ) -> list[cgen.Generable]:
     """Return the declarations at the top of a device function and the statements below."""
-    top: list[cgen.Generable] = list(declare_at_top(builder, writer, function.temporaries))
+    nodes = nodes_in(function.body)
+    has_lanes = any(isinstance(node, For) and node.is_simd for node in nodes)
+    top: list[cgen.Generable] = list(
+        declare_at_top(builder, writer, function.temporaries, has_lanes=has_lanes)
+    )
     if top:
         top.append(cgen.Line())
     return [*top, *_DeviceEmitter(builder, writer).statements(function.body)]
@@ -153,12 +158,28 @@ class BodyEmitter:
     def _pragmas(self, node: For) -> tuple[str | None, ...]:
         """Return what the compiler is told of a loop."""
         target = self.writer.target
+        if node.is_simd:
+            return self._unroll_pragma(node), target.simd_loop_pragma(self._lanes(node))
         scalar, independent = target.scalar_loop_pragma(), target.independent_loop_pragma()
         if scalar is not None and overruns_if_vectorized(self.kernel, node):
             return self._unroll_pragma(node), scalar
         if independent is not None and self.hides_independence(node):
             return self._unroll_pragma(node), independent
         return (self._unroll_pragma(node),)
+
+    def _lanes(self, node: For) -> int | None:
+        """Return how many lanes a vector is to have: as many as fit into the longest registers."""
+        if not (isinstance(node.first, int) and isinstance(node.stop, int)):
+            return None
+        count, most = node.stop - node.first, _LONGEST_VECTOR // self._widest(node)
+        return max((n for n in range(2, most + 1) if count % n == 0), default=None)
+
+    def _widest(self, node: For) -> int:
+        """Return the bytes of the longest number that a loop assigns or reads from an array."""
+        insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node.body)]
+        names = {name for insn in insns for name in insn.dependency_names()}
+        dtypes = (array.dtype for name, array in self.kernel.array_vars.items() if name in names)
+        return max(dtype.itemsize for dtype in dtypes if isinstance(dtype, NumpyType))
 
     def hides_independence(self, node: For) -> bool:
         """Tell whether iterations are independent, which the compiler could hardly find out."""
@@ -251,5 +272,8 @@ class _DeviceEmitter(BodyEmitter):
             statements = list(chain.from_iterable(each))
         return count, statements
 
+
+#: The bytes of the longest vector registers there are.
+_LONGEST_VECTOR: Final = 64
 
 _SINGLE = (cgen.Assign, cgen.Statement, cgen.For, cgen.If, cgen.Block, cgen.Line)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import cgen
 import numpy as np
@@ -45,20 +46,19 @@ def with_declarations(kernel: DeviceKernel, function: DeviceFunction) -> DeviceF
     """Decide where the temporaries of *function* are declared.
 
     A private scalar is declared where it is first assigned, if that is in a scope around all
-    its other uses: the ``Run`` says so. The ``temporaries`` that are left are declared at the top.
+    its other uses: the ``Run`` says so. One that only lanes of vectors use is so in each of their
+    loops. The ``temporaries`` that are left are declared at the top.
     """
     if not function.temporaries:
         return function
     finder = _UseFinder(kernel, function.temporaries)
     finder.visit(function.body, ())
-    first: dict[int, tuple[str, bool]] = {}
+    first: dict[int | None, tuple[str, bool]] = {}
     top: list[str] = []
     for name in function.temporaries:
-        use = finder.uses.get(name)
-        if use is None:
-            continue
-        if use.first_assignment is not None and use.scope == use.first_scope:
-            first[use.first_assignment] = (name, use.assignments == 1)
+        uses = finder.uses_of(name)
+        if all(use.first_assignment is not None and use.scope == use.first_scope for use in uses):
+            first |= {use.first_assignment: (name, use.assignments == 1) for use in uses}
         else:
             top.append(name)
     numbers = count()  # in the order of the text, as the finder has them
@@ -84,6 +84,20 @@ class _Use:
     assignments: int = 0
 
 
+def _around(one: _Scope, other: _Scope) -> _Scope:
+    """Return the innermost scope around two."""
+    pairs = zip(one, other, strict=False)
+    return one[: next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))]
+
+
+def _together(first: _Use, later: _Use) -> _Use:
+    return replace(
+        first,
+        scope=_around(first.scope, later.scope),
+        assignments=first.assignments + later.assignments,
+    )
+
+
 class _UseFinder:
     """Visits a tree in the order of its text; a scope is the path of the braces around it."""
 
@@ -91,9 +105,18 @@ class _UseFinder:
         self.kernel = kernel
         self.names = frozenset(temporaries)
         self.scalars = frozenset(name for name in temporaries if _is_scalar(kernel, name))
-        self.uses: dict[str, _Use] = {}
+        #: by name, and by the scope of the loop over lanes around them, if there is one
+        self.uses: dict[tuple[str, _Scope | None], _Use] = {}
+        self.lanes: _Scope | None = None
         self.runs = 0
         self.scopes = 0
+
+    def uses_of(self, name: str) -> list[_Use]:
+        """Return the uses of a variable: of each loop over lanes apart, or of all together."""
+        found = {lanes: use for (used, lanes), use in self.uses.items() if used == name}
+        if None not in found or len(found) == 1:
+            return list(found.values())
+        return [reduce(_together, found.values())]
 
     def _inner(self, scope: _Scope) -> _Scope:
         self.scopes += 1
@@ -102,8 +125,7 @@ class _UseFinder:
     def visit(self, node: Node, scope: _Scope) -> None:
         match node:
             case For():
-                self._read(scope, node.first, node.stop)
-                self.visit(node.body, self._inner(scope))
+                self._loop(node, scope)
             case If():
                 self._read(scope, node.condition)
                 self.visit(node.body, self._inner(scope))
@@ -123,6 +145,14 @@ class _UseFinder:
             case Barrier():
                 pass
 
+    def _loop(self, node: For, scope: _Scope) -> None:
+        self._read(scope, node.first, node.stop)
+        inner, outside = self._inner(scope), self.lanes
+        if node.is_simd:
+            self.lanes = inner
+        self.visit(node.body, inner)
+        self.lanes = outside
+
     def _read(self, scope: _Scope, *exprs: Expr) -> None:
         for name in variable_names(*exprs):
             if name in self.names:
@@ -137,22 +167,17 @@ class _UseFinder:
             if name in self.names:
                 is_plain = isinstance(insn, Assignment) and isinstance(insn.assignee, p.Variable)
                 self._use(name, scope, self.runs if is_plain else None)
-                self.uses[name].assignments += 1
+                self.uses[name, self.lanes].assignments += 1
         self.runs += 1
 
     def _use(self, name: str, scope: _Scope, assignment: int | None) -> None:
-        known = self.uses.get(name)
+        known = self.uses.get((name, self.lanes))
         if known is None:
             if name not in self.scalars:
                 assignment = None
-            self.uses[name] = _Use(scope, scope, assignment)
+            self.uses[name, self.lanes] = _Use(scope, scope, assignment)
             return
-        shared = 0
-        for a, b in zip(known.scope, scope, strict=False):
-            if a != b:
-                break
-            shared += 1
-        known.scope = known.scope[:shared]
+        known.scope = _around(known.scope, scope)
 
 
 def _is_scalar(kernel: DeviceKernel, name: str) -> bool:
@@ -166,9 +191,12 @@ def _is_scalar(kernel: DeviceKernel, name: str) -> bool:
 
 
 def declare_at_top(
-    builder: ASTBuilderBase, writer: ExpressionWriter, names: Iterable[str]
+    builder: ASTBuilderBase, writer: ExpressionWriter, names: Iterable[str], *, has_lanes: bool
 ) -> Iterator[cgen.Generable]:
-    """Declare temporaries, most without values; tables stand in front of the code instead."""
+    """Declare temporaries, most without values; tables stand in front of the code instead.
+
+    A function that *has_lanes* names large arrays by pointers, if the target wants that.
+    """
     shared: dict[str, list[TemporaryVariable]] = {}
     for name in names:
         temporary = writer.kernel.temporary_variables[name]
@@ -177,6 +205,9 @@ def declare_at_top(
         elif temporary.base_storage is not None:
             shared.setdefault(temporary.base_storage, []).append(temporary)
         else:
+            if has_lanes and (pointer := _pointer_to_tile(writer, temporary)):
+                yield from pointer
+                continue
             value = writer.target.first_value(temporary)
             for declaration in _declare(writer, temporary):
                 declared = builder.get_temporary_decl(temporary, declaration)
@@ -186,6 +217,41 @@ def declare_at_top(
         members = temporaries if whole is None else [*temporaries, whole]
         parts = [part for member in members for part in _declare(writer, member)]
         yield builder.get_temporary_decl(temporaries[0], Union(base, parts))
+
+
+#: The bytes of a line of the cache, and of the longest vector.
+_CACHE_LINE: Final = 64
+#: Arrays of more bytes than registers hold are in memory.
+_REGISTERS: Final = 2048
+
+
+def _pointer_to_tile(
+    writer: ExpressionWriter, temporary: TemporaryVariable
+) -> list[cgen.Generable] | None:
+    """Declare a tile in memory that lanes use: its elements, and a pointer to them.
+
+    gcc does not know where pointers go that it derives from an array; it knows of those that it
+    derives from a pointer. Only then it keeps sums in registers while it reads the tile.
+    """
+    aligned = writer.target.aligned_pointer
+    assert isinstance(temporary.dtype, NumpyType)
+    is_plain = temporary.shape and len(piece_names(temporary)) == 1
+    if aligned is None or not is_plain:
+        return None
+    size = _storage_size(temporary)
+    if size * temporary.dtype.itemsize <= _REGISTERS:
+        return None
+    alignment = temporary.alignment or _CACHE_LINE
+    elements = f"{temporary.name}_elements"
+    while elements in writer.kernel.all_variable_names():
+        elements += "_"
+    type_name = writer.declared_type(temporary.name, temporary.dtype)
+    array = cgen.ArrayOf(cgen.Value(type_name, elements), size)
+    pointer = cgen.Value(type_name, f"*const {temporary.name}")
+    return [
+        cgen.AlignedAttribute(alignment, array),
+        cgen.Initializer(pointer, f"{aligned}({elements}, {alignment})"),
+    ]
 
 
 def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator[cgen.Declarator]:

@@ -104,9 +104,15 @@ def emit_module(
         arguments=tuple(_argument_infos(writer, passed)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(writer, assumptions, passed),
-        build_options=builder.get_build_options(launches),
+        build_options=builder.get_build_options(
+            launches, has_simd_loops=any(map(_has_simd_loops, functions))
+        ),
         has_fragile_barriers=is_fragile,
     )
+
+
+def _has_simd_loops(function: DeviceFunction) -> bool:
+    return any(isinstance(node, For) and node.is_simd for node in nodes_in(function.body))
 
 
 def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFunction) -> None:

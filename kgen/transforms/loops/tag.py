@@ -24,7 +24,6 @@ from kgen.ir.tags import (
     LocalInameTag,
     TagLike,
     UnusedAxisTag,
-    VectorizeTag,
     parse_tag,
 )
 from kgen.ir.unit import TranslationUnit, kernel_of, kernels_of
@@ -50,9 +49,6 @@ __all__ = [
 #: The tags of one iname: one of them, or several.
 Tags: TypeAlias = TagLike | Iterable[object]
 TagsByIname: TypeAlias = Mapping[str, Tags] | Iterable[tuple[str, Tags]] | str
-
-# Instances of such loops are elements of one vector, which nothing combines.
-_NEVER_IN_REDUCTIONS = VectorizeTag
 
 
 @checked
@@ -216,15 +212,12 @@ def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
     parallel = [name for name in changed if kernel.has_tag(name, ConcurrentTag)]
     if not parallel:
         return
-    unfit = {n for n in parallel if kernel.has_tag(n, _NEVER_IN_REDUCTIONS)}
     axis_of = {
         name: tag for name in kernel.inames for tag in kernel.iname_tags_of_type(name, AxisTag)
     }
     taken_axes = not axis_of.keys().isdisjoint(parallel)
     for insn in kernel.instructions:
         reduced = insn.reduction_inames()
-        if not reduced.isdisjoint(unfit):
-            raise _unfit_reduction(kernel, str(insn.id), min(reduced & unfit))
         if taken_axes:
             for node in () if reduced.isdisjoint(axis_of) else walk(*insn.expressions()):
                 if isinstance(node, Reduction):  # those loops around that it depends on
@@ -243,15 +236,6 @@ def _check_axes(insn_id: str, inames: frozenset[str], axis_of: Mapping[str, Axis
                 hint=f"find_unused_axis_tag(kernel, '{str(axis_of[name])[0]}', "
                 f"'id:{insn_id}') names a free one",
             )
-
-
-def _unfit_reduction(kernel: LoopKernel, insn_id: str, name: str) -> TransformError:
-    (tag,) = kernel.iname_tags_of_type(name, InameImplementationTag)
-    return TransformError(
-        f"instruction '{insn_id}' reduces over iname '{name}', which cannot be '{tag}'",
-        because="its instances are elements of one vector, which nothing adds up",
-        hint=f"tag_inames(kernel, '{name}:ilp'), or leave '{name}' a loop",
-    )
 
 
 @transform_of(Meaning.STATED)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import pymbolic.primitives as p
+from pytools.tag import Tag
 
 from kgen.ir.expr import Expr, Reduction
-from kgen.ir.tags import UnrollTag
+from kgen.ir.tags import UnrollTag, VectorizeTag
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder, LoopRenamer
 from kgen.transforms.reductions.site import Site, counted_from_zero
 
@@ -19,24 +20,35 @@ __all__ = ["Interleaved", "accumulate_in_loop"]
 
 @dataclass(frozen=True)
 class Interleaved:
-    """Loops whose instances have an accumulator each: ``ilp``, or a reduction's loop outside."""
+    """Loops whose instances have an accumulator each: ``ilp``, or a reduction's loop outside.
+
+    Those of *lanes* are tagged ``vec``.
+    """
 
     inames: tuple[str, ...]
     first: tuple[int, ...]
     shape: tuple[int, ...]
     is_unrolled: bool = True
+    lanes: frozenset[str] = frozenset()
 
     def every(
-        self, builder: AccumulatorBuilder, totals: Sequence[Expr]
+        self, builder: AccumulatorBuilder, totals: Sequence[Expr], *, are_combined: bool = False
     ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
-        """Make loops over all entries; return their inames, and the entries in them."""
-        tags = (UnrollTag(),) if self.is_unrolled else ()
+        """Make loops over all entries; return their inames, and the entries in them.
+
+        If they *are_combined*, it is in these loops, which have an order.
+        """
         inames = tuple(
-            builder.loops.new_range(f"{name}_each", 0, extent, *tags)
+            builder.loops.new_range(f"{name}_each", 0, extent, *self._tags(name, are_combined))
             for name, extent in zip(self.inames, self.shape, strict=True)
         )
         index = tuple(map(p.Variable, inames))
         return inames, tuple(p.Subscript(total, index) for total in totals)
+
+    def _tags(self, name: str, are_combined: bool) -> tuple[Tag, ...]:
+        if name in self.lanes:
+            return () if are_combined else (VectorizeTag(),)
+        return (UnrollTag(),) if self.is_unrolled else ()
 
     def own(self, totals: Sequence[Expr], copies: Mapping[str, str]) -> tuple[Expr, ...]:
         """Return the entries that the instances of the loops update."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kgen.errors import StaticValueFindingError
 from kgen.ir.atomicity import AtomicInit
@@ -20,6 +21,7 @@ from kgen.ir.tags import (
     IlpBaseTag,
     LocalInameTag,
     LocalInameTagBase,
+    VectorizeTag,
 )
 from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
@@ -32,9 +34,13 @@ from kgen.transforms.reductions.tree import Lanes, combine_lanes
 __all__ = ["Distribution", "accumulate_in_parallel", "find_distribution", "run_once"]
 
 
+#: The tags of loops whose instances have accumulators of their own, in one work-item.
+_INTERLEAVED: Final = (IlpBaseTag, VectorizeTag)
+
+
 @dataclass(frozen=True)
 class Distribution:
-    """How a reduction is spread: over work-items, work-groups, interleaved instances.
+    """How a reduction is spread: over work-items, work-groups, interleaved instances or lanes.
 
     ``left`` are the loops around it on the same hardware axes. What it computes is the same
     in all of their iterations, so it runs outside of them.
@@ -69,7 +75,7 @@ def find_distribution(
     on_axes = {name: tag for name, tag in tags.items() if isinstance(tag, AxisTag)}
     local = {name: tag for name, tag in on_axes.items() if isinstance(tag, LocalInameTag)}
     group = {name: tag for name, tag in on_axes.items() if isinstance(tag, GroupInameTag)}
-    ilp = tuple(name for name, tag in tags.items() if isinstance(tag, IlpBaseTag))
+    ilp = tuple(name for name, tag in tags.items() if isinstance(tag, _INTERLEAVED))
     _reject_order(reduction, tags, site)
     left = _loops_left(builder, reduction, on_axes, site)
     lanes = _lanes(builder, reduction, local, site) if local else None
@@ -167,7 +173,7 @@ def _reject_tags(
 ) -> None:
     owner: dict[ConcurrentTag, str] = {}
     for name, tag in tags.items():
-        if not isinstance(tag, LocalInameTag | GroupInameTag | IlpBaseTag):
+        if not isinstance(tag, (LocalInameTag, GroupInameTag, *_INTERLEAVED)):
             kin = "'l.0'" if isinstance(tag, LocalInameTagBase) else "'ilp'"
             raise site.error(
                 f"the reduction over iname '{name}' cannot run as '{tag}'",
@@ -194,7 +200,7 @@ def _reject_order(
         0 if isinstance(tag, GroupInameTag) else 1 if isinstance(tag, LocalInameTag) else 2
         for tag in (tags.get(name) for name in reduction.inames)
     ]
-    ilp = [name for name, tag in tags.items() if isinstance(tag, IlpBaseTag)]
+    ilp = [name for name, tag in tags.items() if isinstance(tag, _INTERLEAVED)]
     if ranks != sorted(ranks) or ilp:
         raise site.error(
             f"the reduction '{to_text(reduction)}' keeps the order of its operands, and the "
@@ -300,14 +306,16 @@ def _interleaved(builder: AccumulatorBuilder, inames: tuple[str, ...], site: Sit
     for name in inames:
         bounds = kernel.get_iname_bounds(name)
         if not bounds.is_constant:
+            (tag,) = kernel.iname_tags_of_type(name, _INTERLEAVED)
             raise site.error(
-                f"the loop '{name}' of a reduction is tagged 'ilp' and runs "
+                f"the loop '{name}' of a reduction is tagged '{tag}' and runs "
                 f"{to_text(bounds.extent)} times, which is not a constant",
-                f"split_iname(kernel, '{name}', 4, inner_tag='ilp')",
+                f"split_iname(kernel, '{name}', 4, inner_tag='{tag}')",
             )
         first.append(bounds.lower)
         shape.append(bounds.extent)
-    return Interleaved(inames, tuple(first), tuple(shape))
+    lanes = frozenset(name for name in inames if kernel.has_tag(name, VectorizeTag))
+    return Interleaved(inames, tuple(first), tuple(shape), lanes=lanes)
 
 
 def _is_atomic(reduction: Reduction, site: Site) -> bool:
@@ -341,6 +349,6 @@ def _join_instances(
     prefix = f"{around.insn.id}_{suffix}_init"
     neutral = reduction.operation.neutral(dtypes)
     starts = builder.assign(around, totals, neutral, (), prefix)
-    inames, each = interleaved.every(builder, entries)
+    inames, each = interleaved.every(builder, entries, are_combined=True)
     inner = around.inside(inames).after([*starts, *waits])
     return totals, builder.combine(reduction, totals, each, dtypes, inner)

@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.errors import TransformError
+from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, is_zero, subscript
@@ -117,7 +118,7 @@ def _privatize(
     for name in temporaries:
         missing = _missing_axes(kernel, name, users.get(name, ()), frozenset(inames))
         if missing:
-            axes[name] = tuple(sorted(missing, key=kernel.iname_order.__getitem__))
+            axes[name] = tuple(sorted(missing, key=lambda n: _rank(kernel, n)))
     if not axes:
         return kernel
     for name, names in axes.items():
@@ -133,11 +134,28 @@ def _privatize(
         return subscript(variable, (*index, *added[variable.name]))
 
     changed = {
-        name: _with_axes(temporaries[name], [bounds[i].extent for i in names], names)
+        name: _with_axes(
+            temporaries[name],
+            [bounds[i].extent for i in names],
+            names,
+            has_lanes=_has_lanes(kernel, name, users[name]),
+        )
         for name, names in axes.items()
     }
     mapper = ArrayAccessMapper(kernel, dict.fromkeys(axes, append))
     return rewrite_accesses(kernel, mapper, changed)
+
+
+def _rank(kernel: LoopKernel, iname: str) -> tuple[bool, int]:
+    """Order loops as axes: that of the lanes last, whose entries are neighbours."""
+    return kernel.has_tag(iname, VectorizeTag), kernel.iname_order[iname]
+
+
+def _has_lanes(kernel: LoopKernel, name: str, users: Iterable[InstructionBase]) -> bool:
+    """Tell whether lanes of a vector have elements of a temporary already."""
+    places = (lhs for insn in users for lhs in insn.assignees if assignee_name(lhs) == name)
+    used = {part for lhs in places for part in mentions_of(*index_of(lhs)).variables}
+    return any(kernel.has_tag(iname, VectorizeTag) for iname in used & kernel.inames.keys())
 
 
 def users_of(
@@ -227,17 +245,29 @@ def _offset(iname: str, bounds: LoopRange) -> Expr:
 
 
 def _with_axes(
-    variable: TemporaryVariable, extents: list[Expr], inames: tuple[str, ...]
+    variable: TemporaryVariable,
+    extents: list[Expr],
+    inames: tuple[str, ...],
+    *,
+    has_lanes: bool,
 ) -> TemporaryVariable:
-    """Append axes, the last one of neighbouring elements; the strides of the others grow."""
+    """Append axes, the last one of neighbouring elements; the strides of the others grow.
+
+    Where it *has_lanes*, these stay neighbours: the entries of new axes are whole vectors apart.
+    """
     changes: dict[str, Any] = {}
     if isinstance(variable.shape, tuple):
         changes["shape"] = (*variable.shape, *extents)
     if isinstance(variable.dim_tags, tuple):
         tags = list(variable.dim_tags)
+        step = _storage_of(variable) if has_lanes else None
         for extent in extents:
-            tags = [_scaled(tag, extent) for tag in tags]
-            tags.append(FixedStrideArrayDimTag(1, 0))
+            if step is None:
+                tags = [_scaled(tag, extent) for tag in tags]
+                tags.append(FixedStrideArrayDimTag(1, 0))
+            else:
+                tags.append(FixedStrideArrayDimTag(step, None))
+                step = step * extent
         changes["dim_tags"] = tuple(tags)
     if variable.dim_names is not None:
         changes["dim_names"] = (*variable.dim_names, *inames)
@@ -246,6 +276,15 @@ def _with_axes(
     if variable.base_indices is not None:
         changes["base_indices"] = (*variable.base_indices, *(0 for _ in extents))
     return variable.copy(**changes)
+
+
+def _storage_of(variable: TemporaryVariable) -> Expr | None:
+    """Return how many elements a temporary takes, where its strides are known."""
+    strides: list[Any] = [getattr(tag, "stride", None) for tag in variable.dim_tags]
+    if not isinstance(variable.shape, tuple) or not all(isinstance(s, int) for s in strides):
+        return None
+    pairs = zip(variable.shape, strides, strict=True)
+    return simplify(p.Sum((1, *(p.Product((stride, extent - 1)) for extent, stride in pairs))))
 
 
 def _scaled(tag: Any, extent: Expr) -> Any:

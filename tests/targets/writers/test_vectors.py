@@ -13,7 +13,7 @@ import pytest
 import kgen as lp
 from kgen.errors import VectorizationWarning
 
-CUDA, OPENCL, C = lp.CudaTarget(), lp.OpenCLTarget(), lp.CTarget()
+CUDA, OPENCL = lp.CudaTarget(), lp.OpenCLTarget()
 
 
 def vectorized(
@@ -69,10 +69,6 @@ def test_operators_of_opencl() -> None:
 
 def test_copies_have_no_lanes() -> None:
     assert "*(float4 *) &out[32 * gid(x) + 4 * lid(x)] = a_v;" in code("out[i] = a[i]", CUDA)
-
-
-def test_lanes_of_c_are_for_its_compiler() -> None:
-    assert "out[32 * i_outer + 4 * i_inner_outer + 3] = " in code("out[i] = 2*a[i]", C)
 
 
 def test_what_is_left_over_runs_number_by_number() -> None:

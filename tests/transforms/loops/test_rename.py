@@ -77,9 +77,10 @@ def test_priorities_and_reductions_follow_a_copy() -> None:
 
 
 def test_a_tag_that_does_not_fit_a_copy_is_refused() -> None:
-    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 8}", "c[i] = sum(k, a[i, k])")
-    with pytest.raises(lp.TransformError, match="over iname 'k_0', which cannot be 'vec'"):
-        duplicate_inames(knl, "k", None, tags={"k": "vec"})
+    knl = lp.make_kernel("{[i, k, l]: 0 <= i, k, l < 8}", "c[i] = sum((k, l), a[i, k, l])")
+    knl = lp.tag_inames(knl, "k:l.0")
+    with pytest.raises(lp.TransformError, match=r"both on the hardware axis .l\.0."):
+        duplicate_inames(knl, "l", None, tags={"l": "l.0"})
 
 
 def test_renaming_keeps_tags_slabs_and_priorities() -> None:

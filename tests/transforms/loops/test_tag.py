@@ -121,11 +121,6 @@ def test_loops_of_different_instructions_share_an_axis() -> None:
     assert tags(lp.tag_inames(knl, "i:l.0, j:l.0")) == {"i": "l.0", "j": "l.0"}
 
 
-def test_a_reduction_cannot_be_a_vector() -> None:
-    with pytest.raises(lp.TransformError, match=r"reduces over iname 'k', .* cannot be 'vec'"):
-        lp.tag_inames(matrix(), "k:vec")
-
-
 def test_a_reduction_may_be_unrolled() -> None:
     assert tags(lp.tag_inames(matrix(), "k:unr")) == {"k": "unr"}
 

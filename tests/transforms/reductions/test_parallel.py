@@ -403,12 +403,6 @@ def test_values_of_other_work_items_are_refused() -> None:
     assert "reads a value of other work-items: 't' differs" in found
 
 
-def test_a_vector_is_refused() -> None:
-    knl = lp.make_kernel("{[i]: 0 <= i < 8}", "out[0] = sum(i, b[i])")
-    with pytest.raises(lp.TransformError, match=r"which cannot be 'vec'(.|\n)*i:ilp"):
-        lp.tag_inames(knl, "i:vec")
-
-
 def test_rows_of_a_triangle_over_groups(opencl_queue: Any) -> None:
     """Groups without a part in a row do not count: what they had in the row before would."""
     knl = lp.make_kernel(

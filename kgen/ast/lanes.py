@@ -1,0 +1,266 @@
+"""Loops over lanes: told apart are tiles in which all of them run, and values kept in scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import collect_accesses_to
+from kgen.ast.expr import compare_with_bound, conjunction
+from kgen.ast.facts import Facts
+from kgen.ast.nodes import Block, For, If, Let, Node, runs_in
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.expr import Expr, TruncQuotient, variable_names
+from kgen.ir.fields import replace
+from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import Set
+from kgen.ir.stages import DeviceKernel, PreparedKernel
+from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag
+from kgen.ir.tree import map_children, nodes_in
+from kgen.ir.types import AddressSpace
+from kgen.schedule.lanes import dependence_in, is_simd
+from kgen.schedule.tree import LoopKind, Schedule, insn_ids, loops_in
+from kgen.transforms.storage.unprivatize import unprivatize_temporaries_with_inames
+
+__all__ = ["lanes_in_scalars", "mark_simd_loops", "separate_whole_tiles"]
+
+
+# -- temporaries ---------------------------------------------------------------------------------
+
+
+def lanes_in_scalars(kernel: PreparedKernel, schedule: Schedule) -> PreparedKernel:
+    """Give temporaries that one loop over lanes uses, and none beside it, an element in all lanes.
+
+    ::
+
+        simd v                 simd v
+          t[v] = 2*a[v]   =>     t = 2*a[v]
+          b[v] = t[v]            b[v] = t
+    """
+    loops = [
+        (loop.iname, insn_ids(loop.body))
+        for launch in schedule.launches
+        for loop in loops_in(launch.body)
+        if loop.kind is LoopKind.SIMD
+    ]
+    found: dict[str, list[str]] = {}
+    for iname, ids in loops:
+        for name in _only_in(kernel, iname, ids):
+            found.setdefault(iname, []).append(name)
+    changed: LoopKernel = kernel
+    for iname, names in found.items():
+        changed = unprivatize_temporaries_with_inames(changed, iname, names)
+    return PreparedKernel(changed)
+
+
+def _only_in(kernel: PreparedKernel, iname: str, ids: Sequence[str]) -> Iterator[str]:
+    """Give the temporaries of one axis, *iname*, that the loop sets first and nothing else uses."""
+    written: dict[str, str] = {}
+    for insn_id in ids:
+        for name in kernel.id_to_insn[insn_id].assignee_var_names():
+            written.setdefault(name, insn_id)
+    for name, first in written.items():
+        temporary = kernel.temporary_variables.get(name)
+        insn = kernel.id_to_insn[first]
+        if (
+            temporary is not None
+            and temporary.address_space == AddressSpace.PRIVATE
+            and temporary.base_storage is None
+            and isinstance(temporary.shape, tuple)
+            and len(temporary.shape) == 1
+            and isinstance(insn, Assignment)
+            and not insn.predicates
+            and name not in insn.read_dependency_names()
+            and _is_local_to(kernel, name, iname, ids)
+        ):
+            yield name
+
+
+def _is_local_to(kernel: PreparedKernel, name: str, iname: str, ids: Sequence[str]) -> bool:
+    accesses = collect_accesses_to(kernel, name)
+    users = {insn.id for insn in kernel.instructions if name in insn.dependency_names()}
+    indices = {access.index for access in accesses}
+    if not users <= set(ids) or len(indices) != 1:
+        return False
+    (index,) = indices
+    return index is not None and iname in variable_names(*index)
+
+
+# -- whole tiles -----------------------------------------------------------------------------------
+
+
+def separate_whole_tiles(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
+    """Tell tiles in which all lanes run from those at an edge, in front of the loops inside.
+
+    Lanes are iterations of loops tagged ``vec``, which stay loops, and ``ilp``. *facts*: what is
+    known of parameters and hardware axes at the root.
+
+    ::
+
+        for k                                  if 16*t + 16 <= n
+          for v = 0 .. min(16, n - 16*t)  =>     for k
+            S                                      for v = 0 .. 16
+                                                     S
+                                               else
+                                                 for k
+                                                   for v = 0 .. n - 16*t
+                                                     S
+    """
+    if not kernel.target.has_simd_loops:
+        return node
+    return _Separator(kernel).at_top(node, Facts(facts.params()))
+
+
+class _Separator:
+    """Chooses between two versions of what is inside the loop that lengths of tiles depend on."""
+
+    def __init__(self, kernel: DeviceKernel) -> None:
+        self.kernel = kernel
+        self.inames = frozenset(
+            name
+            for name in kernel.inames
+            if is_simd(kernel, name)
+            or (kernel.has_tag(name, UnrolledIlpTag) and not kernel.has_tag(name, LoopedIlpTag))
+        )
+
+    def at_top(self, node: Node, facts: Facts) -> Node:
+        return self._separated(node, facts, None) if self.inames else node
+
+    def _node(self, node: Node, facts: Facts) -> Node:
+        match node:
+            case For():
+                index = p.Variable(node.iname)
+                above = p.Comparison(index, ">=", node.first)
+                below = p.Comparison(index, "<", node.stop)
+                inside = facts.with_(above, below)
+                body = self._separated(node.body, inside, node.iname)
+                return _split(node, body, facts) or replace(node, body=body)
+            case Let():
+                inside = facts.with_(p.Comparison(p.Variable(node.name), "==", node.value))
+                return replace(node, body=self._separated(node.body, inside, node.name))
+            case If() if node.orelse is None:
+                return replace(node, body=self._node(node.body, facts.with_(node.condition)))
+        return map_children(node, lambda child: self._node(child, facts))
+
+    def _separated(self, body: Node, facts: Facts, variable: str | None) -> Node:
+        """Separate the tiles whose lengths depend on *variable*, and on none inside of *body*."""
+        inside = {part.name for part in nodes_in(body) if isinstance(part, For | Let)}
+        tiles: dict[int, For] = {}
+        found: dict[Expr, None] = {}
+        for loop in nodes_in(body):
+            conditions = self._conditions(loop)
+            names = variable_names(*conditions)
+            if conditions and inside.isdisjoint(names) and variable in (None, *names):
+                tiles[id(loop)] = loop
+                found.update(dict.fromkeys(conditions))
+        if not tiles:
+            return self._node(body, facts)
+        unknown = [part for part in found if not facts.imply(part)]
+        whole = self._node(self._whole(body, tiles), facts.with_(*unknown))
+        if not unknown:
+            return whole
+        edge = self._edge(body, tiles) if len(unknown) == 1 else body
+        return If(conjunction(unknown), whole, self._node(edge, facts))
+
+    def _conditions(self, loop: Node) -> list[Expr]:
+        """Return when all lanes of a loop run, if that depends on anything."""
+        if not isinstance(loop, For) or loop.iname not in self.inames:
+            return []
+        ends = self._ends(loop)
+        if ends is None:
+            return []
+        first, stop = ends
+        found = [compare_with_bound(first, ">=", e) for e in _open(p.Max, loop.first)]
+        found += [compare_with_bound(stop - 1, "<", e) for e in _open(p.Min, loop.stop)]
+        return [part for part in found if part is not True]
+
+    def _ends(self, loop: For) -> tuple[int, int] | None:
+        """Return the first lane of a tile, and where the last one ends."""
+        values = self.kernel.get_iname_bounds(loop.iname).interval
+        if values.low is None or values.high is None or loop.step != 1:
+            return None
+        return values.low, values.high + 1
+
+    def _whole(self, node: Node, tiles: Mapping[int, For]) -> Node:
+        inside = map_children(node, lambda child: self._whole(child, tiles))
+        if id(node) not in tiles:
+            return inside
+        ends = self._ends(tiles[id(node)])
+        assert ends is not None
+        return replace(inside, first=ends[0], stop=ends[1])
+
+    def _edge(self, node: Node, tiles: Mapping[int, For]) -> Node:
+        """Leave out of the bounds of tiles, none of which is whole, those of whole ones."""
+        inside = map_children(node, lambda child: self._edge(child, tiles))
+        if id(node) not in tiles:
+            return inside
+        loop = tiles[id(node)]
+        (first,), (stop,) = (
+            _open(kind, bound) or (bound,)
+            for kind, bound in ((p.Max, loop.first), (p.Min, loop.stop))
+        )
+        return replace(inside, first=first, stop=stop)
+
+
+def _split(loop: For, body: Node, facts: Facts) -> Node | None:
+    """Split a loop over tiles behind the whole ones; ``None`` where they are not the first ones.
+
+    ::
+
+        for t = 0 .. (n + 15) // 16  =>  for t = 0 .. n // 16
+          if 16*t + 16 <= n                S
+            S                            for t = n // 16 .. (n + 15) // 16
+          else                             T
+            T
+    """
+    if not isinstance(body, If) or body.orelse is None or loop.step != 1:
+        return None
+    bound = _bound_by(body.condition, loop.iname)
+    if bound is None:
+        return None
+    total, factor = bound
+    index = p.Variable(loop.iname)
+    behind = (p.Comparison(index, ">=", loop.first), p.Comparison(index, ">=", loop.stop))
+    if loop.first != 0 or not facts.with_(*behind, body.condition).are_contradictory():
+        return None
+    end = start = total if factor == 1 else TruncQuotient(total, factor)
+    if not facts.imply(p.Comparison(total, ">=", 0)):
+        start = p.Max((0, end))
+    whole = replace(loop, stop=end, body=body.body)
+    return Block((whole, replace(loop, first=start, body=body.orelse)))
+
+
+def _bound_by(condition: Expr, name: str) -> tuple[Expr, int] | None:
+    """Return ``a`` and ``c`` where *condition* is ``name < a // c``, and ``c`` is positive."""
+    if not isinstance(condition, p.Comparison) or condition.operator not in ("<", "<=", ">", ">="):
+        return None
+    sides: tuple[Any, Any] = (condition.right, condition.left)
+    above, below = sides if condition.operator[0] == "<" else sides[::-1]
+    slack = p.Sum((above, p.Product((-1, below))))
+    factors = {atom: factor for factor, atom in linear_form(slack).terms}
+    factor = -factors.pop(p.Variable(name), 0)
+    if factor <= 0 or name in variable_names(*factors):
+        return None
+    least = factor if len(condition.operator) == 2 else factor - 1
+    return simplify(p.Sum((slack, p.Product((factor, p.Variable(name))), least))), factor
+
+
+def _open(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
+    """Return the parts of a bound that are no numbers."""
+    parts = bound.children if isinstance(bound, kind) else (bound,)
+    return tuple(part for part in parts if not isinstance(part, int))
+
+
+# -- marks ---------------------------------------------------------------------------------------
+
+
+def mark_simd_loops(node: Node, kernel: DeviceKernel) -> Node:
+    """Mark the loops over lanes whose iterations are proved to be independent."""
+    node = map_children(node, lambda child: mark_simd_loops(child, kernel))
+    if not isinstance(node, For) or not is_simd(kernel, node.iname):
+        return node
+    ids = tuple(dict.fromkeys(run.insn_id for run in runs_in(node.body)))
+    return replace(node, is_simd=dependence_in(kernel, node.iname, ids) is None)

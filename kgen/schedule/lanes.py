@@ -1,0 +1,156 @@
+"""Loops tagged ``vec`` where compilers make the vectors: joined, and their iterations compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+
+from kgen.analysis.access import Access
+from kgen.analysis.footprints import Footprints
+from kgen.analysis.instances import elements_of, relate_sides
+from kgen.analysis.points import describe_pair, example
+from kgen.errors import is_silenced
+from kgen.ir.analyses import Analysis
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import param_names, project_out_params, rename_param
+from kgen.ir.sets.names import Side
+from kgen.ir.tags import VectorizeTag
+from kgen.ir.tree import map_children
+from kgen.ir.types import AddressSpace
+from kgen.schedule.tree import Loop, Node, Sequence, insn_ids, sequence
+
+__all__ = ["dependence_in", "is_simd", "join_lanes"]
+
+#: Why iterations of a loop around some instructions may not run at once.
+_DEPENDENCE = Analysis["str | None"](LoopKernel)
+
+
+def is_simd(kernel: LoopKernel, iname: str) -> bool:
+    """Tell whether a loop is tagged ``vec``, and compilers make the vectors."""
+    return kernel.target.has_simd_loops and bool(kernel.has_tag(iname, VectorizeTag))
+
+
+def join_lanes(kernel: LoopKernel, node: Node) -> Node:
+    """Join neighbouring loops over the same lanes where iterations are independent.
+
+    ::
+
+        simd v                simd v
+          run load      =>      run load
+        simd v                  run store
+          run store
+    """
+    node = map_children(node, lambda child: join_lanes(kernel, child))
+    if not isinstance(node, Sequence):
+        return node
+    children: list[Node] = []
+    for child in node.children:
+        joined = _joined(kernel, children[-1], child) if children else None
+        if joined is None:
+            children.append(child)
+        else:
+            children[-1] = joined
+    return sequence(tuple(children))
+
+
+def _joined(kernel: LoopKernel, first: Node, second: Node) -> Node | None:
+    if not (isinstance(first, Loop) and isinstance(second, Loop) and first.iname == second.iname):
+        return None
+    together = Sequence((*_parts(first), *_parts(second)))
+    ids = insn_ids(together)
+    has_one_nest = len({kernel.id_to_insn[name].within_inames for name in ids}) == 1
+    if not (is_simd(kernel, first.iname) and has_one_nest):
+        return None
+    if dependence_in(kernel, first.iname, ids) is not None:
+        return None
+    return Loop(first.iname, together, first.kind, first.slabs)
+
+
+def _parts(loop: Loop) -> tuple[Node, ...]:
+    return loop.body.children if isinstance(loop.body, Sequence) else (loop.body,)
+
+
+# -- independent iterations --------------------------------------------------------------------
+
+
+def dependence_in(kernel: LoopKernel, iname: str, ids: tuple[str, ...]) -> str | None:
+    """Say why iterations of a loop around instructions may not run at once; ``None`` if they may.
+
+    They may where none is at an element that another one writes. ``write_race(ID)`` in
+    ``silenced_warnings`` states that for an instruction.
+    """
+    insns = [kernel.id_to_insn[name] for name in ids]
+    return kernel.analyses.answer(
+        _DEPENDENCE, (iname, ids), lambda: next(_dependences(kernel, iname, insns), None)
+    )
+
+
+def _dependences(kernel: LoopKernel, iname: str, insns: list[InstructionBase]) -> Iterator[str]:
+    for insn in insns:
+        if not isinstance(insn, Assignment):
+            yield f"'{insn.id}' is no assignment"
+        elif insn.atomicity:
+            yield f"'{insn.id}' is atomic"
+    written = {name for insn in insns for name in insn.assignee_var_names()}
+    if not kernel.options.restrict and not written <= kernel.temporary_variables.keys():
+        yield "arrays may overlap (option 'restrict')"
+    touched = {name for insn in insns for name in insn.dependency_names()}
+    yield from _shared_storage(kernel, written, touched)
+    footprints, ids = Footprints.of(kernel), {insn.id for insn in insns}
+    for name in sorted(written & kernel.array_vars.keys()):
+        if _is_of_one_lane(kernel, name):
+            continue
+        accesses = [each for each in footprints.accesses_to(name) if each.insn_id in ids]
+        for one, other in combinations_with_replacement(accesses, 2):
+            if (one.is_write or other.is_write) and not _is_stated(kernel, one, other):
+                yield from _meeting(kernel, footprints, iname, one, other)
+
+
+def _is_of_one_lane(kernel: LoopKernel, name: str) -> bool:
+    """Tell whether each lane has a scalar of that name: of others, lanes have elements."""
+    temporary = kernel.temporary_variables.get(name)
+    if temporary is None or temporary.address_space != AddressSpace.PRIVATE:
+        return False
+    return bool(temporary.shape == ())
+
+
+def _shared_storage(kernel: LoopKernel, written: set[str], touched: set[str]) -> Iterator[str]:
+    """Give the temporaries that are written where another one is in the same memory."""
+    bases = {
+        name: kernel.temporary_variables[name].base_storage
+        for name in sorted(touched & kernel.temporary_variables.keys())
+    }
+    for name, base in bases.items():
+        if base is not None and name in written and list(bases.values()).count(base) > 1:
+            yield f"'{name}' is in the same memory as another temporary"
+
+
+def _is_stated(kernel: LoopKernel, one: Access, other: Access) -> bool:
+    """Tell whether the user said that iterations of two instructions are independent."""
+    ids = {one.insn_id, other.insn_id}
+    return all(is_silenced(f"write_race({name})", kernel.silenced_warnings) for name in ids)
+
+
+def _meeting(
+    kernel: LoopKernel, footprints: Footprints, iname: str, one: Access, other: Access
+) -> Iterator[str]:
+    """Say where two accesses are at one element in different iterations, if they may be."""
+    sides = [
+        rename_param(elements_of(kernel, footprints, access)[0], iname, side.of(iname))
+        for access, side in ((one, Side.FIRST), (other, Side.SECOND))
+    ]
+    both = relate_sides(sides[0].intersect(sides[1]), iname, "ne_set")
+    if both.is_empty():
+        return
+    is_exact = all(elements_of(kernel, footprints, access)[1] for access in (one, other))
+    verb = "writes" if one.is_write else "reads"
+    accesses = f"'{one.insn_id}' {verb} '{one}'"
+    if one != other:
+        accesses += f" and '{other.insn_id}' {'writes' if other.is_write else 'reads'} '{other}'"
+    if not is_exact:
+        yield f"whether iterations meet depends on data: {accesses}"
+        return
+    data = [name for name in param_names(both) if name in kernel.array_vars]
+    point = describe_pair(example(project_out_params(both, data)), unit="an iteration")
+    yield f"{accesses}: {point}"

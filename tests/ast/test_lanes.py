@@ -1,0 +1,114 @@
+"""Code over lanes: whole tiles apart from edges, scalars for what one loop uses."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.ast.nodes import print_tree
+from kgen.lowering import lower
+from tests.oracle import Oracle
+
+F32 = np.float32
+
+
+def make(domain: str, code: str, **options: Any) -> lp.TranslationUnit:
+    arrays = [
+        lp.GlobalArg("a, out", F32, shape=options.setdefault("shape", "n")),
+        lp.GlobalArg("b", F32, shape=options.pop("shape")),
+        ...,
+    ]
+    return lp.make_kernel(domain, code, arrays, target=lp.ExecutableCTarget(), **options)
+
+
+def product(**options: Any) -> lp.TranslationUnit:
+    domain = "{ [i, j, k]: 0 <= i, j, k < n }"
+    knl = make(domain, "out[i, j] = sum(k, a[i, k]*b[k, j])", shape="n, n", **options)
+    knl = lp.split_iname(knl, "i", 2, inner_tag="ilp")
+    return lp.split_iname(knl, "j", 8, inner_tag="vec")
+
+
+def expect(unit: lp.TranslationUnit, text: str) -> None:
+    (function,) = lower(unit.default_entrypoint).functions
+    assert print_tree(function.body) == textwrap.dedent(text).strip()
+
+
+def test_whole_tiles_come_first() -> None:
+    knl = make("{ [i]: 0 <= i < n }", "<> t = 2*a[i] {id=t}\nout[i] = t {id=s}")
+    expect(
+        lp.split_iname(lp.assume(knl, "n >= 0"), "i", 8, inner_tag="vec"),
+        """
+        for i_outer = 0 .. n // 8
+          simd i_inner = 0 .. 8
+            t()
+            s()
+        for i_outer = n // 8 .. (n + 7) // 8
+          simd i_inner = 0 .. n - 8*i_outer
+            t()
+            s()
+        """,
+    )
+
+
+def test_no_condition_is_in_the_loop_of_a_sum() -> None:
+    body = lp.generate_body(product())
+    for loop in body.split("for (int k = 0")[1:3]:
+        assert "if (" not in loop.split("out[")[0]
+    assert body.count("simdlen(8)") == 3 * (2 + 2)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 33])
+def test_every_instance_runs_once(n: int) -> None:
+    for knl in (product(), lp.split_iname(product(), "k", 4, inner_tag="unr")):
+        lowered = lower(knl.default_entrypoint)
+        Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 40, 53])
+def test_products_of_any_size(n: int) -> None:
+    a, b = np.random.default_rng(n).random((2, n, n), F32)
+    _, (out,) = product()(a=a, b=b)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-5)
+
+
+def test_values_of_one_loop_are_scalars_and_others_arrays() -> None:
+    code = "<> t = 2*a[i]\n<> u = t*t\nout[i] = sum(k, u*b[k])"
+    knl = make("{ [i, k]: 0 <= i, k < n }", code, assumptions="n mod 8 = 0")
+    text = lp.generate_body(lp.split_iname(knl, "i", 8, inner_tag="vec"))
+    assert "float const t = 2.0f * a[8 * i_outer + i_inner];" in text
+    assert "float u[8];" in text
+
+
+def test_a_value_under_a_condition_has_an_element_in_each_lane() -> None:
+    code = "<> t = 0.0 {id=z,inames=i}\nt = a[i] {id=t,dep=z,if=a[i] > 0}\nout[i] = t {dep=t}"
+    knl = lp.remove_unused_arguments(make("{ [i]: 0 <= i < n }", code))
+    knl = lp.split_iname(knl, "i", 8, inner_tag="vec")
+    text = lp.generate_body(knl)
+    assert text.count("float t = 0.0f;") == 2
+    a = np.arange(-10, 11, dtype=F32)
+    np.testing.assert_array_equal(knl(a=a)[1][0], np.maximum(a, 0))
+
+
+def test_a_loop_of_any_length_is_one_of_lanes() -> None:
+    knl = lp.tag_inames(make("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]"), "i:vec")
+    assert lp.generate_body(knl).splitlines()[0] == "  #pragma omp simd"
+
+
+def test_edges_on_both_sides() -> None:
+    knl = make("{ [i]: 3 <= i < n - 2 }", "out[i] = a[i - 3] + a[i + 2]")
+    knl = lp.remove_unused_arguments(lp.split_iname(knl, "i", 8, inner_tag="vec"))
+    for n in (5, 6, 13, 26, 27):
+        a, out = np.arange(n, dtype=F32), np.zeros(n, F32)
+        knl(a=a, out=out)
+        np.testing.assert_array_equal(out[3 : n - 2], a[: n - 5] + a[5:])
+
+
+def test_a_tile_in_memory_is_named_by_an_aligned_pointer() -> None:
+    knl = lp.split_iname(make("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]"), "i", 1024)
+    knl = lp.add_prefetch(lp.assume(knl, "n mod 1024 = 0"), "a", "i_inner", default_tag=None)
+    text = lp.generate_body(lp.split_iname(knl, "i_inner", 8, inner_tag="vec"))
+    assert "float *const a_fetch = __builtin_assume_aligned(a_fetch_elements, 64);" in text
