@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pycuda.autoinit  # noqa: F401  (makes the context that everything below uses)
+import pycuda.autoprimaryctx  # noqa: F401  (makes the context that everything below uses)
 import pycuda.driver as drv
 from pycuda import gpuarray
 from sectors import in_padded_tiles

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pycuda.autoinit  # noqa: F401  (makes the context that everything below uses)
+import pycuda.autoprimaryctx  # noqa: F401  (makes the context that everything below uses)
 from pycuda import gpuarray
 
 import kgen as lp

@@ -66,10 +66,10 @@ def open_device(device: str) -> tuple[Any, tuple[Any, ...], Any]:
     if device == "c":
         return lp.ExecutableCTarget(), (), np.asarray
     if device == "cuda":
-        import pycuda.autoinit
+        import pycuda.autoprimaryctx
         from pycuda import gpuarray
 
-        print(f"on {pycuda.autoinit.device.name()}\n")
+        print(f"on {pycuda.autoprimaryctx.device.name()}\n")
         return lp.PyCudaTarget(), (), gpuarray.to_gpu
     import pyopencl as cl
     import pyopencl.array

@@ -62,9 +62,9 @@ def open_device(device: str) -> tuple[Any, tuple[Any, ...]]:
     if device == "c":
         return lp.ExecutableCTarget(), ()
     if device == "cuda":
-        import pycuda.autoinit
+        import pycuda.autoprimaryctx
 
-        print(f"on {pycuda.autoinit.device.name()}\n")
+        print(f"on {pycuda.autoprimaryctx.device.name()}\n")
         return lp.PyCudaTarget(), ()
     import pyopencl as cl
 

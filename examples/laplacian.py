@@ -137,11 +137,11 @@ def set_up_opencl(knl: lp.TranslationUnit, u: np.ndarray[Any, Any], n_bytes: int
 
 
 def set_up_cuda(knl: lp.TranslationUnit, u: np.ndarray[Any, Any], n_bytes: int) -> Setup:
-    import pycuda.autoinit
+    import pycuda.autoprimaryctx
     import pycuda.driver as cuda
     from pycuda import gpuarray
 
-    print(f"on {pycuda.autoinit.device.name()}\n")
+    print(f"on {pycuda.autoprimaryctx.device.name()}\n")
     u_device = gpuarray.to_gpu(u)
     out = gpuarray.zeros((N + 1, N + 1), np.float32)
     source = gpuarray.zeros(n_bytes // 2, np.uint8)

@@ -143,10 +143,10 @@ def run_on_opencl() -> tuple[Any, Run]:
 
 def run_on_cuda() -> tuple[Any, Run]:
     """Return the target for the first CUDA device and what runs its kernels."""
-    import pycuda.autoinit
+    import pycuda.autoprimaryctx
     from pycuda import gpuarray
 
-    print(f"on {pycuda.autoinit.device.name()}\n")
+    print(f"on {pycuda.autoprimaryctx.device.name()}\n")
 
     def run(knl: lp.TranslationUnit, u: Array) -> Array:
         _, (result,) = knl(u=gpuarray.to_gpu(u))

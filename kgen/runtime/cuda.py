@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import atexit
+import contextlib
+import ctypes
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import pycuda.driver as drv
@@ -17,6 +21,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
+from kgen.runtime.foreign import CudaMemory, cuda_memory
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -59,26 +64,25 @@ EVENT: Final = PREFIX + "event"
 _POINTER_SIZE: Final = 8
 #: What a work-item has at most: the CUDA C++ Programming Guide, "Technical Specifications".
 _REGISTERS_OF_ITEM: Final = 255
+#: How other libraries number CUDA's default stream.
+_LEGACY_STREAM: Final = 1
 
 
 def executor_for(
     memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
 ) -> CudaExecutor:
-    """Return what runs *entrypoint* in the CUDA context that is current."""
-    context = drv.Context.get_current()
-    if context is None:
-        raise InvocationError(
-            "a CUDA kernel runs in the current context, and there is none",
-            kernel=entrypoint,
-            hint="import pycuda.autoinit",
-        )
+    """Return what runs *entrypoint* in the CUDA context that is current.
+
+    Where there is none, that is from now on the primary context, which PyTorch, CuPy, JAX and numba
+    use, of the device that is theirs now.
+    """
+    context = _current_context()
     return remember(memo, (entrypoint, context), lambda: CudaExecutor(unit, entrypoint, context))
 
 
 def device_of(*args: Any) -> RunningOn:
     """Return the device of the CUDA context that is current."""
-    if drv.Context.get_current() is None:
-        raise InvocationError("there is no CUDA context\n  hint: import pycuda.autoinit")
+    _current_context()
     return _described(drv.Context.get_device())
 
 
@@ -104,11 +108,38 @@ def find_devices() -> tuple[RunningOn, ...]:
 
 def open_device(wanted: str | None = None) -> tuple[Any, ...]:
     """Make the context of a device current, to the end of the process; return no arguments."""
-    position = position_of(wanted, find_devices(), "CUDA")
+    _enter(position_of(wanted, find_devices(), "CUDA"))
+    return ()
+
+
+def _current_context() -> Any:
+    context = drv.Context.get_current()
+    if context is not None:
+        return context
+    if not find_devices():
+        raise InvocationError(
+            "there is no CUDA device",
+            hint="knl.copy(target=kgen.ExecutableCTarget()) runs on the host",
+        )
+    return _enter(_position_in_use())
+
+
+def _enter(position: int) -> Any:
+    """Make the primary context of a device current in this thread, to its end."""
     context = drv.Device(position).retain_primary_context()
     context.push()
-    atexit.register(context.pop)
-    return ()
+    if threading.current_thread() is threading.main_thread():
+        atexit.register(context.pop)
+    return context
+
+
+def _position_in_use() -> int:
+    """Return the device whose context another library has made current; by default the first."""
+    device = ctypes.c_int(0)
+    with contextlib.suppress(OSError):
+        driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+        ctypes.CDLL(driver).cuCtxGetDevice(ctypes.byref(device))
+    return device.value
 
 
 def number_of(*args: Any) -> str:
@@ -159,13 +190,14 @@ class CudaExecutor(ExecutorBase):
 
     * ``stream``: a :class:`pycuda.driver.Stream`; ``None`` is the default stream
     * ``allocator``: called with a number of bytes; makes the memory of outputs that are not
-      passed, and of temporaries
+      passed, and of temporaries: pycuda's, or an array of another library
     * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
       arrays were passed. A numpy array that is passed for an output is filled and returned,
       unless ``out_host=False`` asks for the device's array instead
     """
 
     optional: ClassVar[tuple[str, ...]] = ("allocator", "stream", "out_host")
+    own_arrays: ClassVar[tuple[type, ...]] = (np.ndarray, GPUArray)
 
     def __init__(self, unit: TranslationUnit, entrypoint: str, context: Any, **more: Any) -> None:
         super().__init__(unit, entrypoint, **more)
@@ -183,6 +215,22 @@ class CudaExecutor(ExecutorBase):
 
     def seconds_of(self, event: Any) -> None:
         return None
+
+    def view(self, value: Any, given: Mapping[str, Any]) -> Any:
+        stream = given.get("stream")
+        own = _LEGACY_STREAM if stream is None else int(stream.handle)
+        memory = cuda_memory(value, own)
+        if memory is None:
+            return super().view(value, given)
+        if memory.stream not in (None, own):  # what fills the array may be under way there
+            drv.Context.synchronize()
+        return GPUArray(
+            memory.shape,
+            memory.dtype,
+            base=memory.owner,
+            gpudata=memory.address,
+            strides=memory.strides,
+        )
 
     def compile(self, module: Module, source: str) -> Any:
         major, minor = drv.Context.get_device().compute_capability()
@@ -216,7 +264,22 @@ def new_memory(
 ) -> Any:
     """Return memory for an array of the given layout, or ``None`` if it is empty."""
     n_bytes = extent_in_bytes(shape, strides, itemsize)
-    return (allocator or drv.mem_alloc)(n_bytes) if n_bytes else None
+    if not n_bytes:
+        return None
+    memory = (allocator or drv.mem_alloc)(n_bytes)
+    borrowed = cuda_memory(memory, _LEGACY_STREAM)
+    return memory if borrowed is None else _Borrowed(borrowed)
+
+
+class _Borrowed(int):
+    """The address of memory of another library, which it keeps."""
+
+    def __new__(cls, memory: CudaMemory) -> Self:
+        made = super().__new__(cls, memory.address)
+        made.owner = memory.owner
+        return made
+
+    owner: Any
 
 
 def new_array(
@@ -231,6 +294,8 @@ def new_array(
     if fill is not None and memory is not None:
         n_items = extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize
         drv.memcpy_htod(memory, np.full(n_items, fill, dtype))
+    if isinstance(memory, _Borrowed):
+        return GPUArray(shape, dtype, base=memory.owner, gpudata=int(memory), strides=strides)
     return GPUArray(shape, dtype, allocator or drv.mem_alloc, gpudata=memory, strides=strides)
 
 

@@ -19,6 +19,7 @@ from kgen.analysis.infer import size_names
 from kgen.errors import (
     CodegenError,
     InvocationError,
+    KgenError,
     TypeInferenceFailure,
     counted,
     near_names,
@@ -30,6 +31,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
+from kgen.runtime.foreign import host_array
 from kgen.runtime.generated import Generated, code_of
 from kgen.runtime.highlight import highlighted
 from kgen.runtime.layouts import FreeLayout, with_free_layout
@@ -45,6 +47,8 @@ _Key = tuple[frozenset[tuple[str, np.dtype[Any]]], FreeLayout]
 _USUAL = FreeLayout()
 #: Python's numbers, whose types numpy knows.
 _PYTHON = (bool, int, float, complex)
+#: Types of most arguments, which are no arrays of other libraries.
+_USUAL_TYPES: Final = frozenset({*_PYTHON, np.ndarray, type(None)})
 Executor = TypeVar("Executor", bound="ExecutorBase")
 
 #: Kinds of numpy types that arguments have: numbers, and structures of them for vectors.
@@ -96,6 +100,8 @@ class ExecutorBase:
     #: Arguments of every call, before the kernel's own and beside them.
     positional: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
+    #: The arrays that wrappers take.
+    own_arrays: ClassVar[tuple[type, ...]] = (np.ndarray,)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make the class of the new executor, and it."""
@@ -217,6 +223,10 @@ class ExecutorBase:
         """Run the call with the code for its types, which becomes what runs first next time."""
         if self.positional and not args and kwargs.keys() >= {*self.positional}:
             args = tuple(kwargs.pop(name) for name in self.positional)
+        foreign = self._foreign(kwargs)
+        if foreign:
+            event, results = self._choose(*args, **{**kwargs, **foreign})
+            return event, self._as_passed(results, {name: kwargs[name] for name in foreign})
         self._check_call(args, kwargs)
         inputs, outputs = self._types_of(kwargs)
         entry = self._prepare(kwargs, inputs, outputs)
@@ -224,6 +234,40 @@ class ExecutorBase:
             if not entry.host.by_name[name].is_array:
                 kwargs[name] = dtype.type(kwargs[name])
         return entry.invoke(*args, **kwargs)
+
+    def _foreign(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the views of arguments that are arrays of other libraries."""
+        views: dict[str, Any] = {}
+        for arg in self._bundles.arguments:
+            value = given.get(arg.name)
+            if type(value) in _USUAL_TYPES or isinstance(value, (*self.own_arrays, np.generic)):
+                continue
+            try:
+                found = self.view(value, given)
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:
+                kind = f"{type(value).__module__}.{type(value).__name__}"
+                self._reject(
+                    f"the memory of argument '{arg.name}', a {kind}, cannot be used: {error}",
+                    hint="pass a copy of it",
+                )
+            if found is not None:  # a number may be in an array without axes
+                views[arg.name] = found[()] if isinstance(arg, ValueArg) else found
+        return views
+
+    def _as_passed(self, results: Any, passed: Mapping[str, Any]) -> Any:
+        """Return the results of a call, with arrays of other libraries as they were *passed*."""
+        if isinstance(results, dict):
+            return {name: passed.get(name, value) for name, value in results.items()}
+        _, host = next(iter(self._generated.values()))
+        names = (arg.name for arg in host.outputs)
+        return tuple(passed.get(n, value) for n, value in zip(names, results, strict=True))
+
+    def view(self, value: Any, given: Mapping[str, Any]) -> Any:
+        """Return an array of another library as one of those that wrappers take, or ``None``.
+
+        *given* are all arguments of the call.
+        """
+        return host_array(value)
 
     def prepare(self, /, **arguments: Any) -> None:
         """Generate and compile what a call with arguments of these types runs, without a call.
@@ -233,6 +277,7 @@ class ExecutorBase:
         >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i]", target=lp.ExecutableCTarget())
         >>> unit.executor().prepare(a=np.zeros(3))
         """
+        arguments = {**arguments, **self._foreign(arguments)}
         self._prepare(arguments, *self._types_of(arguments))
 
     def _prepare(self, given: Mapping[str, Any], inputs: Dtypes, outputs: Dtypes) -> Entry:
@@ -347,6 +392,7 @@ class ExecutorBase:
             other=self._choose,
             relayout=partial(self._relayout, dtypes, free),
             explain=partial(self._explain, host),
+            recover=partial(self._recover, host),
         )
         key = type(builder), frozenset(dtypes.items())
         wrapper = generated.wrappers.get(key)
@@ -406,6 +452,14 @@ class ExecutorBase:
         """Reject what is wrong with a call that failed, if anything is."""
         self._check_call(args, kwargs)
         CallChecker(host).check({n: v for n, v in kwargs.items() if n not in self.optional})
+
+    def _recover(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run a call that failed if it has arrays of other libraries; else raise why it did."""
+        if self._foreign(kwargs):
+            return self._choose(*args, **kwargs)
+        if not isinstance(sys.exception(), KgenError):
+            self._explain(host, args, kwargs)
+        raise  # noqa: PLE0704
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
         """Reject a number for an array, an array for a number, masks and swapped bytes."""

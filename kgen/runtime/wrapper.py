@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import InvocationError, KgenError
+from kgen.errors import InvocationError
 from kgen.host.program import HostProgram, SizeSource, SizeStep, strides_fit, variable_extents
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.options import Options
@@ -85,7 +85,8 @@ class WrapperBuilder:
 
     The wrapper checks quickly that a call is as the host program says. Where it is not, it calls
     ``reject``, which finds out why; where a call has other types, ``other``, which runs it, or
-    other layouts, ``relayout``; and where it fails in another way, ``explain``.
+    other layouts, ``relayout``; where it has arguments of no kernel, ``explain``; and where it
+    fails, ``recover``, which runs it if it has arrays of other libraries, and else raises.
     """
 
     #: Parameters of the wrapper before the kernel's, and optional ones beside them.
@@ -103,6 +104,7 @@ class WrapperBuilder:
         other: Callable[..., Any],
         relayout: Callable[..., Any],
         explain: Callable[..., Any],
+        recover: Callable[..., Any],
     ) -> None:
         self.host = host
         self.checker = CallChecker(host)
@@ -113,6 +115,7 @@ class WrapperBuilder:
         self.other = other
         self.relayout = relayout
         self.explain = explain
+        self.recover = recover
 
     def check_names(self) -> None:
         """Reject names that the wrapper has for other things."""
@@ -148,7 +151,7 @@ class WrapperBuilder:
             self.positional,
             [*self.optional, *arguments],
             (MORE, UNKNOWN),
-            self.or_explain([self.reject_more(), *self.body()]),
+            self.or_recover([self.reject_more(), *self.body()]),
         )
         return WrapperCode(
             function=tree.name,
@@ -199,24 +202,22 @@ class WrapperBuilder:
 
     def reject_more(self) -> ast.stmt:
         """Return the test that rejects arguments that are none of the kernel's."""
-        return if_(any_of([name(MORE), name(UNKNOWN)]), [do(self.call_explain())])
+        explained = self.call_with_all(self.own("explain", attrgetter("explain")))
+        return if_(any_of([name(MORE), name(UNKNOWN)]), [do(explained)])
 
-    def call_explain(self) -> ast.expr:
-        """Return the call that finds out what is wrong with a call, and raises that."""
+    def call_with_all(self, function: ast.expr) -> ast.expr:
+        """Return the call of *function* with the arguments by position and a dict of the others."""
         positional = tuple_([*map(name, self.positional), ast.Starred(name(MORE), ast.Load())])
         named = [*self.optional, *(arg.name for arg in self.host.passed)]
         keywords: list[ast.expr | None] = [*map(const, named), None]
         values: list[ast.expr] = [*map(name, named), name(UNKNOWN)]
-        explain = self.own("explain", attrgetter("explain"))
-        return call(explain, positional, ast.Dict(keywords, values))
+        return call(function, positional, ast.Dict(keywords, values))
 
-    def or_explain(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Return *body*; where it fails, a fault of the call is the error, if there is one."""
-        rejected = ast.ExceptHandler(self.known("KgenError", KgenError), None, [ast.Raise()])
-        failed = ast.ExceptHandler(
-            builtin("Exception"), None, [do(self.call_explain()), ast.Raise()]
-        )
-        return [ast.Try(body, [rejected, failed], [], [])]
+    def or_recover(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Return *body*; where it fails, the call may be run in another way."""
+        recovered = self.call_with_all(self.own("recover", attrgetter("recover")))
+        failed = ast.ExceptHandler(builtin("Exception"), None, [return_(recovered)])
+        return [ast.Try(body, [failed], [], [])]
 
     def call_other(self) -> list[ast.stmt]:
         """Return the statement that runs the call with the code for its types."""

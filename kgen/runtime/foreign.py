@@ -1,0 +1,143 @@
+"""Arrays of other libraries: their memory, on the host and on devices, without a copy."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+__all__ = ["CudaMemory", "cuda_memory", "host_array"]
+
+#: The kinds of memory in DLPack that the host can read: its own, and that pinned for CUDA or ROCm.
+_HOST_MEMORY: Final = frozenset({1, 3, 11})
+
+
+def host_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return a view of an array of another library; ``None`` of what is no array on the host.
+
+    Those are objects with ``__array_interface__``, with DLPack's methods, and buffers, such as
+    those of :mod:`array`, ctypes and :class:`bytes`. Nothing is copied.
+
+    >>> import array
+    >>> numbers = array.array("d", [1, 2])
+    >>> view = host_array(numbers)
+    >>> view[1] = 5
+    >>> numbers, host_array([1, 2])
+    (array('d', [1.0, 5.0]), None)
+    """
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    device = getattr(value, "__dlpack_device__", None)
+    if device is not None:
+        return _of_dlpack(value) if device()[0] in _HOST_MEMORY else None
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        return None
+
+
+def _of_dlpack(value: Any) -> np.ndarray[Any, Any]:
+    array = np.from_dlpack(value)
+    if array.flags.writeable:
+        return array
+    try:
+        value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # before version 1.0 nothing was read-only, which numpy takes all to be
+        return np.asarray(_Writable(array))
+    return array
+
+
+class _Writable:
+    """The memory of an array, to be written as well."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaMemory:
+    """An array on a CUDA device; *owner* keeps its memory, *stream* may still write it."""
+
+    address: int
+    shape: tuple[int, ...]
+    #: in bytes
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    owner: Any
+    stream: int | None = None
+
+
+def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
+    """Return where an array of another library is on a CUDA device; ``None`` if it is not.
+
+    Those are objects with ``__cuda_array_interface__``, and with DLPack's methods, which are asked
+    for data that are complete in *stream*.
+    """
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+        return CudaMemory(
+            address=interface["data"][0] or 0,
+            shape=shape,
+            strides=tuple(interface.get("strides") or _in_order(shape, dtype.itemsize)),
+            dtype=dtype,
+            owner=value,
+            stream=interface.get("stream"),
+        )
+    device = getattr(value, "__dlpack_device__", None)
+    if device is None or device()[0] != _CUDA:
+        return None
+    return _read_capsule(value.__dlpack__(stream=stream))
+
+
+def _in_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of an array in C's order, in bytes."""
+    strides = [itemsize]
+    for extent in reversed(shape[1:]):
+        strides.append(strides[-1] * extent)
+    return tuple(reversed(strides))[: len(shape)]
+
+
+_CUDA: Final = 2
+#: Kinds of numbers in DLPack.
+_KINDS: Final = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+
+
+class _Tensor(ctypes.Structure):
+    """``DLTensor`` of ``dlpack.h``."""
+
+    _fields_: ClassVar = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_in.restype = ctypes.c_void_p
+_pointer_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _read_capsule(capsule: Any) -> CudaMemory:
+    """Return what a capsule of DLPack holds, which frees that when it is freed itself."""
+    tensor = _Tensor.from_address(_pointer_in(capsule, b"dltensor"))
+    if tensor.code not in _KINDS or tensor.lanes != 1:
+        raise TypeError("its elements are of a type that numpy does not have")
+    dtype = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = _in_order(shape, dtype.itemsize)
+    if tensor.strides:
+        strides = tuple(dtype.itemsize * stride for stride in tensor.strides[: tensor.ndim])
+    address = (tensor.data or 0) + tensor.byte_offset
+    return CudaMemory(address=address, shape=shape, strides=strides, dtype=dtype, owner=capsule)
