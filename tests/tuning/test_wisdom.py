@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def build(block: int) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", block)
 
 
-def record(block: int, device: dict[str, str] = HOST, time: float = 1.0, **sizes: int) -> Record:
+def record(block: int, device: dict[str, str] = HOST, time: float = 1.0, **sizes: Any) -> Record:
     return Record(
         kernel="twice",
         configuration={"block": block},
@@ -65,7 +66,7 @@ def test_another_device_is_better_than_none() -> None:
 
 def test_no_record_is_no_error(tmp_path: Path) -> None:
     tuned = lp.load_wisdom(tmp_path / "none").tuned(build, {"block": 16})
-    event, (out,) = tuned(a=np.ones((3, 5), np.float32))
+    _event, (out,) = tuned(a=np.ones((3, 5), np.float32))
     assert (out == 2).all()
     assert tuned.last is not None
     assert tuned.last.rule == "no record: the default configuration"
@@ -100,11 +101,18 @@ def first(variants: tuple[Variant, ...], **sizes: int) -> Variant:
     return variants[[bool(eval(text, dict(sizes))) for text in conditions].index(True)]  # noqa: S307
 
 
-SIZES = [{"n": 64, "m": 64}, {"n": 512, "m": 512}, {"n": 4096, "m": 16}, {"n": 32, "m": 2048}]
+SIZES: list[dict[str, Any]] = [
+    {"n": 64, "m": 64},
+    {"n": 512, "m": 512},
+    {"n": 4096, "m": 16},
+    {"n": 32, "m": 2048},
+]
 
 
 def test_exported_variants_choose_as_a_call_does() -> None:
-    tuned = Wisdom(tuple(record(2 + k, **sizes) for k, sizes in enumerate(SIZES))).tuned(build)
+    tuned = Wisdom(tuple(record(2 + k, HOST, **sizes) for k, sizes in enumerate(SIZES))).tuned(
+        build
+    )
     variants = tuned.variants()
     rng = np.random.default_rng(3)
     for n, m in np.exp(rng.uniform(0, math.log(5000), (200, 2))).astype(int).tolist():
