@@ -27,6 +27,7 @@ BELOW_ANALYSIS = {"errors", "ir"}
 BELOW_AST = BELOW_ANALYSIS | {"analysis", "transforms", "schedule"}
 BELOW_HOST = BELOW_AST | {"ast", "targets", "lowering", "codegen", "launches"}
 BELOW_RUNTIME = BELOW_HOST | {"host"}
+ON_READY = BELOW_RUNTIME | {"frontend", "ready"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
@@ -48,6 +49,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": BELOW_RUNTIME
     | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence"},
     "autoschedule": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance"},
+    "ready": BELOW_RUNTIME | {"frontend"},
+    "elementwise": ON_READY,
+    "reduction": ON_READY,
+    "scan": ON_READY,
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},
     "equivalence": BELOW_RUNTIME | {"origin", "verification"},
@@ -73,6 +78,8 @@ CONFINED: dict[str, set[str]] = {
     "pyopencl": {"kgen.runtime.opencl"},
     "pycuda": {"kgen.runtime.cuda"},
     "pygments": {"kgen.runtime.highlight"},
+    "pycparser": {"kgen.ready"},
+    "pcpp": {"kgen.ready.c_text"},
     "click": {"kgen.cli"},
     "rich": {"kgen.cli"},
 }

@@ -1,0 +1,167 @@
+"""Elementwise operations from snippets of C, called like pyopencl's and pycuda's."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import InvocationError
+from kgen.frontend import make_kernel
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
+from kgen.ready import schedules
+from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.c_text import parse_functions, with_macros
+from kgen.ready.indices import Indices
+from kgen.ready.places import find_place
+from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
+from kgen.ready.statements import read_statements
+
+__all__ = ["ElementwiseKernel"]
+
+
+class ElementwiseKernel:
+    """An operation on each element of some arrays, written in C.
+
+    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg arguments: an argument list in C, ``"float a, float *x"``, or a list of pyopencl's or
+        pycuda's ``VectorArg`` and ``ScalarArg``
+    :arg operation: statements in C. ``i`` is the index, ``n`` the number of elements;
+        ``PYOPENCL_ELWISE_CONTINUE`` ends the work for an element
+    :arg name: of the kernel
+    :arg options: flags for the compiler
+    :arg preamble: functions and macros in C that *operation* uses; they are inlined
+    :arg loop_prep: statements before *operation*
+    :arg schedule: parameters of the schedule, such as ``{"group_size": 128}``, see :meth:`build`
+
+    >>> import numpy as np
+    >>> axpy = ElementwiseKernel("float a, float *x, float *y", "y[i] = a*x[i] + y[i]")
+    >>> x, y = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    >>> axpy(2, x, y)
+    >>> y
+    array([1., 3., 5., 7.], dtype=float32)
+
+    Values have the types of C, and are converted as in C. Operations on elements ``x[i]`` alone
+    also take arrays of several axes and any strides. Raises :class:`kgen.errors.KgenError` for C
+    that has no instruction in kgen, and says what to write instead.
+    """
+
+    @context_first
+    def __init__(
+        self,
+        context: Any,
+        arguments: Any,
+        operation: str,
+        name: str = "elwise_kernel",
+        options: Any = None,
+        *,
+        preamble: str = "",
+        loop_prep: str = "",
+        schedule: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.options = options
+        self.schedule = dict(schedule or {})
+        preamble, operation = with_macros(preamble, f"{loop_prep} {operation}")
+        functions = parse_functions(preamble)
+        self.signature = Signature(name, read_arguments(arguments), functions)
+        self._operation = operation
+        self._plain = plain_arrays(
+            self.signature, lambda scope: read_statements(operation, "operation", scope, ["i"])
+        )
+        self._executors: dict[Any, Any] = {}
+
+    def build(
+        self,
+        target: TargetBase,
+        *,
+        rank: int = 1,
+        step: int | None = None,
+        restrict: bool = True,
+        index_dtype: Any = np.int32,
+        is_gpu: bool = True,
+        **schedule: Any,
+    ) -> TranslationUnit:
+        """Return the kernel with its schedule, for arrays of *rank* axes.
+
+        :arg step: the step of a range of indices from ``start``; ``None`` for all indices
+        :arg restrict: no two arguments are the same array
+        :arg is_gpu: for a GPU, with ``group_size`` work-items that each have ``items`` elements;
+            else for a host, whose threads take ``chunk`` elements at a time
+        :arg schedule: those parameters, so that better ones can be searched for
+
+        >>> import kgen as lp
+        >>> twice = ElementwiseKernel("float *x", "x[i] = 2*x[i]")
+        >>> print(lp.generate_body(twice.build(lp.CudaTarget(), group_size=128, items=1)))
+          if (128 * gid(x) + lid(x) < n)
+            x[128 * gid(x) + lid(x)] = 2.0f * x[128 * gid(x) + lid(x)];
+        """
+        indices = Indices(self.signature.size, rank, step)
+        scope = self.signature.scope(indices)
+        taken = {*indices.inames, *indices.parameters}
+        program = read_statements(self._operation, "operation", scope, indices.inames, taken)
+        knl = make_kernel(
+            [indices.domain, *program.domains],
+            program.instructions,
+            [*self.signature.declare(indices, self._plain, index_dtype)],
+            temporary_variables=program.temporaries,
+            seq_dependencies=True,
+            name=self.name,
+            target=target,
+            index_dtype=index_dtype,
+            assumptions=" and ".join(f"{size} >= 0" for size in indices.sizes),
+            options={"restrict": restrict, "build_options": self.options or ()},
+            silenced_warnings=[
+                f"write_race({insn.id})"
+                for insn in program.instructions
+                if step is not None or insn.assignee_name not in self._plain
+            ],
+        )
+        settings = {**self.schedule, **schedule}
+        return schedules.elementwise(knl, indices.inames, is_gpu=is_gpu, **settings)
+
+    def __call__(
+        self,
+        *args: Any,
+        range: builtins.slice | None = None,
+        slice: builtins.slice | None = None,
+        queue: Any = None,
+        wait_for: Any = None,
+        stream: Any = None,
+        capture_as: Any = None,
+    ) -> Any:
+        """Run the operation on the elements of arrays, all of them or those of a range.
+
+        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg range: the indices, as a :class:`slice` of first, last and step
+        :arg slice: the indices relative to the first array: ``slice(-3, None)``
+        :arg queue, wait_for: an OpenCL queue other than that of the arrays, and events to wait for
+        :arg stream: of CUDA
+
+        Returns the event of OpenCL; ``None`` on the host and on CUDA.
+        """
+        if capture_as is not None:
+            raise InvocationError("capture_as is not supported", kernel=self.name)
+        given = bind(self.name, self.signature.arguments, args)
+        place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        elements = fit(self.signature, self._plain, given, range, slice)
+        index_dtype = place.index_dtype(elements.size)
+        key = (place, elements.indices, elements.restrict, index_dtype)
+        executor = self._executors.get(key)
+        if executor is None:
+            unit = self.build(
+                place.target,
+                rank=elements.indices.rank,
+                step=elements.indices.step,
+                restrict=elements.restrict,
+                index_dtype=index_dtype,
+                is_gpu=place.is_gpu,
+            )
+            executor = self._executors[key] = unit.executor(*place.leading)
+        more = call_options(wait_for=wait_for, stream=stream)
+        event, _ = executor(*place.leading, **elements.arguments, **more)
+        return event

@@ -1,0 +1,1 @@
+"""Ready kernels: elementwise operations, reductions, scans, sorting, products of arrays."""

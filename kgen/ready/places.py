@@ -1,0 +1,143 @@
+"""Where the arrays of a call are, which says where it runs: host, OpenCL queue, CUDA device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from kgen.errors import InvocationError
+from kgen.frontend import make_kernel
+from kgen.ir.data import GlobalArg
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
+from kgen.targets.c import ExecutableCTarget
+from kgen.targets.cuda import PyCudaTarget
+from kgen.targets.opencl import PyOpenCLTarget
+from kgen.transforms.loops.split import split_iname
+
+__all__ = ["Place", "as_axes", "copy_to", "dense", "find_place", "flat", "is_array"]
+
+#: Sizes up to this are indexed by 32 bits, with room for what schedules round up.
+_MAX_NARROW: Final = 2**31 - 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a call runs: its target, what calls begin with, and whether that is a GPU."""
+
+    target: TargetBase
+    leading: tuple[Any, ...]
+    is_gpu: bool
+
+    def index_dtype(self, size: int) -> type[np.signedinteger[Any]]:
+        """Return the type of indices for arrays of some size.
+
+        >>> HOST.index_dtype(2**20).__name__, HOST.index_dtype(2**32).__name__
+        ('int32', 'int64')
+        """
+        return np.int32 if size <= _MAX_NARROW else np.int64
+
+
+HOST: Final = Place(ExecutableCTarget(), (), is_gpu=False)
+_OPENCL: Final = PyOpenCLTarget()
+_CUDA: Final = Place(PyCudaTarget(), (), is_gpu=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_queue(queue: Any) -> Place:
+    device = _OPENCL.load_runtime().device_of(queue)
+    return Place(_OPENCL, (queue,), is_gpu=device.kind == "gpu")
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is an array of numpy, pyopencl or pycuda.
+
+    >>> is_array(np.zeros(3)), is_array(np.float32(3)), is_array(3)
+    (True, False, False)
+    """
+    return isinstance(value, np.ndarray) or hasattr(value, "base_data") or hasattr(value, "gpudata")
+
+
+def find_place(kernel: str, arrays: Iterable[Any], queue: Any = None) -> Place:
+    """Return where a call with some arrays runs.
+
+    A queue that is passed is used; else it is that of the arrays. numpy's arrays without a queue
+    are the host's.
+    """
+    if queue is not None and hasattr(queue, "device"):
+        return _of_queue(queue)
+    for array in arrays:
+        if hasattr(array, "base_data"):
+            if array.queue is None:
+                raise InvocationError(
+                    "no array of the call has a queue",
+                    kernel=kernel,
+                    hint="pass queue=..., or array.with_queue(queue)",
+                )
+            return _of_queue(array.queue)
+        if hasattr(array, "gpudata"):
+            return _CUDA
+        if not isinstance(array, np.ndarray):
+            raise InvocationError(
+                f"a value of the type '{type(array).__name__}' is passed for an array",
+                kernel=kernel,
+                hint="pass an array of numpy, pyopencl or pycuda",
+            )
+    return HOST
+
+
+def flat(array: Any) -> Any:
+    """Return a view of an array with one axis, of its elements as they are in memory.
+
+    ``None`` for an array with gaps.
+
+    >>> flat(np.zeros((2, 3), order="F")).shape, flat(np.zeros((4, 4))[:, :2])
+    ((6,), None)
+    """
+    if len(array.shape) == 1:
+        return array
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    if array.flags.f_contiguous:
+        return array.reshape(-1, order="F")
+    return None
+
+
+def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:
+    """Return a view of an array with other axes; a copy of an array that has no such view."""
+    if tuple(array.shape) == shape:
+        return array
+    if not isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+        array = dense(place, array)
+    return array.reshape(shape)
+
+
+def dense(place: Place, array: Any) -> Any:
+    """Return a copy of an array, its rows one after the other."""
+    _, (copy,) = _copy_kernel(len(array.shape), place.target)(*place.leading, x=array)
+    return copy
+
+
+@functools.cache
+def _copy_kernel(rank: int, target: TargetBase) -> TranslationUnit:
+    axes = [f"i_{axis}" for axis in range(rank)]
+    bounds = " and ".join(f"0 <= {axis} < n_{axis}" for axis in axes)
+    sizes = ", ".join(f"n_{axis}" for axis in axes)
+    knl = make_kernel(
+        f"{{ [{', '.join(axes)}]: {bounds} }}",
+        f"out[{', '.join(axes)}] = x[{', '.join(axes)}]",
+        [GlobalArg("x, out", None, shape=sizes), ...],
+        index_dtype=np.int64,
+        name="copy",
+        target=target,
+    )
+    return split_iname(knl, axes[-1], 256, outer_tag="g.0", inner_tag="l.0")
+
+
+def copy_to(place: Place, source: Any, target: Any) -> None:
+    """Copy the elements of an array to another one of the same shape."""
+    _copy_kernel(len(source.shape), place.target)(*place.leading, x=source, out=target)

@@ -1,0 +1,169 @@
+"""Default schedules of ready kernels, with parameters that can be tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgen.ir.unit import TranslationUnit
+from kgen.transforms.loops.split import split_iname
+from kgen.transforms.loops.tag import prioritize_loops, tag_inames
+from kgen.transforms.reductions.realize import realize_reduction
+
+__all__ = [
+    "elementwise",
+    "reduction_along",
+    "reduction_in_lanes",
+    "reduction_of_all",
+    "reduction_on_host",
+    "scan",
+    "scan_along",
+]
+
+
+def elementwise(
+    knl: TranslationUnit,
+    inames: Sequence[str],
+    *,
+    is_gpu: bool,
+    group_size: int = 256,
+    items: int = 4,
+    chunk: int = 16384,
+    rows: int = 16,
+) -> TranslationUnit:
+    """Distribute independent loops, the innermost of which is last.
+
+    On a GPU, neighbouring work-items have neighbouring elements, and *items* of them each; on a
+    host, a thread takes *chunk* elements. Of the loops around, two become axes of work-groups, with
+    *rows* iterations in each group.
+    """
+    last, around = inames[-1], list(inames[:-1])
+    if not is_gpu:
+        if around:
+            knl = split_iname(knl, around[0], rows, outer_tag="g.0")
+            return prioritize_loops(knl, ", ".join((f"{around[0]}_inner", *around[1:], last)))
+        return split_iname(knl, last, chunk, outer_tag="g.0")
+    knl = split_iname(knl, last, group_size, inner_tag="l.0")
+    knl = split_iname(knl, f"{last}_outer", items, outer_tag="g.0", inner_tag="unr")
+    for axis, iname in enumerate(reversed(around[-2:]), start=1):
+        knl = split_iname(knl, iname, rows, outer_tag=f"g.{axis}")
+    return knl
+
+
+def reduction_of_all(
+    knl: TranslationUnit, inames: Sequence[str], *, group_size: int = 256, groups: int = 1024
+) -> TranslationUnit:
+    """Let each work-item of a GPU reduce elements in strides of the whole grid.
+
+    With several axes, the groups have the rows in strides.
+    """
+    last = inames[-1]
+    if len(inames) > 1:
+        knl = split_iname(knl, inames[0], groups, inner_tag="g.0")
+        return split_iname(knl, last, group_size, inner_tag="l.0")
+    knl = split_iname(knl, last, group_size, inner_tag="l.0")
+    return split_iname(knl, f"{last}_outer", groups, inner_tag="g.0")
+
+
+def reduction_on_host(
+    knl: TranslationUnit, inames: Sequence[str], *, lanes: int = 16, chunk: int = 64
+) -> TranslationUnit:
+    """Let threads reduce *chunk* rows at a time, with *lanes* values side by side."""
+    last, first = inames[-1], inames[0]
+    if len(inames) == 1:
+        return split_iname(knl, first, 1024 * chunk, outer_tag="g.0")
+    knl = split_iname(knl, last, lanes, inner_tag="ilp.seq")
+    return split_iname(knl, first, chunk, outer_tag="g.0")
+
+
+def reduction_in_lanes(
+    knl: TranslationUnit, inames: Sequence[str], *, chunk: int = 256
+) -> TranslationUnit:
+    """Let threads reduce *chunk* blocks of lanes at a time."""
+    block, lane = inames
+    knl = tag_inames(knl, {lane: "ilp.seq"})
+    return split_iname(knl, block, chunk, outer_tag="g.0")
+
+
+def reduction_along(
+    knl: TranslationUnit,
+    inames: Sequence[str],
+    along: str,
+    *,
+    is_gpu: bool,
+    group_size: int = 256,
+    lanes: int = 32,
+    rows: int = 16,
+) -> TranslationUnit:
+    """Reduce the middle one of three axes.
+
+    Where its elements are neighbours (``"rows"``), a group of a GPU has a row, a thread of a host
+    *rows* of them. Else each work-item, or lane, has a column.
+    """
+    outer, middle, inner = inames
+    if along == "rows":
+        if is_gpu:
+            knl = split_iname(knl, middle, group_size, inner_tag="l.0")
+            return tag_inames(knl, {outer: "g.0"})
+        knl = split_iname(knl, middle, lanes, inner_tag="ilp.seq")
+        return split_iname(knl, outer, rows, outer_tag="g.0")
+    if is_gpu:
+        knl = split_iname(knl, inner, group_size, outer_tag="g.0", inner_tag="l.0")
+        return split_iname(knl, outer, rows, outer_tag="g.1")
+    knl = split_iname(knl, inner, lanes)
+    knl = tag_inames(knl, {f"{inner}_outer": "g.0", outer: "g.1"})
+    return prioritize_loops(knl, f"{middle}, {inner}_inner")
+
+
+def scan(
+    knl: TranslationUnit,
+    iname: str,
+    *,
+    is_gpu: bool,
+    in_one_group: bool,
+    group_size: int = 256,
+    items: int = 8,
+    chunk: int = 16384,
+) -> TranslationUnit:
+    """Distribute the loop of a scan over work-groups, unless it is short.
+
+    Each work-item of a GPU has *items* consecutive steps, each thread of a host *chunk* of them.
+    """
+    if is_gpu:
+        outer_tag = None if in_one_group else "g.0"
+        knl = split_iname(knl, iname, group_size * items, outer_tag=outer_tag)
+        knl = split_iname(knl, f"{iname}_inner", items, outer_tag="l.0")
+    elif not in_one_group:
+        knl = split_iname(knl, iname, chunk, outer_tag="g.0")
+    return realize_reduction(knl, force_scan=True)
+
+
+def scan_along(
+    knl: TranslationUnit,
+    inames: Sequence[str],
+    along: str,
+    *,
+    is_gpu: bool,
+    group_size: int = 128,
+    items: int = 8,
+    lanes: int = 32,
+    rows: int = 16,
+) -> TranslationUnit:
+    """Distribute scans along the middle one of three axes: rows, or columns side by side."""
+    outer, middle, inner = inames
+    if along == "columns":
+        inner_tag, outer_tag = ("l.0", "g.1") if is_gpu else ("ilp.seq", "g.1")
+        knl = split_iname(
+            knl, inner, group_size if is_gpu else lanes, outer_tag="g.0", inner_tag=inner_tag
+        )
+        knl = (
+            split_iname(knl, outer, rows, outer_tag=outer_tag)
+            if is_gpu
+            else tag_inames(knl, {outer: outer_tag})
+        )
+    elif is_gpu:
+        knl = split_iname(knl, middle, group_size * items)
+        knl = split_iname(knl, f"{middle}_inner", items, outer_tag="l.0")
+        knl = tag_inames(knl, {outer: "g.0"})
+    else:
+        knl = split_iname(knl, outer, rows, outer_tag="g.0")
+    return realize_reduction(knl, force_scan=True)

@@ -1,0 +1,217 @@
+"""What snippets of C share in a ready kernel: arguments, functions of the preamble, names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+from pycparser import c_ast
+
+from kgen.errors import InvocationError, KernelError
+from kgen.ir.data import GlobalArg, ValueArg
+from kgen.ir.expr import Expr
+from kgen.ready.c_functions import Value
+from kgen.ready.c_text import CArgument
+from kgen.ready.expressions import Scope
+from kgen.ready.indices import Indices
+from kgen.ready.places import flat
+
+__all__ = ["Elements", "Signature", "call_options", "fit", "plain_arrays"]
+
+_RESERVED = ("i", "start", "n_indices")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments of a ready kernel, and the functions that its snippets can call."""
+
+    kernel: str
+    arguments: tuple[CArgument, ...]
+    functions: Mapping[str, c_ast.FuncDef] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for one in self.arguments:
+            if one.name in _RESERVED:
+                raise KernelError(
+                    f"an argument is called '{one.name}', which is a name of the kernel's own",
+                    kernel=self.kernel,
+                    hint="rename it",
+                )
+        if not self.arrays:
+            raise KernelError(
+                "there is no array among the arguments",
+                kernel=self.kernel,
+                hint="declare arrays as pointers: float *x",
+            )
+
+    @property
+    def arrays(self) -> tuple[CArgument, ...]:
+        """The arguments that are arrays."""
+        return tuple(one for one in self.arguments if one.is_array)
+
+    @property
+    def size(self) -> str:
+        """The name of the number of elements: ``n`` if no argument has that name."""
+        taken = {one.name for one in self.arguments}
+        return next(name for name in ("n", "N", "n_elements") if name not in taken)
+
+    def scope(self, indices: Indices, access: Callable[[str, Expr], Expr] | None = None) -> Scope:
+        """Return what names mean in snippets inside of loops over elements."""
+        count = indices.count
+        numbers = {"n": count, "N": count}
+        numbers |= {
+            one.name: Value(p.Variable(one.name), one.dtype)
+            for one in self.arguments
+            if not one.is_array
+        }
+        numbers["i"] = indices.index
+        arrays = {one.name: one.dtype for one in self.arrays}
+        return Scope(numbers, arrays, self.functions, access or indices.access)
+
+    def declare(self, indices: Indices, plain: frozenset[str], index_dtype: Any) -> Iterator[Any]:
+        """Yield all declarations; *plain* arrays have an element for each index."""
+        for one in self.arguments:
+            if not one.is_array:
+                yield ValueArg(one.name, one.dtype)
+            elif one.name in plain and indices.step is None:
+                yield GlobalArg(one.name, one.dtype, shape=indices.sizes)
+            else:
+                yield GlobalArg(one.name, one.dtype, shape=None)
+        yield from (ValueArg(name, index_dtype) for name in indices.parameters)
+
+
+def plain_arrays(signature: Signature, read: Callable[[Scope], Any]) -> frozenset[str]:
+    """Return the arrays all of whose accesses in snippets are ``x[i]``.
+
+    *read* translates the snippets in a scope.
+    """
+    found = {one.name for one in signature.arrays}
+
+    def note(array: str, at: Expr) -> Expr:
+        if at != p.Variable("i"):
+            found.discard(array)
+        return p.Variable(array)[at]
+
+    read(signature.scope(Indices(signature.size), note))
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The arguments of a call, brought to the layout that code is generated for."""
+
+    indices: Indices
+    arguments: dict[str, Any]
+    size: int
+    restrict: bool
+
+
+def fit(
+    signature: Signature,
+    plain: frozenset[str],
+    given: dict[str, Any],
+    range_: slice | None,
+    slice_: slice | None,
+) -> Elements:
+    """Return the arguments of a call for loops over all elements, or over a range of them.
+
+    Arrays without gaps get one axis. Others keep theirs if all have the same shape.
+    """
+    names = [one.name for one in signature.arrays]
+    arrays = [given[name] for name in names]
+    restrict = len({id(array) for array in arrays}) == len(arrays)
+    first = arrays[0]
+    if range_ is not None or slice_ is not None:
+        given = {**given, **{name: _flat(signature, name, given[name]) for name in names}}
+        more, step = _range(signature, int(np.prod(first.shape)), range_, slice_)
+        given |= more
+        indices = Indices(signature.size, step=step)
+        return Elements(indices, given, more["n_indices"] + abs(more["start"]), restrict)
+    shape = first.shape
+    if len(shape) == 1:
+        if all(array.shape == shape for array in arrays):
+            if plain != frozenset(names):
+                given[signature.size] = shape[0]
+            return Elements(Indices(signature.size), given, shape[0], restrict)
+        return _of_lengths(signature, plain, given, restrict)
+    flattened = [flat(array) for array in arrays]
+    is_same = all(array.shape == shape for array in arrays)
+    orders = {(a.flags.c_contiguous, a.flags.f_contiguous) for a in arrays}
+    has_gaps = any(array is None for array in flattened)
+    if not has_gaps and (len(orders) == 1 or not is_same):
+        given = {**given, **dict(zip(names, flattened, strict=True))}
+        return _of_lengths(signature, plain, given, restrict)
+    if not is_same or plain != frozenset(names):
+        raise InvocationError(
+            "arrays of several axes have gaps, and not all of one shape are used as x[i]",
+            kernel=signature.kernel,
+            hint="pass copies without gaps: x.copy()",
+        )
+    size = int(np.prod(shape))
+    return Elements(Indices(signature.size, rank=len(shape)), given, size, restrict)
+
+
+def _flat(signature: Signature, name: str, array: Any) -> Any:
+    found = flat(array)
+    if found is None:
+        raise InvocationError(
+            f"argument '{name}' has {len(array.shape)} axes with gaps, and a range takes one axis",
+            kernel=signature.kernel,
+            hint=f"pass {name}.copy()",
+        )
+    return found
+
+
+def _range(
+    signature: Signature, size: int, range_: slice | None, slice_: slice | None
+) -> tuple[dict[str, int], int]:
+    """Return the numbers that describe a range of indices, and its step."""
+    if range_ is not None and slice_ is not None:
+        raise InvocationError("range and slice are both given", kernel=signature.kernel)
+    if slice_ is not None:
+        start, stop, step = slice_.indices(size)
+    else:
+        assert range_ is not None
+        if range_.stop is None:
+            raise InvocationError(
+                "the range has no end", kernel=signature.kernel, hint="range=slice(first, end)"
+            )
+        start, stop, step = range_.start or 0, range_.stop, range_.step or 1
+    count = len(range(start, stop, step))
+    return {"start": start, "n_indices": count, signature.size: size}, step
+
+
+def _of_lengths(
+    signature: Signature, plain: frozenset[str], given: dict[str, Any], restrict: bool
+) -> Elements:
+    """Return the arguments where arrays have one axis; the first one says how many indices."""
+    names = [one.name for one in signature.arrays]
+    size = given[names[0]].shape[0]
+    given = dict(given)
+    for name in plain:
+        length = given[name].shape[0]
+        if length < size:
+            raise InvocationError(
+                f"argument '{name}' has {length} elements, and '{names[0]}', the first array, "
+                f"has {size}",
+                kernel=signature.kernel,
+                point=f"{name}[{length}] at i = {length}",
+                hint="pass arrays of one length, or range=slice(...)",
+            )
+        if length > size:
+            given[name] = given[name][:size]
+    if plain != frozenset(names):
+        given[signature.size] = size
+    return Elements(Indices(signature.size), given, size, restrict)
+
+
+def call_options(**options: Any) -> dict[str, Any]:
+    """Return the arguments of a call that are given, beside those of its kernel.
+
+    >>> call_options(wait_for=None, stream=3)
+    {'stream': 3}
+    """
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,299 @@
+"""Reductions of arrays from expressions in C, called like pyopencl's and pycuda's."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.errors import InvocationError, KernelError
+from kgen.frontend import make_kernel
+from kgen.ir.data import GlobalArg, TemporaryVariable
+from kgen.ir.expr import Expr, Reduction
+from kgen.ir.instruction import Assignment
+from kgen.ir.target import TargetBase
+from kgen.ir.types import AddressSpace
+from kgen.ir.unit import TranslationUnit
+from kgen.ready import schedules
+from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.c_text import CArgument, parse_functions, with_macros
+from kgen.ready.expressions import Scope, to_value
+from kgen.ready.indices import Indices
+from kgen.ready.operations import operation_of, read_combination
+from kgen.ready.places import Place, as_axes, find_place
+from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
+
+__all__ = ["ReductionKernel"]
+
+
+class ReductionKernel:
+    """Combines the elements of arrays, or what an expression makes of them.
+
+    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg dtype_out: the type in which values are combined, and of the result
+    :arg neutral: the value in C that changes nothing: ``"0"``
+    :arg reduce_expr: what two values are combined to, an expression in C of ``a`` and ``b``. It
+        has to be associative and commutative, since the order is not that of the elements
+    :arg map_expr: an expression in C of elements ``x[i]``; the elements of the first array if left
+        out
+    :arg arguments: an argument list in C, ``"float *x, float *y"``
+    :arg name, options, preamble, schedule: as for
+        :class:`kgen.elementwise.ElementwiseKernel`
+
+    >>> import numpy as np
+    >>> dot = ReductionKernel(np.float64, neutral="0", reduce_expr="a+b", map_expr="x[i]*y[i]",
+    ...                       arguments="double *x, double *y")
+    >>> x = np.arange(5.0)
+    >>> dot(x, x)
+    array(30.)
+    >>> largest = ReductionKernel(np.int32, "INT_MIN", "max(a, b)", arguments="int *x")
+    >>> largest(np.array([[3, 1], [2, 5]], np.int32), axis=1)
+    array([3, 5], dtype=int32)
+    """
+
+    @context_first
+    def __init__(
+        self,
+        context: Any,
+        dtype_out: Any,
+        neutral: str,
+        reduce_expr: str,
+        map_expr: str | None = None,
+        arguments: Any = None,
+        name: str = "reduce_kernel",
+        options: Any = None,
+        preamble: str = "",
+        *,
+        schedule: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.options = options
+        self.dtype_out = np.dtype(dtype_out)
+        self.schedule = dict(schedule or {})
+        if arguments is None:
+            arguments = [CArgument("in", self.dtype_out, is_array=True)]
+        declared = read_arguments(arguments)
+        if map_expr is None:
+            map_expr = f"{declared[0].name}[i]"
+        header, map_expr = with_macros(preamble, map_expr)
+        _, reduce_expr = with_macros(preamble, reduce_expr)
+        functions = parse_functions(header)
+        self.signature = Signature(name, declared, functions)
+        if any(one.name == "out" for one in declared):
+            raise KernelError("an argument is called 'out', which is the result", kernel=name)
+        self._map = map_expr
+        self._combination = read_combination(
+            reduce_expr, "reduce_expr", self.dtype_out, neutral, functions
+        )
+        self._operation = operation_of(self._combination)
+        self._plain = plain_arrays(self.signature, self._mapped)
+        self._executors: dict[Any, Any] = {}
+
+    def _mapped(self, scope: Scope) -> Expr:
+        return to_value(self._map, "map_expr", scope, self.dtype_out)
+
+    # -- the kernel -----------------------------------------------------------------------
+
+    def build(
+        self,
+        target: TargetBase,
+        *,
+        rank: int = 1,
+        step: int | None = None,
+        along: str | None = None,
+        index_dtype: Any = np.int32,
+        is_gpu: bool = True,
+        **schedule: Any,
+    ) -> TranslationUnit:
+        """Return the kernel with its schedule.
+
+        :arg rank: the number of axes of the arrays, all of which are reduced
+        :arg step: the step of a range of indices from ``start``; ``None`` for all indices
+        :arg along: with arrays of three axes, reduce the middle one; its elements are neighbours
+            (``"rows"``), or those of the last axis are (``"columns"``)
+        :arg schedule: on a GPU ``group_size`` work-items in each of ``groups``; on a host ``lanes``
+            values side by side, and ``chunk`` times that for a thread at a time
+
+        >>> import kgen as lp
+        >>> total = ReductionKernel(np.int32, "0", "a+b", arguments="int *x")
+        >>> knl = total.build(lp.CudaTarget(), group_size=128, groups=512)
+        >>> lp.generate_code_v2(knl).device_code().count("__global__")
+        2
+        """
+        settings = {**self.schedule, **schedule}
+        if along is not None:
+            return self._along_axis(target, along, index_dtype, is_gpu=is_gpu, **settings)
+        indices = Indices(self.signature.size, rank, step)
+        if is_gpu or rank > 1 or step not in (None, 1):
+            knl = self._make(target, [indices], index_dtype)
+            scheduled = schedules.reduction_of_all if is_gpu else schedules.reduction_on_host
+            return scheduled(knl, indices.inames, **settings)
+        lanes = settings.pop("lanes", max(8, 256 // self.dtype_out.itemsize))
+        main, rest = indices.in_lanes(lanes)
+        knl = self._make(target, [main, rest], index_dtype)
+        return schedules.reduction_in_lanes(knl, main.inames, **settings)
+
+    def _make(self, target: TargetBase, parts: list[Indices], index_dtype: Any) -> TranslationUnit:
+        """Return the kernel that reduces all elements, given as some disjoint parts."""
+        whole = parts[0]
+        reductions = [
+            Reduction(self._operation, part.inames, self._mapped(self.signature.scope(part)))
+            for part in parts
+        ]
+        names = [f"total_{k}" for k in range(len(parts) - 1)]
+        steps = [
+            Assignment(p.Variable(name), reduction, id=name)
+            for name, reduction in zip(names, reductions, strict=False)
+        ]
+        total = functools.reduce(self._combination.of, [*map(p.Variable, names), reductions[-1]])
+        return make_kernel(
+            [part.domain for part in parts],
+            [*steps, Assignment(p.Variable("out"), total, id="store")],
+            [
+                *self.signature.declare(whole, self._plain, index_dtype),
+                GlobalArg("out", self.dtype_out, shape=()),
+            ],
+            temporary_variables={
+                name: TemporaryVariable(
+                    name, self.dtype_out, shape=(), address_space=AddressSpace.PRIVATE
+                )
+                for name in names
+            },
+            seq_dependencies=True,
+            name=self.name,
+            target=target,
+            index_dtype=index_dtype,
+            assumptions=" and ".join(f"{size} >= 0" for size in whole.sizes),
+            options={"insert_gbarriers": True, "build_options": self.options or ()},
+        )
+
+    def _along_axis(
+        self, target: TargetBase, along: str, index_dtype: Any, *, is_gpu: bool, **schedule: Any
+    ) -> TranslationUnit:
+        indices = Indices(self.signature.size, rank=3)
+        outer, middle, inner = indices.inames
+        value = Reduction(self._operation, (middle,), self._mapped(self.signature.scope(indices)))
+        shape = (indices.sizes[0], indices.sizes[2])
+        place = p.Variable("out")[p.Variable(outer), p.Variable(inner)]
+        domains = [
+            f"{{ [{outer}, {inner}]: 0 <= {outer} < {shape[0]} and 0 <= {inner} < {shape[1]} }}",
+            f"{{ [{middle}]: 0 <= {middle} < {indices.sizes[1]} }}",
+        ]
+        knl = make_kernel(
+            domains,
+            [Assignment(place, value, id="store")],
+            [
+                *self.signature.declare(indices, self._plain, index_dtype),
+                GlobalArg("out", self.dtype_out, shape=shape),
+            ],
+            name=self.name,
+            target=target,
+            index_dtype=index_dtype,
+            assumptions=" and ".join(f"{size} >= 0" for size in indices.sizes),
+            options={"build_options": self.options or ()},
+        )
+        return schedules.reduction_along(knl, indices.inames, along, is_gpu=is_gpu, **schedule)
+
+    # -- calls ----------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        *args: Any,
+        return_event: bool = False,
+        queue: Any = None,
+        allocator: Any = None,
+        wait_for: Any = None,
+        out: Any = None,
+        range: builtins.slice | None = None,
+        slice: builtins.slice | None = None,
+        axis: int | None = None,
+        stream: Any = None,
+    ) -> Any:
+        """Return the reduction of all elements, or of those of a range, or along an axis.
+
+        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg out: the array for the result, of one element without *axis*
+        :arg range, slice: the indices, as for
+            :meth:`kgen.elementwise.ElementwiseKernel.__call__`
+        :arg axis: the axis to reduce; the result has the others
+        :arg return_event: return a pair of the result and its event
+        :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
+
+        The result is an array where the arguments are: of shape ``()`` without *axis*.
+        """
+        given = bind(self.name, self.signature.arguments, args)
+        place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
+        if axis is not None:
+            if range is not None or slice is not None:
+                raise InvocationError("an axis and a range are both given", kernel=self.name)
+            result, event = self._call_along(place, given, axis, out, more)
+        else:
+            result, event = self._call(place, given, (range, slice), out, more)
+        return (result, event) if return_event else result
+
+    def _call(
+        self, place: Place, given: dict[str, Any], ranges: Any, out: Any, more: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        elements = fit(self.signature, self._plain, given, *ranges)
+        index_dtype = place.index_dtype(elements.size)
+        indices = elements.indices
+        executor = self._executor(
+            place, rank=indices.rank, step=indices.step, index_dtype=index_dtype
+        )
+        if out is not None:
+            more["out"] = out if out.shape == () else as_axes(place, out, ())
+        event, (result,) = executor(*place.leading, **elements.arguments, **more)
+        return (result if out is None else out), event
+
+    def _call_along(
+        self, place: Place, given: dict[str, Any], axis: int, out: Any, more: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        names = [one.name for one in self.signature.arrays]
+        shape = tuple(given[names[0]].shape)
+        if self._plain != frozenset(names):
+            raise InvocationError(
+                "a reduction along an axis uses elements other than x[i]", kernel=self.name
+            )
+        if not -len(shape) <= axis < len(shape):
+            raise InvocationError(
+                f"there is no axis {axis} in arrays of {len(shape)} axes", kernel=self.name
+            )
+        axis %= len(shape)
+        kept = (*shape[:axis], *shape[axis + 1 :])
+        axes = (
+            int(np.prod(shape[:axis])),
+            shape[axis],
+            int(np.prod(shape[axis + 1 :])),
+        )
+        for name in names:
+            if tuple(given[name].shape) != shape:
+                raise InvocationError(
+                    f"arguments '{names[0]}' and '{name}' have the shapes {shape} and "
+                    f"{tuple(given[name].shape)}",
+                    kernel=self.name,
+                    hint="pass arrays of one shape",
+                )
+            given[name] = as_axes(place, given[name], axes)
+        if out is not None:
+            more["out"] = as_axes(place, out, (axes[0], axes[2]))
+        executor = self._executor(
+            place,
+            along="rows" if axes[2] == 1 else "columns",
+            index_dtype=place.index_dtype(int(np.prod(axes))),
+        )
+        event, (result,) = executor(*place.leading, **given, **more)
+        return (result.reshape(kept) if out is None else out), event
+
+    def _executor(self, place: Place, **layout: Any) -> Any:
+        key = (place, *layout.values())
+        executor = self._executors.get(key)
+        if executor is None:
+            unit = self.build(place.target, is_gpu=place.is_gpu, **layout)
+            executor = self._executors[key] = unit.executor(*place.leading)
+        return executor

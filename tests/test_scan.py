@@ -1,0 +1,128 @@
+"""Scans: operations, segments, output statements, axes, devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.scan import ExclusiveScanKernel, GenericScanKernel, InclusiveScanKernel
+
+SUM = InclusiveScanKernel(np.int32, "a+b")
+BEFORE = ExclusiveScanKernel(np.int32, "a+b", "0")
+SEGMENTED = GenericScanKernel(
+    np.int32, "int *x, char *s, int *out, int *prev", "x[i]",
+    "across_seg_boundary ? b : a+b", "0", "out[i] = item; prev[i] = prev_item;",
+    is_segment_start_expr="s[i]",
+)  # fmt: skip
+
+
+def integers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(2).integers(-90, 90, shape).astype(np.int32)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 1000, 100003])
+def test_sizes(size: int) -> None:
+    x = integers(size)
+    np.testing.assert_array_equal(SUM(x), np.cumsum(x))
+    np.testing.assert_array_equal(BEFORE(x), np.cumsum(x) - x)
+
+
+def test_an_operation_that_does_not_commute() -> None:
+    # The last one that is not zero.
+    x = integers(50000) * (integers(50000) > 60)
+    found = InclusiveScanKernel(np.int32, "b != 0 ? b : a", "0")(x)
+    at = np.maximum.accumulate(np.where(x != 0, np.arange(len(x)), 0))
+    np.testing.assert_array_equal(found, x[at])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float64", "complex64"])
+def test_types(dtype: str) -> None:
+    x = np.random.default_rng(2).integers(0, 3, 40000).astype(dtype)
+    expected = np.cumsum(x, dtype=dtype)
+    np.testing.assert_allclose(InclusiveScanKernel(dtype, "a+b", neutral="0")(x), expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_along_an_axis(axis: int) -> None:
+    x = integers(4, 50, 37)[:, ::2]
+    np.testing.assert_array_equal(SUM(x, axis=axis), np.cumsum(x, axis))
+    np.testing.assert_array_equal(BEFORE(x, axis=axis), np.cumsum(x, axis) - x)
+
+
+def test_in_place_and_into_views() -> None:
+    x = integers(50000)
+    expected, copy, wide = np.cumsum(x), x.copy(), np.zeros(100000, np.int32)
+    assert SUM(copy, copy) is copy
+    np.testing.assert_array_equal(copy, expected)
+    SUM(x, wide[::2])
+    np.testing.assert_array_equal(wide[::2], expected)
+
+
+def segments(x: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    total = np.cumsum(x)
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(x)), 0))
+    item = total - total[first] + x[first]
+    return item, item - x
+
+
+@pytest.mark.parametrize("size", [1, 700, 70001])
+def test_segments(size: int) -> None:
+    x, starts = integers(size), (integers(size) > 80).astype(np.int8)
+    out, prev = np.zeros((2, size), np.int32)
+    SEGMENTED(x, starts, out, prev)
+    expected = segments(x, starts)
+    np.testing.assert_array_equal(out, expected[0])
+    np.testing.assert_array_equal(prev, expected[1])
+
+
+def test_the_output_statement_may_overwrite_the_input() -> None:
+    knl = GenericScanKernel(
+        np.int32, arguments="int *ary", input_expr="ary[i]", scan_expr="a+b", neutral="0",
+        output_statement="ary[i+1] = item;",
+    )  # fmt: skip
+    a = integers(1001)
+    expected = np.concatenate([a[:1], np.cumsum(a[:-1])])
+    knl(a, size=1000)
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_last_item_and_fetched_values() -> None:
+    knl = GenericScanKernel(
+        np.int32, "int *x, int *out", "now - before", "a+b", "0", "out[i] = last_item - item;",
+        input_fetch_exprs=[("now", "x", 0), ("before", "x", -1)],
+    )  # fmt: skip
+    x = integers(300)
+    out = np.zeros_like(x)
+    knl(x, out)
+    np.testing.assert_array_equal(out, x[-1] - x)
+
+
+def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    x = integers(100001)
+    on_device = array.to_device(opencl_queue, x)
+    knl = InclusiveScanKernel(opencl_queue.context, np.int32, "a+b")
+    np.testing.assert_array_equal(knl(on_device).get(), np.cumsum(x))
+
+
+def test_the_schedule_of_gpus(opencl_queue: Any) -> None:
+    x, starts = integers(5000), (integers(5000) > 80).astype(np.int8)
+    knl = SEGMENTED.build(lp.PyOpenCLTarget(), group_size=32, items=4)
+    _, (out, prev) = knl(opencl_queue, x=x, s=starts)
+    expected = segments(x, starts)
+    np.testing.assert_array_equal(out, expected[0])
+    np.testing.assert_array_equal(prev, expected[1])
+
+
+def test_what_cannot_be_done_says_why() -> None:
+    with pytest.raises(lp.KgenError, match="neutral"):
+        GenericScanKernel(np.int32, "int *x", "x[i]", "a+b", None, "x[i] = prev_item")
+    with pytest.raises(lp.KgenError, match="OFFSET"):
+        GenericScanKernel(
+            np.int32, "int *x", "x[i]", "a+b", "0", "x[i] = item", input_fetch_exprs=[("y", "x", 1)]
+        )
+    with pytest.raises(lp.KgenError, match=r"output_ary\[5\] at i = 5"):
+        SUM(integers(9), integers(5))
