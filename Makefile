@@ -1,6 +1,6 @@
 # make demo    the Laplacian example; DEVICE=c (default), opencl or cuda
-# make test    the test suite; installs PoCL where it may. VENV=.venv-lowest VERSIONS=lowest: with
-#              the lowest versions of what kgen needs
+# make test    the test suite; installs PoCL and MPI where it may. VENV=.venv-lowest VERSIONS=lowest:
+#              with the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
 # make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
 # make bench   code generation and launch overhead, compared with loopy; exported functions, compared
@@ -22,12 +22,12 @@ EXTRA_opencl := opencl
 EXTRA_cuda := cuda
 EXTRA := $(or $(EXTRA_$(DEVICE)),$(error DEVICE is '$(DEVICE)'; it can be c, opencl or cuda))
 
-.PHONY: demo test lint types bench downstream pocl clean
+.PHONY: demo test lint types bench downstream pocl mpi clean
 
 demo: $(VENV)/.installed-$(EXTRA) $(if $(filter opencl,$(DEVICE)),pocl)
 	$(IN_VENV) examples/laplacian.py --device $(DEVICE)
 
-test: $(VENV)/.installed-dev pocl
+test: $(VENV)/.installed-dev pocl mpi
 	$(IN_VENV) -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -50,6 +50,11 @@ downstream: pocl
 $(VENV)/.installed-%: pyproject.toml tools/install.sh
 	PYTHON=$(PYTHON) tools/install.sh $(VENV) $* $(VERSIONS)
 	touch $@
+
+# What starts ranks, where the package index has it for this machine.
+mpi: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory $(VENV)/.installed-mpi || \
+		echo "MPI could not be installed: what needs it is skipped"
 
 pocl:
 	tools/pocl.sh

@@ -1,9 +1,9 @@
 """Fixtures that stand for what a machine may lack, and what to do where it does.
 
-A test that needs an OpenCL device, a CUDA device, nvcc, CMake or gfortran asks for the fixture of
-that name and is skipped, with the reason, where there is none. ``KGEN_REQUIRE`` names those whose
-absence is a failure instead (``KGEN_REQUIRE=opencl,nvcc``). ``KGEN_OPENCL_PLATFORM`` is a part of
-the OpenCL platform's name; without it PoCL is taken, else the first platform.
+A test that needs an OpenCL device, a CUDA device, nvcc, CMake, gfortran or MPI asks for the fixture
+of that name and is skipped, with the reason, where there is none. ``KGEN_REQUIRE`` names those
+whose absence is a failure instead (``KGEN_REQUIRE=opencl,nvcc``). ``KGEN_OPENCL_PLATFORM`` is a
+part of the OpenCL platform's name; without it PoCL is taken, else the first platform.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ MARKER_OF_FIXTURE = {
     "nvcc": "nvcc",
     "cmake": "cmake",
     "gfortran": "fortran",
+    "mpiexec": "mpi",
 }
 
 hypothesis.settings.register_profile("kgen", deadline=None, print_blob=True)
@@ -168,6 +170,14 @@ def cmake() -> str:
 def gfortran() -> str:
     """Return the path of GNU's compiler for Fortran."""
     return _on_path("gfortran", "fortran")
+
+
+@pytest.fixture(scope="session")
+def mpiexec() -> str:
+    """Return the path of what starts ranks: that of the package beside mpi4py, else MPI's own."""
+    import_or_lack("mpi4py", "mpi")
+    beside = Path(sys.executable).with_name("mpiexec")
+    return str(beside) if beside.exists() else _on_path("mpiexec", "mpi")
 
 
 def _on_path(command: str, need: str) -> str:

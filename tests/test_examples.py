@@ -6,6 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 LISTED = (EXAMPLES / "README.md").read_text()
 
 
-def run_example(name: str, *arguments: str, **environment: str) -> str:
+def run_example(
+    name: str, *arguments: str, launcher: Sequence[str] = (), **environment: str
+) -> str:
     """Run an example as a user does; return what it prints."""
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    command = [*launcher, sys.executable, str(EXAMPLES / name), *arguments]
     path = [str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         command,
@@ -154,6 +157,45 @@ def test_program_notices_a_wrong_result(
     main.__globals__[reference] = lambda *data: 1 + right(*data)
     assert main(["--n", "50"]) == 1
     assert "the error is above" in capsys.readouterr().err
+
+
+def run_mpi_heat(mpiexec: str, count: int, *arguments: str, **environment: str) -> None:
+    launcher = [mpiexec, "-n", str(count)]
+    options = ["--steps=20", *arguments]
+    text = run_example("mpi_heat.py", *options, launcher=launcher, **environment)
+    assert f"{count} ranks" in text
+    assert "equal to one rank, bit for bit: True" in text
+
+
+def test_mpi_heat_on_the_host(mpiexec: str) -> None:
+    run_mpi_heat(mpiexec, 3, "--shape", "50", "40")
+
+
+def test_mpi_heat_in_blocks_of_few_points(mpiexec: str) -> None:
+    run_mpi_heat(mpiexec, 4, "--shape", "5", "7", "--in-turn")
+
+
+def test_mpi_heat_on_opencl(mpiexec: str, opencl_queue: Any) -> None:
+    platform = opencl_queue.device.platform.name
+    options = ("--device=opencl", "--shape", "150", "140")
+    run_mpi_heat(mpiexec, 2, *options, PYOPENCL_CTX=platform)
+
+
+@pytest.mark.usefixtures("cuda_context")
+def test_mpi_heat_on_cuda(mpiexec: str) -> None:
+    run_mpi_heat(mpiexec, 2, "--device=cuda", "--shape", "150", "140")
+
+
+@pytest.mark.usefixtures("mpiexec")
+def test_mpi_heat_notices_a_wrong_result() -> None:
+    text = (
+        f"import runpy; main = runpy.run_path({str(EXAMPLES / 'mpi_heat.py')!r})['main']; "
+        "main.__globals__['solve_in_numpy'] = lambda shape, steps: 2; "
+        "raise SystemExit(main(['--steps=5']))"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "the result is wrong" in done.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--stand-in"]])
