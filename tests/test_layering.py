@@ -82,6 +82,7 @@ CONFINED: dict[str, set[str]] = {
     "pcpp": {"kgen.ready.c_text"},
     "click": {"kgen.cli"},
     "rich": {"kgen.cli"},
+    "threadpoolctl": {"kgen.tuning.strategies.threads"},
 }
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

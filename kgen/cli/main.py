@@ -14,6 +14,7 @@ from kgen.cli.export import check, export
 from kgen.cli.roofline import roofline
 from kgen.cli.run import run
 from kgen.cli.show import show
+from kgen.cli.tune import tune
 from kgen.version import VERSION_TEXT
 
 __all__ = ["main"]
@@ -35,5 +36,17 @@ def main(traceback: bool) -> None:  # the group itself reads it
     """
 
 
-for command in (show, run, explain, roofline, bench, export, check, cmake_dir, doctor, cache):
+for command in (
+    show,
+    run,
+    explain,
+    roofline,
+    bench,
+    tune,
+    export,
+    check,
+    cmake_dir,
+    doctor,
+    cache,
+):
     main.add_command(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kgen.errors import KgenError, KgenSyntaxError, near_names
 from kgen.tuning.columns import FUNCTIONS, SUPPORTED, Table, evaluate, truth_of
 
-__all__ = ["Condition", "Restriction", "conditions_of"]
+__all__ = ["Condition", "Restriction", "conditions_of", "names_together"]
 
 #: An expression in Python's syntax, or a function of a configuration or of parameters by name.
 Restriction: TypeAlias = str | Callable[..., Any]
@@ -81,6 +81,18 @@ def conditions_of(restriction: Restriction, names: Sequence[str]) -> list[Condit
         f"restriction {restriction!r} is neither text nor a function, but of type {kind}",
         hint="write 'a * b <= 1024', or lambda config: config['a'] * config['b'] <= 1024",
     )
+
+
+def names_together(
+    restrictions: Iterable[Restriction], names: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return for each part of a restriction the parameters that it names, in their order.
+
+    >>> names_together(["b > 0 and a % b == 0", lambda c: c > 1], ["a", "b", "c"])
+    [('b',), ('a', 'b'), ('c',)]
+    """
+    parts = [part for restriction in restrictions for part in conditions_of(restriction, names)]
+    return [tuple(name for name in names if name in part.names) for part in parts]
 
 
 # -- text -------------------------------------------------------------------------------------

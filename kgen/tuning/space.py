@@ -125,22 +125,26 @@ class SearchSpace:
 
     def _position(self, name: str, value: Any) -> int:
         values = self.tune_params[name]
-        if value not in values:
-            listed = ", ".join(map(repr, values))
-            raise KgenError(f"parameter '{name}' has no value {value!r}", hint=f"it has {listed}")
-        return values.index(value)
+        try:
+            return values.index(value)
+        except ValueError:
+            hint = f"it has {', '.join(map(repr, values))}"
+            raise KgenError(f"parameter '{name}' has no value {value!r}", hint=hint) from None
 
     def row(self, config: Mapping[str, Any]) -> int | None:
         """Return the number of a configuration, ``None`` if restrictions exclude it.
 
         :raises KgenError: as :meth:`positions` does
         """
+        return self.row_at(self.positions(config))
+
+    def row_at(self, positions: Iterable[int]) -> int | None:
+        """Return the number of the configuration with values at *positions* in the lists."""
         low, high = 0, len(self)
-        for column, place in zip(self._columns, self.positions(config), strict=True):
+        for column, place in zip(self._columns, positions, strict=True):
             part = column[low:high]
-            low, high = (
-                low + int(np.searchsorted(part, place, side)) for side in ("left", "right")
-            )
+            end = int(np.searchsorted(part, place, "right"))
+            low, high = low + int(np.searchsorted(part, place)), low + end
         return low if low < high else None
 
     def sample(self, count: int, seed: int | np.random.Generator = 0) -> Rows:

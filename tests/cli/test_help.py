@@ -37,7 +37,7 @@ def parse(words: list[str]) -> None:
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
 def test_help_has_examples_that_parse(names: tuple[str, ...]) -> None:
-    for file in ("in.npz", "h200.json"):
+    for file in ("in.npz", "h200.json", "recorded.json.gz"):
         Path(file).touch()
     command = COMMANDS[names]
     assert isinstance(command, ExampleCommand | CommandGroup)

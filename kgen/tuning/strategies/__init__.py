@@ -7,14 +7,25 @@ from typing import Any
 
 from kgen.errors import KgenError, near_names
 from kgen.tuning.space import SearchSpace
+from kgen.tuning.strategies.auto import Auto
 from kgen.tuning.strategies.base import Bound, Strategy
 from kgen.tuning.strategies.enumeration import Exhaustive, Random
+from kgen.tuning.strategies.genetic import Genetic
+from kgen.tuning.strategies.heuristic import Heuristic
+from kgen.tuning.strategies.local import Annealing, LocalSearch
+from kgen.tuning.strategies.orthogonal import Orthogonal
 
 __all__ = ["STRATEGIES", "Bound", "Strategy", "make_strategy"]
 
 STRATEGIES: Mapping[str, type[Strategy]] = {
     "exhaustive": Exhaustive,
     "random": Random,
+    "heuristic": Heuristic,
+    "orthogonal": Orthogonal,
+    "genetic": Genetic,
+    "local": LocalSearch,
+    "annealing": Annealing,
+    "auto": Auto,
 }
 
 

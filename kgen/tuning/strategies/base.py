@@ -44,6 +44,8 @@ class Strategy(ABC):
         self.seen: NDArray[np.bool_] = np.zeros(len(space), bool)
         #: The times of the rows that were told, in this order; ``None`` for those that failed.
         self.told: dict[int, float | None] = {}
+        #: The rows that were asked for and not told yet, in this order.
+        self.under_way: dict[int, None] = {}
         self.best: int | None = None
         self._start = list(dict.fromkeys(start))[::-1]
         self._left = len(space)
@@ -77,6 +79,7 @@ class Strategy(ABC):
             if not self.seen[row]:
                 self._mark(row)
                 if self.bounds is None or self.bounds(row) < self.best_seconds:
+                    self.under_way[row] = None
                     return row
         return None
 
@@ -88,6 +91,7 @@ class Strategy(ABC):
         if row in self.told:
             raise KgenError(f"configuration {self.space[row]} is told twice, as row {row}")
         self._mark(row)
+        self.under_way.pop(row, None)
         self.told[row] = seconds
         if seconds is not None and seconds < self.best_seconds:
             self.best = row

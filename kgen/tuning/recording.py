@@ -1,0 +1,106 @@
+"""A recorded search space: what each configuration took, as a file of results tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kgen.errors import KgenError
+from kgen.tuning.space import Configuration, SearchSpace
+
+__all__ = ["Evaluation", "Recording", "measured"]
+
+#: Objectives that are rates, of which more is better.
+_RATES = ("/s", "/w", "/j")
+#: What some files have as the time of a failure.
+_FAILED = 1e20
+
+
+def measured(value: Any) -> float | None:
+    """Return a value that can be a measurement as a number, ``None`` for anything else.
+
+    >>> [measured(value) for value in (2, 0.5, "InvalidConfig", None, 1e20, float("nan"), 0)]
+    [2.0, 0.5, None, None, None, None, None]
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < _FAILED else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What became of one configuration.
+
+    :arg value: the objective, ``None`` if the configuration failed
+    :arg invalidity: why it failed, in T4's words: ``"compile"``, ``"runtime"``, ``"timeout"``,
+        ``"correctness"`` or ``"constraints"``; otherwise ``"correct"``
+    :arg runtimes: single times in milliseconds
+    :arg measurements: other numbers and texts by name
+    """
+
+    configuration: Configuration
+    value: float | None
+    invalidity: str = "correct"
+    runtimes: Sequence[float] = ()
+    measurements: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """All that a file of results tells.
+
+    >>> one, two = ({"block": block} for block in (16, 32))
+    >>> recording = Recording(evaluations=(
+    ...     Evaluation(configuration=one, value=2.5),
+    ...     Evaluation(configuration=two, value=None, invalidity="compile")))
+    >>> recording.space, recording.costs, recording.optimum
+    (SearchSpace(2 configurations of block), [2.5, None], 2.5)
+
+    :arg tune_params: the values of parameters; without them, those that occur
+    :arg objective: the measurement that is compared; of a rate, such as GFLOP/s, more is better
+    :arg unit: that of the objective
+    :arg about: the device, the kernel, and what else the file says of all of them
+    """
+
+    evaluations: Sequence[Evaluation]
+    tune_params: Mapping[str, Sequence[Any]] | None = None
+    objective: str = "time"
+    unit: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The space of the configurations."""
+        configurations = [evaluation.configuration for evaluation in self.evaluations]
+        return SearchSpace.from_configurations(configurations, self.tune_params)
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether more of the objective is better."""
+        return any(rate in self.objective.lower() for rate in _RATES)
+
+    @cached_property
+    def costs(self) -> list[float | None]:
+        """For each row of the space what a search minimizes; ``None`` where it failed."""
+        costs: list[float | None] = [None] * len(self.space)
+        for evaluation in self.evaluations:
+            row = self.space.row(evaluation.configuration)
+            if row is not None and evaluation.value is not None:
+                costs[row] = self.cost(evaluation.value)
+        return costs
+
+    def cost(self, value: float) -> float:
+        """Return what a search minimizes for an objective: of a rate 1 by it; and back."""
+        return 1 / value if self.is_rate else value
+
+    @cached_property
+    def optimum(self) -> float:
+        """The best value of the objective.
+
+        :raises KgenError: all configurations failed
+        """
+        found = [cost for cost in self.costs if cost is not None]
+        if not found:
+            raise KgenError(f"all {len(self.costs)} recorded configurations failed")
+        return self.cost(min(found))

@@ -1,0 +1,181 @@
+"""The default strategy: a model of the times chooses the configuration to measure."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kgen.tuning.space import Rows, SearchSpace
+from kgen.tuning.strategies.base import Strategy
+from kgen.tuning.strategies.gaussian import Array, GaussianProcess
+from kgen.tuning.strategies.threads import one_thread
+
+__all__ = ["Auto", "coordinates_of", "expected_improvement"]
+
+#: Configurations that are measured before the model is asked.
+_DESIGN = 20
+#: Rows of which the first ones are chosen, far from each other.
+_SPREAD = 1500
+#: Rows for which the model is asked: not seen before, near the best, and at random.
+_POOL = 3000
+#: Of the best rows, those whose neighbors are in the pool, and how many of them.
+_BEST, _NEIGHBORS = 3, 500
+#: Times that the model learns at most.
+_LEARNED = 250
+#: Gradient steps of the model: at first, and then for each time that is told, or for some only.
+_FIRST_STEPS, _STEPS = 30, 4
+_EACH, _SELDOM = 50, 3
+
+_ERFC = np.frompyfunc(math.erfc, 1, 1)
+
+
+class Auto(Strategy):
+    """Bayesian optimization with a Gaussian process, over all configurations of a space.
+
+    The first configurations are far from each other. The model then learns the logarithms of the
+    times, and the next configuration is that with the largest expected improvement. One that
+    failed counts as the slowest so far, one under way as what the model expects of it.
+
+    Jones, Schonlau, Welch: Efficient global optimization of expensive black-box functions, 1998;
+    for tuning: Willemsen, van Nieuwpoort, van Werkhoven: Bayesian optimization for auto-tuning GPU
+    kernels, 2021.
+
+    >>> from kgen.tuning import SearchSpace
+    >>> strategy = Auto(SearchSpace({"x": range(30), "y": range(30)}), seed=2)
+    >>> for _ in range(40):
+    ...     row = strategy.ask()
+    ...     strategy.tell(row, 1.0 + row % 30 + row // 30)
+    >>> strategy.best_seconds
+    1.0
+    """
+
+    def __init__(self, space: SearchSpace, seed: int = 0, **options: Any) -> None:
+        super().__init__(space, seed, **options)
+        self.points = coordinates_of(space)
+        self._model = GaussianProcess(self.points.shape[1])
+        self._fits = 0
+        self._design = self._far_apart(_DESIGN)
+        self._promising: Rows = np.zeros(0, np.intp)
+
+    def propose(self) -> int:
+        while self._design and len(self.told) + len(self.under_way) < _DESIGN:
+            row = self._design.pop()
+            if not self.seen[row]:
+                return row
+        if self.best is None:
+            return self.random_unseen()
+        with one_thread():
+            return self._most_promising()
+
+    def _most_promising(self) -> int:
+        rows, values = self._learned()
+        self._fit(rows, values)
+        pool = self._pool()
+        mean, deviation = self._model.predict(self.points[pool])
+        gain = expected_improvement(mean, deviation, float(values.min()))
+        order = np.argsort(-gain, kind="stable")
+        self._promising = pool[order[: _POOL // 3]]
+        return int(pool[order[0]])
+
+    def _far_apart(self, count: int) -> list[int]:
+        """Return rows at random, and then each time the one that is farthest from those before."""
+        rows = self.space.sample(_SPREAD, self.rng)
+        points = self.points[rows]
+        distances = np.full(len(rows), np.inf)
+        chosen = [0]
+        while len(chosen) < min(count, len(rows)):
+            steps = np.abs(points - points[chosen[-1]]).sum(axis=1)
+            distances = np.minimum(distances, steps)
+            distances[chosen] = -1
+            chosen.append(int(distances.argmax()))
+        return [int(row) for row in rows[chosen[::-1]]]
+
+    def _learned(self) -> tuple[Rows, Array]:
+        """Return the rows that the model learns, and their times on its scale."""
+        rows = np.fromiter(self.told, np.intp, len(self.told))
+        values = scaled_times(list(self.told.values()))
+        if len(rows) > _LEARNED:
+            order = np.argsort(values, kind="stable")
+            best, others = np.split(order, [_LEARNED // 2])
+            kept = np.append(best, self.rng.choice(others, _LEARNED // 2, replace=False))
+            rows, values = rows[kept], values[kept]
+        return rows, values
+
+    def _fit(self, rows: Rows, values: Array) -> None:
+        """Update the model; its lengths and noise only now and then, once many times are known."""
+        self._fits += 1
+        is_due = len(values) < _EACH or self._fits % _SELDOM == 0
+        steps = _FIRST_STEPS if self._fits == 1 else _STEPS * is_due
+        self._model.fit(self.points[rows], values, steps)
+        if self.under_way:
+            more = np.fromiter(self.under_way, np.intp, len(self.under_way))
+            rows = np.append(rows, more)
+            values = np.append(values, self._model.predict(self.points[more])[0])
+            self._model.fit(self.points[rows], values, 0)
+
+    def _pool(self) -> Rows:
+        """Return the rows from which the next is chosen."""
+        unseen = self.unseen
+        if len(unseen) <= _POOL:
+            return unseen
+        parts = [self._promising, self.rng.choice(unseen, _POOL // 2, replace=False)]
+        times = ((seconds, row) for row, seconds in self.told.items() if seconds is not None)
+        for _, row in heapq.nsmallest(_BEST, times):
+            parts.append(self.rng.permutation(self.space.neighbors(row))[:_NEIGHBORS])
+        pool: Rows = np.unique(np.concatenate(parts))
+        return pool[~self.seen[pool]]
+
+
+def coordinates_of(space: SearchSpace) -> Array:
+    """Return points in a unit cube, ``points[row, dimension]``, for the rows of a space.
+
+    A parameter of numbers is a dimension, in which its values are evenly spaced; one of other
+    values has a dimension for each value, so that all are equally far apart.
+
+    >>> coordinates_of(SearchSpace({"x": [1, 2, 8], "one": [5], "how": ["a", "b"]})).T.tolist()
+    [[0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]
+    """
+    columns = []
+    for values, places in zip(space.tune_params.values(), space.indices.T, strict=True):
+        if len(values) == 2 or all(isinstance(value, int | float) for value in values):
+            columns.append(places[:, None] / max(1, len(values) - 1))
+        else:
+            columns.append((places[:, None] == np.arange(len(values))) * math.sqrt(0.5))
+    varied = [column for column in columns if column.any()]
+    return np.hstack(varied or [np.zeros((len(space), 0))])
+
+
+def scaled_times(times: Sequence[float | None]) -> Array:
+    """Return logarithms of times, of which those above the median count less the larger they are.
+
+    The fastest is -1 and the median 0. What failed counts as the slowest.
+
+    >>> scaled_times([1.0, 10.0, 100.0, None]).round(2).tolist()
+    [-1.0, 0.0, 0.69, 0.69]
+    """
+    failed = np.array([time is None for time in times])
+    logarithms = np.log([1.0 if time is None else time for time in times])
+    known = logarithms[~failed]
+    middle = np.median(known)
+    spread = max(middle - known.min(), 1e-9)
+    scaled: Array = (logarithms - middle) / spread
+    scaled = np.where(scaled > 0, np.log1p(np.maximum(scaled, 0)), scaled)
+    scaled[failed] = scaled[~failed].max()
+    return scaled
+
+
+def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
+    """Return by how much a normal variable is expected to be below *best*, where it is.
+
+    >>> values = expected_improvement(np.array([0.0, 3.0]), np.array([1.0, 1.0]), 0.0)
+    >>> values.round(5).tolist()
+    [0.39894, 0.00038]
+    """
+    steps = (best - mean) / deviation
+    density = np.exp(-0.5 * steps**2) / math.sqrt(2 * math.pi)
+    below = 0.5 * np.asarray(_ERFC(-math.sqrt(0.5) * steps), float)
+    return deviation * (steps * below + density)

@@ -1,0 +1,71 @@
+"""Heuristic search: the most promising configurations first, by bounds or by their work-groups."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kgen.tuning.space import SearchSpace
+from kgen.tuning.strategies.base import Strategy
+
+__all__ = ["Heuristic"]
+
+#: Rows that are compared before one is chosen.
+_COMPARED = 1024
+#: Names of parameters that are sizes of work-groups begin so.
+_GROUPS = ("block_size", "block_", "local_size", "work_group", "wg")
+_WARP = 32
+
+
+class Heuristic(Strategy):
+    """Asks for the rows with the least lower bounds first, and for those only that can be faster.
+
+    Bounds come from the roofline, occupancy and the intensity of a kernel. Without them, rows come
+    first whose work-groups (parameters ``block_size_x``, ...) are of 128 to 512 work-items and fill
+    warps. Of a large space, the best of 1024 rows at random is next.
+
+    >>> from kgen.tuning import SearchSpace
+    >>> space = SearchSpace({"block_size_x": [1, 8, 100, 256]})
+    >>> strategy = Heuristic(space)
+    >>> [space[row]["block_size_x"] for row in iter(strategy.ask, None)]
+    [256, 100, 8, 1]
+    >>> strategy = Heuristic(space, bounds=lambda row: [4.0, 2.0, 3.0, 5.0][row])
+    >>> strategy.ask(), strategy.tell(1, 2.5), strategy.ask()
+    (1, None, None)
+
+    :arg priority: for a row a number that is less for better ones; by default its bound
+    """
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        seed: int = 0,
+        *,
+        priority: Callable[[int], float] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(space, seed, **options)
+        self.priority = priority or self.bounds or self._work_group_priority
+        self._left_rows = self.rng.permutation(len(space)).tolist()
+        self._compared: list[tuple[float, int, int]] = []
+
+    def propose(self) -> int:
+        while self._left_rows and len(self._compared) < _COMPARED:
+            row = self._left_rows.pop()
+            heapq.heappush(self._compared, (self.priority(row), len(self._left_rows), row))
+        return heapq.heappop(self._compared)[-1]
+
+    def _work_group_priority(self, row: int) -> float:
+        sizes = [
+            value
+            for name, value in self.space[row].items()
+            if name.lower().startswith(_GROUPS) and isinstance(value, int) and value > 0
+        ]
+        if not sizes:
+            return 0.0
+        items = math.prod(sizes)
+        warps = math.ceil(items / _WARP)
+        too_small, too_large = math.log2(128 / items), math.log2(items / 512)
+        return max(0.0, too_small, too_large) + math.log2(warps * _WARP / items)
