@@ -9,6 +9,7 @@ from kgen.analysis.infer import (
     infer_unknown_types,
 )
 from kgen.autoschedule import (
+    auto_space,
     autoschedule,
     find_schedule,
 )
@@ -341,6 +342,7 @@ from kgen.transforms.storage.declarations import (
     set_array_axis_names,
     set_options,
     set_temporary_address_space,
+    set_temporary_alignment,
     tag_array_axes,
 )
 from kgen.transforms.storage.images import (
@@ -496,6 +498,7 @@ __all__ = [
     "assignment_to_subst",
     "assume",
     "auto",
+    "auto_space",
     "auto_test_vs_ref",
     "autoschedule",
     "bench",
@@ -590,6 +593,7 @@ __all__ = [
     "set_instruction_priority",
     "set_options",
     "set_temporary_address_space",
+    "set_temporary_alignment",
     "show_dependency_graph",
     "simplify_indices",
     "split_array_axis",

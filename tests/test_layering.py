@@ -48,11 +48,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "library": BELOW_RUNTIME | {"frontend"},
     "tuning": BELOW_RUNTIME
     | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence"},
-    "autoschedule": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "performance"},
     "ready": BELOW_RUNTIME | {"frontend"},
     "elementwise": ON_READY,
     "reduction": ON_READY,
     "scan": ON_READY,
+    "autoschedule": BELOW_RUNTIME | {"runtime", "statistics", "performance", "tuning"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},
     "equivalence": BELOW_RUNTIME | {"origin", "verification"},

@@ -18,7 +18,7 @@ from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 
-__all__ = ["autoschedule", "find_schedule"]
+__all__ = ["autoschedule", "find_schedule", "make_planner", "recipe_for"]
 
 #: Types that are tried for arguments that callers give theirs.
 _GUESSES = (np.float64, np.int32)
@@ -75,16 +75,17 @@ def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
     steps = Schedule()
     for name in sorted(program.entrypoints):
         one = steps(program).with_entrypoints(name)
-        steps += _planner(one, name).plan(_recipe(machine))
+        steps += make_planner(one, name).plan(recipe_for(machine))
     return steps
 
 
-def _recipe(machine: Machine) -> Recipe:
+def recipe_for(machine: Machine) -> Recipe:
+    """Return what proposes schedules for nests on a device."""
     recipes: dict[Kind, Recipe] = {Kind.THREADS: on_threads, Kind.ITEMS: OnItems(machine)}
     return recipes.get(machine.kind, lambda planner, nest: iter(()))
 
 
-def _planner(program: TranslationUnit, name: str) -> Planner:
+def make_planner(program: TranslationUnit, name: str) -> Planner:
     """Return a planner for one entry point, with types for its arguments if they have none."""
     planners = (Planner(program, name, types) for types in _types(program[name]))
     first = next(planners)

@@ -38,15 +38,21 @@ class Planner:
 
     def plan(self, recipe: Recipe) -> Schedule:
         """Return the steps that a recipe has for the nests of the kernel."""
+        for nest in self.nests:
+            self.plan_nest(recipe, nest)
+        return self.schedule
+
+    @property
+    def nests(self) -> tuple[Nest, ...]:
+        """The outermost nests of the kernel, in order; none of a kernel that has no code."""
         original = self.prover.original
         given = self.program[self.kernel]
         if original is None or any(insn.no_sync_with for insn in given.instructions):
-            return self.schedule
-        for nest in tuple(find_nests(given, original.whole, original.schedule)):
-            self._plan_nest(recipe, nest, _DEPTH)
-        return self.schedule
+            return ()
+        return tuple(find_nests(given, original.whole, original.schedule))
 
-    def _plan_nest(self, recipe: Recipe, nest: Nest, depth: int) -> None:
+    def plan_nest(self, recipe: Recipe, nest: Nest, depth: int = _DEPTH) -> None:
+        """Add the first steps of a recipe that are proved right, for a nest or for those in it."""
         if nest.is_on_axes:
             return
         for steps in recipe(self, nest):
@@ -55,7 +61,7 @@ class Planner:
                 self.schedule = found
                 return
         for inner in nest.deeper() if depth else ():
-            self._plan_nest(recipe, inner, depth - 1)
+            self.plan_nest(recipe, inner, depth - 1)
 
     def is_parallel(self, nest: Nest, iname: str) -> bool:
         """Tell whether iterations of a loop are proved to be independent of each other."""

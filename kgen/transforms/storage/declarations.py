@@ -42,6 +42,7 @@ __all__ = [
     "set_array_axis_names",
     "set_options",
     "set_temporary_address_space",
+    "set_temporary_alignment",
     "tag_array_axes",
 ]
 
@@ -225,6 +226,29 @@ def set_temporary_address_space(
     space = read_address_space(address_space)
     changed = {
         name: _require_temporary(kernel, name).copy(address_space=space)
+        for name in split_names(temp_var_names)
+    }
+    return kernel.with_declarations(changed)
+
+
+@transform
+def set_temporary_alignment(
+    kernel: LoopKernel, temp_var_names: str | Iterable[str], alignment: int
+) -> LoopKernel:
+    """Align temporaries to a number of bytes, so that whole vectors can be loaded from them.
+
+    ::
+
+        __local float t[64];  =>  __local float t[64] __attribute__ ((aligned (16)));
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", "<> t[i] = 2*i")
+    >>> knl = set_temporary_alignment(knl, "t", 16)
+    >>> knl.default_entrypoint.temporary_variables["t"].alignment
+    16
+    """
+    changed = {
+        name: _require_temporary(kernel, name).copy(alignment=alignment)
         for name in split_names(temp_var_names)
     }
     return kernel.with_declarations(changed)

@@ -1,0 +1,60 @@
+"""Families of schedules: parameters, their values, and the steps of each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kgen.autoschedule.machine import Machine
+from kgen.autoschedule.nests import Nest
+from kgen.autoschedule.steps import Step
+
+__all__ = ["Choices", "Configuration", "Values", "fitting", "most_items", "powers"]
+
+Values: TypeAlias = tuple[Any, ...]
+Configuration: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Schedules of one nest: the values of parameters, what they must satisfy, the steps of each.
+
+    ``first`` are the values from which each one is tried on its own.
+    """
+
+    params: Mapping[str, Values]
+    restrictions: tuple[str, ...]
+    steps: Callable[[Configuration], Sequence[Step]]
+    first: Configuration
+
+    def without(self, dropped: Mapping[str, Values]) -> Choices:
+        """Return this with fewer values of some parameters."""
+        params = {
+            name: tuple(v for v in values if v not in dropped.get(name, ()))
+            for name, values in self.params.items()
+        }
+        return Choices(params, self.restrictions, self.steps, self.first)
+
+
+def powers(first: int, last: int) -> Values:
+    """Return the powers of two from one to another.
+
+    >>> powers(2, 16)
+    (2, 4, 8, 16)
+    """
+    return tuple(1 << k for k in range(first.bit_length() - 1, last.bit_length()))
+
+
+def fitting(nest: Nest, iname: str, values: Values) -> Values:
+    """Leave out values that are larger than a loop is long; its length itself comes for those."""
+    trips = nest.trips(iname)
+    kept = tuple(v for v in values if trips is None or v <= trips)
+    if trips is None or trips in kept or trips > values[-1]:
+        return kept
+    return (*kept, trips)
+
+
+def most_items(machine: Machine) -> int:
+    """Return how many work-items a group may have."""
+    return 1024 if machine.limits is None else machine.limits.work_items

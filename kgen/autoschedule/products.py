@@ -1,0 +1,232 @@
+"""Families of schedules for matrix products: tiles, panels, sums in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgen.autoschedule.choices import (
+    Choices,
+    Configuration,
+    Values,
+    fitting,
+    most_items,
+    powers,
+)
+from kgen.autoschedule.machine import Machine
+from kgen.autoschedule.nests import Nest
+from kgen.autoschedule.steps import Step, step
+from kgen.ir.types import AddressSpace
+from kgen.transforms.loops.split import join_inames, split_iname
+from kgen.transforms.loops.tag import prioritize_loops, tag_inames
+from kgen.transforms.storage.array_axes import split_array_axis
+from kgen.transforms.storage.declarations import set_temporary_alignment, tag_array_axes
+from kgen.transforms.storage.prefetch import add_prefetch
+
+__all__ = ["product_on_items", "product_on_threads"]
+
+#: More bytes of registers for sums than this spill.
+_REGISTERS = 256
+_VECTOR = 16
+
+
+def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choices:
+    """Return the schedules of a product for threads: tiles, rows of sums, packed panels."""
+    arrays = dict(nest.factors(i, j, k))
+    others = {array: axes for array, axes in arrays.items() if array != panel}
+    fetches = {f"fetch_{array}": (False, True) for array in (panel, *others)}
+    params: dict[str, Values] = {
+        f"{i}_tile": fitting(nest, i, powers(16, 512)),
+        f"{i}_each": (1, 2, 4, 6, 8, 12, 16),
+        f"{j}_tile": fitting(nest, j, powers(16, 256)),
+        f"{k}_tile": fitting(nest, k, powers(64, 512)),
+        **fetches,
+    }
+
+    def steps(config: Configuration) -> Sequence[Step]:
+        each, inner = config[f"{i}_each"], f"{i}_inner"
+        result = [step(split_iname, i, config[f"{i}_tile"], outer_tag="g.1")]
+        if each > 1:
+            result.append(step(split_iname, inner, each, inner_tag="ilp"))
+            inner = f"{inner}_outer"
+        result += [
+            step(split_iname, j, config[f"{j}_tile"], outer_tag="g.0"),
+            step(split_iname, k, config[f"{k}_tile"]),
+            step(prioritize_loops, f"{k}_outer,{inner},{j}_inner,{k}_inner"),
+        ]
+        rows = [f"{i}_inner"] if each == 1 else [f"{i}_inner_outer", f"{i}_inner_inner"]
+        swept = {i: rows, j: [f"{j}_inner"], k: [f"{k}_inner"]}
+        for array, axes in arrays.items():
+            if config[f"fetch_{array}"]:
+                names = [name for axis in axes for name in swept[axis]]
+                outer = f"{i}_outer,{j}_outer,{k}_outer"
+                options = {"default_tag": None, "fetch_outer_inames": outer}
+                result.append(step(add_prefetch, array, names, **options))
+        return result
+
+    each = 8 if nest.divides(8, i) or nest.trips(i) is not None else 1
+    start = {f"{i}_tile": 256, f"{i}_each": each, f"{j}_tile": 32, f"{k}_tile": 256}
+    first = {n: v if v in params[n] else params[n][-1] for n, v in start.items()}
+    first |= {name: name == f"fetch_{panel}" for name in fetches}
+    restrictions = (f"{i}_tile % {i}_each == 0", f"{i}_tile * {j}_tile <= 65536")
+    return Choices(params, restrictions, steps, first)
+
+
+def product_on_items(
+    machine: Machine, nest: Nest, i: str, j: str, k: str, panel: str
+) -> Choices | None:
+    """Return the schedules of a product for work-items: tiles in local memory and registers.
+
+    Each work-item has ``i_each`` x ``j_each`` sums, in pieces of *lanes* adjacent elements, of
+    which neighbours have the next ones. Tiles are fetched in vectors of *lanes*.
+    """
+    factors = dict(nest.factors(i, j, k))
+    if len(factors) != 2:
+        return None
+    other = next(array for array in factors if array != panel)
+    size = nest.itemsize()
+    most = _VECTOR // size or 1
+    lengths = [nest.trips(name) for name in (i, j, k)]
+    is_even = all(nest.divides(most, name) for name in (i, j, k))
+    params: dict[str, Values] = {
+        f"{i}_items": (4, 8, 16, 32),
+        f"{j}_items": (8, 16, 32),
+        f"{i}_each": powers(1, 8),
+        f"{j}_each": powers(1, 8),
+        f"{k}_tile": (8, 16, 32),
+        "lanes": powers(1, most) if is_even else (1,),
+        f"turn_{other}": (False, True),
+        "registers": (False, True) if is_even else (False,),
+        f"{k}_unroll": (False, True),
+    }
+    items = f"{i}_items * {j}_items"
+    tiles = {name: f"{name}_items * {name}_each" for name in (i, j)}
+    limit = most_items(machine)
+    restrictions = [
+        f"{machine.warp} <= {items} <= {limit}",
+        f"{i}_each * {j}_each * {size} <= {_REGISTERS}",
+        f"{k}_tile * ({tiles[i]} + {tiles[j]}) * {size} <= {machine.local_memory}",
+        f"{i}_each % lanes == 0 and {j}_each % lanes == 0 or lanes == 1 or not registers",
+        "lanes > 1 or not registers",
+        f"{tiles[j]} % lanes == 0 and {k}_tile % lanes == 0",
+    ]
+    restrictions += [f"({tiles[n]} * {k}_tile // lanes) % ({items}) == 0" for n in (i, j)]
+    for name, trips in zip((i, j), lengths, strict=False):
+        if trips is not None and trips % 64 == 0:
+            restrictions.append(f"{trips} % ({tiles[name]}) == 0")
+    if lengths[2] is not None and lengths[2] % 32 == 0:
+        restrictions.append(f"{lengths[2]} % {k}_tile == 0")
+    family = _ProductOnItems(nest, i, j, k, panel, other, factors)
+    first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16, f"{i}_each": 4, f"{j}_each": 4}
+    first |= {f"{k}_tile": 16, "lanes": params["lanes"][-1], f"turn_{other}": True}
+    first |= {"registers": is_even and most > 1, f"{k}_unroll": True}
+    return Choices(params, tuple(restrictions), family.steps, first)
+
+
+@dataclass(frozen=True)
+class _ProductOnItems:
+    nest: Nest
+    i: str
+    j: str
+    k: str
+    panel: str
+    other: str
+    factors: Mapping[str, tuple[str, str]]
+
+    def steps(self, config: Configuration) -> Sequence[Step]:
+        """Return the steps of a configuration."""
+        k, lanes = self.k, config["lanes"]
+        result = [*self._split(self.i, 1, config), *self._split(self.j, 0, config)]
+        result.append(step(split_iname, k, config[f"{k}_tile"]))
+        result += self._batch()
+        for array in (self.other, self.panel):
+            result += self._fetch(array, config)
+        if config["registers"]:
+            for array in (self.other, self.panel):
+                result += self._hold(array, config, lanes)
+        if config[f"{k}_unroll"]:
+            result.append(step(tag_inames, f"{k}_inner:unr"))
+        return result
+
+    def _batch(self) -> list[Step]:
+        rest = [n for n in self.nest.band if n not in (self.i, self.j) and self.nest.is_free(n)]
+        return [step(tag_inames, f"{rest[-1]}:g.2")] if rest else []
+
+    def _piece(self, name: str, config: Configuration) -> int:
+        """Return how many adjacent sums a work-item has."""
+        return int(min(config["lanes"], config[f"{name}_each"]))
+
+    def _split(self, name: str, axis: int, config: Configuration) -> list[Step]:
+        items, each = config[f"{name}_items"], config[f"{name}_each"]
+        piece = self._piece(name, config)
+        near = f"{name}_near"
+        result = [step(split_iname, name, items * each, outer_tag=f"g.{axis}", inner_iname=near)]
+        if each > piece:
+            pieces = {"outer_iname": f"{name}_piece", "inner_iname": f"{name}_part"}
+            result.append(step(split_iname, near, items * piece, outer_tag="ilp", **pieces))
+            near = f"{name}_part"
+        names = {"outer_iname": f"{name}_item", "inner_iname": f"{name}_sum"}
+        tags = {"outer_tag": f"l.{axis}", "inner_tag": "ilp"}
+        return [*result, step(split_iname, near, piece, **names, **tags)]
+
+    def _pieces(self, name: str, config: Configuration) -> list[str]:
+        """Return the loop over the pieces that a work-item has, if there are several."""
+        several = config[f"{name}_each"] > self._piece(name, config)
+        return [f"{name}_piece"] if several else []
+
+    def _outer(self) -> str:
+        batch = [n for n in self.nest.band if n not in (self.i, self.j)]
+        return ",".join((*batch, f"{self.i}_outer", f"{self.j}_outer", f"{self.k}_outer"))
+
+    def _swept(self, array: str, config: Configuration) -> list[str]:
+        (name,) = set(self.factors[array]) - {self.k}
+        return [*self._pieces(name, config), f"{name}_item", f"{name}_sum", f"{self.k}_inner"]
+
+    def _fetch(self, array: str, config: Configuration) -> list[Step]:
+        """Let all work-items fetch a tile, adjacent vectors for adjacent ones."""
+        rows, columns = f"{array}_row", f"{array}_column"
+        i, j = self.i, self.j
+        items, width = config[f"{i}_items"] * config[f"{j}_items"], config[f"{j}_items"]
+        result = [
+            step(
+                add_prefetch,
+                array,
+                self._swept(array, config),
+                [rows, columns],
+                default_tag=None,
+                fetch_outer_inames=self._outer(),
+                temporary_name=f"{array}_tile",
+                temporary_address_space=AddressSpace.LOCAL,
+            )
+        ]
+        if array == self.other and config[f"turn_{array}"]:
+            result.append(step(tag_array_axes, f"{array}_tile", "N0,N1"))
+        if config["lanes"] > 1:
+            result.append(step(split_iname, columns, config["lanes"], inner_tag="vec"))
+            columns = f"{columns}_outer"
+        flat = f"{array}_flat"
+        result.append(step(join_inames, [rows, columns], flat))
+        result.append(step(split_iname, flat, items, outer_tag="unr", inner_iname=f"{array}_turn"))
+        tags = {"outer_tag": "l.1", "inner_tag": "l.0"}
+        result.append(step(split_iname, f"{array}_turn", width, **tags))
+        return result
+
+    def _hold(self, array: str, config: Configuration, lanes: int) -> list[Step]:
+        """Load what a work-item needs of a tile as vectors into registers."""
+        (name,) = set(self.factors[array]) - {self.k}
+        axis = self.factors[array].index(name)
+        tile = f"{array}_tile"
+        length = config[f"{name}_items"] * self._piece(name, config)
+        pieces = self._pieces(name, config)
+        loads = [f"{array}_{part}" for part in (["piece"] if pieces else []) + ["sum"]]
+        outer = f"{self._outer()},{self.k}_inner,{self.i}_item,{self.j}_item"
+        result = [step(set_temporary_alignment, tile, _VECTOR)]
+        if pieces:
+            result.append(step(split_array_axis, tile, axis, length))
+        held = {"temporary_name": f"{array}_held", "fetch_outer_inames": outer}
+        names = [*([f"{array}_step"] if axis == 1 else []), *loads]
+        swept = [*pieces, f"{name}_sum"]
+        result.append(step(add_prefetch, tile, swept, names, default_tag=None, **held))
+        tags = dict.fromkeys(loads, "unr") | {f"{array}_sum": "vec"}
+        return [*result, step(tag_inames, tags)]

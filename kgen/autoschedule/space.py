@@ -1,0 +1,216 @@
+"""The schedules of a kernel that are worth measuring: parameters, restrictions, and what builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kgen.autoschedule.choices import Choices
+from kgen.autoschedule.find import make_planner, recipe_for
+from kgen.autoschedule.iterations import iterations_on_items, iterations_on_threads, sum_of_all
+from kgen.autoschedule.machine import Kind, Machine, machine_of
+from kgen.autoschedule.nests import Nest
+from kgen.autoschedule.planner import Planner
+from kgen.autoschedule.products import product_on_items, product_on_threads
+from kgen.autoschedule.steps import Schedule
+from kgen.errors import KernelError, KgenError, TransformError, near_names
+from kgen.ir.checked import checked
+from kgen.ir.unit import TranslationUnit
+from kgen.tuning.space import SearchSpace
+
+__all__ = ["AutoSpace", "auto_space"]
+
+#: Lanes that are fetched together may be stored one by one: where a tile has another layout.
+_LANES_ALONE = "vectorize_failed*"
+#: Nests of a kernel that are varied; the others get the schedule that analysis finds.
+_VARIED = 2
+
+
+@dataclass(frozen=True, eq=False)
+class AutoSpace:
+    """The schedules of one kernel for one device; made by :func:`auto_space`.
+
+    ``tune_params`` are the values of each parameter, ``restrictions`` expressions of them, and
+    ``build(**configuration)`` returns the program with the schedule of a configuration.
+    """
+
+    program: TranslationUnit
+    machine: Machine = field(repr=False)
+
+    @property
+    def tune_params(self) -> dict[str, list[Any]]:
+        """For each parameter the list of its values."""
+        return {
+            f"{name}{suffix}": list(values)
+            for suffix, _, choices in self._varied
+            for name, values in choices.params.items()
+        }
+
+    @property
+    def restrictions(self) -> list[str]:
+        """What configurations have to satisfy: expressions in Python's syntax."""
+        return [
+            _renamed(text, choices.params, suffix)
+            for suffix, _, choices in self._varied
+            for text in choices.restrictions
+        ]
+
+    def build(self, **configuration: Any) -> TranslationUnit:
+        """Return the program with one of the schedules.
+
+        Raises :class:`TransformError` where it is not proved right for the values given.
+        """
+        built = self.schedule(**configuration)(self.program)
+        return built.map_kernels(
+            lambda one: one.copy(silenced_warnings=(*one.silenced_warnings, _LANES_ALONE))
+        )
+
+    def schedule(self, **configuration: Any) -> Schedule:
+        """Return one of the schedules, as steps that print as Python."""
+        for name in configuration.keys() ^ self.tune_params.keys():
+            raise KernelError(
+                f"the configuration and the space do not both have a parameter '{name}'",
+                kernel=self.program.default_entrypoint.name,
+                hint=near_names(name, self.tune_params),
+            )
+        planner = self._new_planner()
+        chosen = {nest.insn_ids: (suffix, choices) for suffix, nest, choices in self._varied}
+        for nest in self._nests:
+            if nest.insn_ids in chosen:
+                suffix, choices = chosen[nest.insn_ids]
+                own = {name: configuration[f"{name}{suffix}"] for name in choices.params}
+                planner.schedule = self._extended(planner, nest, choices, own)
+            else:
+                planner.plan_nest(recipe_for(self.machine), nest)
+        return planner.schedule
+
+    def _extended(
+        self, planner: Planner, nest: Nest, choices: Choices, own: Mapping[str, Any]
+    ) -> Schedule:
+        found = planner.extended(nest, choices.steps(own))
+        if found is None:
+            values = ", ".join(f"{name}={value!r}" for name, value in own.items())
+            raise TransformError(
+                f"the schedule with {values} is not proved right",
+                kernel=self.program.default_entrypoint.name,
+                hint="choose a configuration that satisfies the restrictions of the space",
+            )
+        return found
+
+    def _new_planner(self) -> Planner:
+        return make_planner(self.program, self.program.default_entrypoint.name)
+
+    @cached_property
+    def _nests(self) -> Sequence[Nest]:
+        return self._new_planner().nests
+
+    @cached_property
+    def _varied(self) -> list[tuple[str, Nest, Choices]]:
+        """The nests that are varied, what their parameters' names end with, and the choices."""
+        planner, machine = self._new_planner(), self.machine
+        found: list[tuple[str, Nest, Choices]] = []
+        for nest in self._nests:
+            if nest.is_on_axes or len(found) == _VARIED:
+                continue
+            band = [name for name in nest.band if name not in nest.reduced]
+            loops = [name for name in band if planner.is_parallel(nest, name)]
+            choices = _choices(machine, nest, loops)
+            if choices is not None and planner.extended(nest, choices.steps(choices.first)):
+                suffix = f"_{len(found)}" if found else ""
+                found.append((suffix, nest, _legal(planner, nest, choices)))
+        return found
+
+    def __reduce__(self) -> Any:
+        return auto_space, (self.program,)
+
+    def __repr__(self) -> str:
+        return f"AutoSpace({', '.join(self.tune_params)})"
+
+
+def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | None:
+    """Return the family of schedules for a nest with parallel *loops*; ``None`` for no choice."""
+    on_items = machine.kind is Kind.ITEMS
+    found = nest.find_product(loops)
+    product = None
+    if found is not None and on_items:
+        product = product_on_items(machine, nest, *found)
+    elif found is not None:
+        product = product_on_threads(nest, *found)
+    if product is not None or machine.kind is Kind.SERIAL:
+        return product
+    if not loops:
+        return sum_of_all(machine, nest)
+    return (
+        iterations_on_items(machine, nest, loops)
+        if on_items
+        else iterations_on_threads(nest, loops)
+    )
+
+
+def _legal(planner: Planner, nest: Nest, choices: Choices) -> Choices:
+    """Return choices without the values that are not proved right, each tried on its own."""
+    dropped: dict[str, tuple[Any, ...]] = {}
+    for name, values in choices.params.items():
+        wrong = [
+            value
+            for value in values
+            if value != choices.first[name]
+            and _is_allowed(choices, {**choices.first, name: value})
+            and not planner.extended(nest, choices.steps({**choices.first, name: value}))
+        ]
+        dropped[name] = tuple(wrong)
+    return choices.without(dropped)
+
+
+def _is_allowed(choices: Choices, config: Mapping[str, Any]) -> bool:
+    try:
+        SearchSpace({name: [value] for name, value in config.items()}, choices.restrictions)
+    except KgenError:  # no configuration is left
+        return False
+    return True
+
+
+def _renamed(text: str, names: Mapping[str, Any], suffix: str) -> str:
+    """Return an expression with a suffix at all parameters."""
+    if suffix:
+        for name in names:
+            text = re.sub(rf"\b{name}\b", f"{name}{suffix}", text)
+    return text
+
+
+@checked
+def auto_space(program: TranslationUnit, device: Any = None) -> AutoSpace:
+    """Return the schedules of a kernel that are worth measuring on a device.
+
+    The space has parameters for the sizes of work-groups and tiles, orders of loops, what is
+    fetched into tiles, vectors, layouts, copies and independent sums: those that suit the kernel,
+    with values that are proved right. The kernel needs no schedule; loops that have tags keep them.
+
+    :arg device: as for :func:`autoschedule`
+
+    ::
+
+        space = lp.auto_space(knl)
+        result = lp.tune(space.build, space.tune_params, restrictions=space.restrictions)
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> space = auto_space(unit)
+    >>> space.tune_params
+    {'i_block': [0, 16, 64, 256, 1024, 4096, 16384]}
+    >>> print(space.schedule(i_block=64))
+    knl = lp.split_iname(knl, 'i', 64, outer_tag='g.0')
+    """
+    target, machine = machine_of(program.target, device)
+    moved = program if target == program.target else program.copy(target=target)
+    space = AutoSpace(moved, machine)
+    if not space.tune_params:
+        raise KernelError(
+            "there is nothing to choose in the schedule of this kernel",
+            kernel=program.default_entrypoint.name,
+            because="no loop is free, and proved to have independent iterations",
+        )
+    return space

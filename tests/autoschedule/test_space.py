@@ -1,0 +1,100 @@
+"""Spaces of schedules: every point is proved right, computes the same, and can be pasted."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.tuning.space import SearchSpace
+from tests.autoschedule.test_threads import KERNELS, make, pasted
+
+PRODUCT = "out[i, j] = sum(k, a[i, k]*b[k, j])"
+
+
+def product(n: int, target: Any) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("a, b", np.float32, shape=(n, n)), ...]
+    domain = f"{{ [i, j, k]: 0 <= i, j, k < {n} }}"
+    return lp.make_kernel(domain, PRODUCT, data, target=target)
+
+
+def points(space: Any, count: int) -> list[dict[str, Any]]:
+    found = SearchSpace(space.tune_params, space.restrictions)
+    return [found[int(row)] for row in found.sample(count, seed=1)]
+
+
+@pytest.mark.parametrize("name", ["stencil", "transposition", "rows", "total", "two nests"])
+def test_points_compute_the_same(name: str) -> None:
+    knl = KERNELS[name]
+    space = lp.auto_space(knl)
+    arrays = {"a": (100, 100), "v": (300, 300), "b": (5000,), "c": (5000,)}
+    names = arrays.keys() & knl.default_entrypoint.arg_dict.keys()
+    inputs = {n: np.random.default_rng(0).random(arrays[n]) for n in sorted(names)}
+    expected = knl(**inputs)[1]
+    for config in points(space, 2):
+        built = space.build(**config)
+        for found, right in zip(built(**inputs)[1], expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def test_schedule_can_be_pasted() -> None:
+    knl = KERNELS["transposition"]
+    space = lp.auto_space(knl)
+    (config,) = points(space, 1)
+    schedule = space.schedule(**config)
+    assert pasted(knl, str(schedule)) == schedule(knl)
+
+
+def test_product_on_threads_has_tiles_and_packed_panels() -> None:
+    space = lp.auto_space(product(256, lp.ExecutableCTarget()))
+    best = {"i_tile": 64, "i_each": 8, "j_tile": 64, "k_tile": 128, "fetch_a": False}
+    built = space.build(**best, fetch_b=True)
+    a, b = np.random.default_rng(0).random((2, 256, 256), dtype=np.float32)
+    np.testing.assert_allclose(built(a=a, b=b)[1][0], a @ b, rtol=1e-4)
+
+
+def test_product_on_a_gpu_has_the_schedule_that_experts_write() -> None:
+    space = lp.auto_space(product(4096, lp.CudaTarget()))
+    each = {"i_items": 16, "j_items": 16, "i_each": 8, "j_each": 8, "k_tile": 16}
+    config = {**each, "lanes": 4, "turn_a": True, "registers": True, "k_unroll": True}
+    rows = SearchSpace(space.tune_params, space.restrictions)
+    assert rows.row(config) is not None
+    code = lp.generate_code_v2(space.build(**config)).device_code()
+    assert "aligned" in code
+    assert code.count("__syncthreads()") == 2
+    assert "acc_k_outer_k_inner[63] +=" in code
+
+
+def test_points_are_proved_right() -> None:
+    stencil = KERNELS["stencil"].copy(target=lp.CudaTarget())
+    for knl in (product(512, lp.CudaTarget()), lp.add_dtypes(stencil, {"v": "float64"})):
+        space = lp.auto_space(knl)
+        for config in points(space, 3):
+            assert lp.verify(space.build(**config)).ok
+
+
+def test_wrong_configurations_are_rejected() -> None:
+    space = lp.auto_space(KERNELS["elementwise"])
+    with pytest.raises(lp.KernelError, match="parameter 'j_block'"):
+        space.build(i_block=16, j_block=2)
+
+
+def test_space_travels_to_other_processes() -> None:
+    space = lp.auto_space(KERNELS["elementwise"])
+    assert pickle.loads(pickle.dumps(space)).tune_params == space.tune_params  # noqa: S301
+
+
+def test_nothing_to_choose_is_an_error() -> None:
+    data = [lp.GlobalArg("a", np.float64, shape="n")]
+    knl = make("{ [i]: 1 <= i < n }", "a[i] = a[i - 1] + 1", *data)
+    with pytest.raises(lp.KernelError, match="nothing to choose"):
+        lp.auto_space(knl)
+
+
+def test_alignment_of_temporaries() -> None:
+    knl = make("{ [i]: 0 <= i < 4 }", "<> t[i] = 2*i")
+    aligned = lp.set_temporary_alignment(knl, "t", 32).default_entrypoint
+    assert aligned.temporary_variables["t"].alignment == 32
