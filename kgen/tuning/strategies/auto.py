@@ -14,10 +14,10 @@ from kgen.tuning.strategies.base import Strategy
 from kgen.tuning.strategies.gaussian import Array, GaussianProcess
 from kgen.tuning.strategies.threads import one_thread
 
-__all__ = ["Auto", "coordinates_of", "expected_improvement"]
+__all__ = ["Auto", "distances_of", "expected_improvement"]
 
 #: Configurations that are measured before the model is asked.
-_DESIGN = 20
+_DESIGN = 8
 #: Rows of which the first ones are chosen, far from each other.
 _SPREAD = 1500
 #: Rows for which the model is asked: not seen before, near the best, and at random.
@@ -55,8 +55,10 @@ class Auto(Strategy):
 
     def __init__(self, space: SearchSpace, seed: int = 0, **options: Any) -> None:
         super().__init__(space, seed, **options)
-        self.points = coordinates_of(space)
-        self._model = GaussianProcess(self.points.shape[1])
+        varied = np.flatnonzero((space.indices != space.indices[0]).any(axis=0))
+        self._places = np.ascontiguousarray(space.indices[:, varied])
+        listed = list(space.tune_params.values())
+        self._model = GaussianProcess([distances_of(listed[parameter]) for parameter in varied])
         self._fits = 0
         self._design = self._far_apart(_DESIGN)
         self._promising: Rows = np.zeros(0, np.intp)
@@ -75,7 +77,7 @@ class Auto(Strategy):
         rows, values = self._learned()
         self._fit(rows, values)
         pool = self._pool()
-        mean, deviation = self._model.predict(self.points[pool])
+        mean, deviation = self._model.predict(self._places[pool])
         gain = expected_improvement(mean, deviation, float(values.min()))
         order = np.argsort(-gain, kind="stable")
         self._promising = pool[order[: _POOL // 3]]
@@ -84,11 +86,12 @@ class Auto(Strategy):
     def _far_apart(self, count: int) -> list[int]:
         """Return rows at random, and then each time the one that is farthest from those before."""
         rows = self.space.sample(_SPREAD, self.rng)
-        points = self.points[rows]
+        places = self._places[rows]
         distances = np.full(len(rows), np.inf)
         chosen = [0]
         while len(chosen) < min(count, len(rows)):
-            steps = np.abs(points - points[chosen[-1]]).sum(axis=1)
+            tables = zip(self._model.distances, places[chosen[-1]], places.T, strict=True)
+            steps = sum(table[place, column] for table, place, column in tables)
             distances = np.minimum(distances, steps)
             distances[chosen] = -1
             chosen.append(int(distances.argmax()))
@@ -110,12 +113,12 @@ class Auto(Strategy):
         self._fits += 1
         is_due = len(values) < _EACH or self._fits % _SELDOM == 0
         steps = _FIRST_STEPS if self._fits == 1 else _STEPS * is_due
-        self._model.fit(self.points[rows], values, steps)
+        self._model.fit(self._places[rows], values, steps)
         if self.under_way:
             more = np.fromiter(self.under_way, np.intp, len(self.under_way))
             rows = np.append(rows, more)
-            values = np.append(values, self._model.predict(self.points[more])[0])
-            self._model.fit(self.points[rows], values, 0)
+            values = np.append(values, self._model.predict(self._places[more])[0])
+            self._model.fit(self._places[rows], values, 0)
 
     def _pool(self) -> Rows:
         """Return the rows from which the next is chosen."""
@@ -130,23 +133,20 @@ class Auto(Strategy):
         return pool[~self.seen[pool]]
 
 
-def coordinates_of(space: SearchSpace) -> Array:
-    """Return points in a unit cube, ``points[row, dimension]``, for the rows of a space.
+def distances_of(values: Sequence[Any]) -> Array:
+    """Return the distances of all pairs of values of a parameter, between 0 and 1.
 
-    A parameter of numbers is a dimension, in which its values are evenly spaced; one of other
-    values has a dimension for each value, so that all are equally far apart.
+    Numbers are evenly spaced, in their order in the list; all other values are equally far apart.
 
-    >>> coordinates_of(SearchSpace({"x": [1, 2, 8], "one": [5], "how": ["a", "b"]})).T.tolist()
-    [[0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]
+    >>> distances_of([1, 2, 8]).tolist()
+    [[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]]
+    >>> distances_of(["rows", "columns", "blocks"]).tolist()
+    [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """
-    columns = []
-    for values, places in zip(space.tune_params.values(), space.indices.T, strict=True):
-        if len(values) == 2 or all(isinstance(value, int | float) for value in values):
-            columns.append(places[:, None] / max(1, len(values) - 1))
-        else:
-            columns.append((places[:, None] == np.arange(len(values))) * math.sqrt(0.5))
-    varied = [column for column in columns if column.any()]
-    return np.hstack(varied or [np.zeros((len(space), 0))])
+    places = np.arange(len(values))
+    if all(isinstance(value, int | float) for value in values):
+        return np.abs(np.subtract.outer(places, places)) / max(1, len(values) - 1)
+    return 1.0 - np.eye(len(values))
 
 
 def scaled_times(times: Sequence[float | None]) -> Array:

@@ -3,112 +3,138 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GaussianProcess"]
+__all__ = ["Array", "GaussianProcess", "Places"]
 
 Array: TypeAlias = NDArray[np.floating]
+#: Positions of values in the lists of parameters: ``places[configuration, parameter]``.
+Places: TypeAlias = NDArray[np.integer]
 
 _ROOT3 = math.sqrt(3.0)
-#: What is always added to the diagonal: without it, equal points are not invertible.
+#: What is always added to the diagonal: without it, equal configurations are not invertible.
 _JITTER = 1e-5
-#: The prior of the logarithm of the noise, by its mean and deviation.
-_NOISE = (-4.0, 2.0)
-#: Deviation of the logarithms of lengths in their prior.
-_LENGTHS = 1.7
+#: Means and deviations in the prior of the logarithms: of a length, a weight, and the noise.
+_LENGTH, _WEIGHT, _NOISE = (math.log(0.5), 1.0), (0.0, 1.5), (-4.0, 2.0)
 #: Adam's step and decays.
 _STEP, _DECAY, _DECAY2 = 0.15, 0.8, 0.95
 
 
 class GaussianProcess:
-    """A Gaussian process with a Matérn kernel of 3/2, and a length for each dimension.
+    """A Gaussian process over parameters, each with a table of distances of its values.
 
-    Lengths and noise are those of the largest posterior density, found by gradient steps that go on
-    from the last ones; the mean and the variance follow from them.
+    The covariance is a weighted sum of two terms: the mean over all parameters of Matérn kernels of
+    3/2 (each parameter has an effect of its own), and their product (all interact). Lengths,
+    weights and noise have the largest posterior density, to which gradient steps go on from the
+    last ones; the mean and the variance follow from them.
 
-    Rasmussen, Williams: Gaussian processes for machine learning, 2006, chapters 2, 4 and 5. The
-    prior of the lengths grows with the number of dimensions as in Hvarfner, Hellsten, Nardi:
-    Vanilla Bayesian optimization performs great in high dimensions, 2024.
+    Rasmussen, Williams: Gaussian processes for machine learning, 2006, chapters 2, 4 and 5;
+    Duvenaud, Nickisch, Rasmussen: Additive Gaussian processes, 2011. Lengths in the product grow
+    with the root of the number of parameters as in Hvarfner, Hellsten, Nardi: Vanilla Bayesian
+    optimization performs great in high dimensions, 2024.
 
-    >>> x = np.linspace(0, 1, 12)[:, None]
-    >>> process = GaussianProcess(1)
-    >>> process.fit(x, np.sin(5 * x[:, 0]), steps=40)
-    >>> mean, deviation = process.predict(np.array([[0.5], [2.0]]))
-    >>> abs(float(mean[0]) - math.sin(2.5)) < 0.02, bool(deviation[0] < deviation[1])
+    >>> places = np.arange(0, 20, 2)[:, None]
+    >>> process = GaussianProcess([np.abs(np.subtract.outer(np.arange(21), np.arange(21))) / 20])
+    >>> process.fit(places, np.sin(places[:, 0] / 4), steps=40)
+    >>> mean, deviation = process.predict(np.array([[9], [20]]))
+    >>> abs(float(mean[0]) - math.sin(9 / 4)) < 0.02, bool(deviation[0] < deviation[1])
     (True, True)
 
-    :arg dimensions: the number of coordinates of a point, each between 0 and 1
+    :arg distances: for each parameter a table, ``distances[place, place]``, between 0 and 1
     """
 
-    def __init__(self, dimensions: int) -> None:
-        self._prior = np.full(dimensions, math.log(0.5) + 0.5 * math.log(max(1, dimensions)))
-        #: The logarithms of the lengths, then that of the noise.
-        self.parameters: Array = np.append(self._prior, _NOISE[0])
-        self._first = np.zeros(dimensions + 1)
-        self._second = np.zeros(dimensions + 1)
+    def __init__(self, distances: Sequence[Array]) -> None:
+        self.distances = list(distances)
+        self._count = len(self.distances)
+        self._root = math.sqrt(max(1, self._count))
+        prior = np.array([*[_LENGTH] * self._count, _WEIGHT, _WEIGHT, _NOISE])
+        self._prior, self._widths = prior.T
+        #: Logarithms of the lengths, the weights of the sum and of the product, and the noise.
+        self.parameters: Array = self._prior.copy()
+        self._first = np.zeros(len(prior))
+        self._second = np.zeros(len(prior))
         self._steps = 0
 
-    def fit(self, points: Array, values: Array, steps: int) -> None:
-        """Take the values at points, ``points[number, dimension]``, after some gradient steps."""
-        count = len(points)
-        squares = (points[:, None, :] - points[None]) ** 2
-        flat = squares.reshape(count * count, -1)
+    def fit(self, places: Places, values: Array, steps: int) -> None:
+        """Take the values of configurations, after some gradient steps."""
         for _ in range(steps):
-            self._descend(self.loss(flat, values)[1])
-        scale = np.exp(-self.parameters[:-1])
-        inverse, weights, mean, variance = self._solve(_matern(flat @ scale**2), values)
-        self._mean, self._variance = mean, variance
-        # Predictions are for many points: in single precision.
-        self._scale = scale.astype(np.float32)
-        self._points = (points * scale).astype(np.float32)
+            self._descend(self.loss(places, values)[1])
+        terms = [self._terms(parameter) for parameter in range(self._count)]
+        columns = [
+            (kernel[:, column], logarithm[:, column])
+            for (kernel, logarithm, *_), column in zip(terms, places.T, strict=True)
+        ]
+        covariance = self._covariance(columns, places)
+        inverse, weights, self._mean, self._variance = self._solve(covariance, values)
+        # Predictions are for many configurations: in single precision.
+        self._columns = [(one.astype(np.float32), two.astype(np.float32)) for one, two in columns]
         self._weights = weights.astype(np.float32)
         self._factor = np.linalg.cholesky(inverse).astype(np.float32)
 
-    def predict(self, points: Array) -> tuple[Array, Array]:
-        """Return the mean and the standard deviation of the value at each point."""
-        scaled = points.astype(np.float32) * self._scale
-        squares = scaled @ (-2 * self._points.T)
-        squares += (scaled**2).sum(axis=1)[:, None] + (self._points**2).sum(axis=1)
-        known = _matern(np.maximum(squares, 0, out=squares))
+    def predict(self, places: Places) -> tuple[Array, Array]:
+        """Return the mean and the standard deviation of the value of each configuration."""
+        known = self._covariance(self._columns, places)
         explained = known @ self._factor
-        left = 1 - np.einsum("ij,ij->i", explained, explained)
-        deviation = np.sqrt(self._variance * np.maximum(left, 1e-6))
+        total = float(np.exp(self.parameters[-3:-1]).sum())
+        left = total - np.einsum("ij,ij->i", explained, explained)
+        deviation = np.sqrt(self._variance * np.maximum(left, 1e-6 * total))
         return self._mean + known @ self._weights, deviation
 
-    def loss(self, squares: Array, values: Array) -> tuple[float, Array]:
-        """Return the negative logarithm of the posterior density, and its gradient.
+    def loss(self, places: Places, values: Array) -> tuple[float, Array]:
+        """Return the negative logarithm of the posterior density, and its gradient."""
+        terms = [
+            [table[np.ix_(column, column)] for table in self._terms(parameter)]
+            for parameter, column in enumerate(places.T)
+        ]
+        first, second = np.exp(self.parameters[-3:-1])
+        single = first / self._count * _sum(kernel for kernel, *_ in terms)
+        product = second * np.exp(_sum(logarithm for _, logarithm, *_ in terms))
+        inverse, weights, _, variance = self._solve(single + product, values)
+        # The loss changes by half of this with each element of the covariance.
+        change = inverse - np.outer(weights, weights) / variance
+        in_sum, in_product = change * (first / self._count), change * product
+        gradient = [(in_sum * one + in_product * two).sum() for _, _, one, two in terms]
+        gradient += [(change * single).sum(), in_product.sum()]
+        gradient.append(np.trace(change) * math.exp(self.parameters[-1]))
+        steps = (self.parameters - self._prior) / self._widths
+        density = len(values) * math.log(variance) - np.linalg.slogdet(inverse)[1]
+        return 0.5 * float(density + steps @ steps), 0.5 * np.array(gradient) + steps / self._widths
 
-        :arg squares: squared differences of all pairs of points, ``squares[pair, dimension]``
+    def _covariance(self, columns: Sequence[tuple[Array, Array]], places: Places) -> Array:
+        """Return the covariance of configurations with those that are known.
+
+        :arg columns: for each parameter its kernel, and its logarithm in the product, of all values
+            with those of the known configurations
         """
-        count = len(values)
-        scale2 = np.exp(-2 * self.parameters[:-1])
-        distances = squares @ scale2
-        inverse, weights, _, variance = self._solve(_matern(distances), values)
-        change = np.outer(weights, weights) / variance - inverse
-        slope = 3 * np.exp(-_ROOT3 * np.sqrt(distances))
-        noise = math.exp(self.parameters[-1])
-        from_prior = np.append(
-            (self.parameters[:-1] - self._prior) / _LENGTHS**2,
-            (self.parameters[-1] - _NOISE[0]) / _NOISE[1] ** 2,
-        )
-        gradient = -0.5 * np.append(((change.ravel() * slope) @ squares) * scale2, 0)
-        gradient[-1] = -0.5 * np.trace(change) * noise
-        density = count * math.log(variance) - np.linalg.slogdet(inverse)[1]
-        widths = np.append(np.full(len(scale2), _LENGTHS), _NOISE[1])
-        prior = float(((from_prior * widths) ** 2).sum())
-        return 0.5 * (density + prior), gradient + from_prior
+        first, second = map(float, np.exp(self.parameters[-3:-1]))
+        pairs = list(zip(columns, places.T, strict=True))
+        single = _sum(kernel[column] for (kernel, _), column in pairs)
+        product = np.exp(_sum(logarithm[column] for (_, logarithm), column in pairs))
+        single *= first / self._count
+        product *= second
+        return single + product
 
-    def _solve(self, kernel: Array, values: Array) -> tuple[Array, Array, float, float]:
+    def _terms(self, parameter: int) -> tuple[Array, Array, Array, Array]:
+        """Return the kernel of a parameter, its logarithm in the product, and their slopes."""
+        length = math.exp(self.parameters[parameter])
+        near = self.distances[parameter] * (_ROOT3 / length)
+        far = near / self._root
+        decay = np.exp(-near)
+        return (1 + near) * decay, np.log1p(far) - far, near**2 * decay, far**2 / (1 + far)
+
+    def _solve(self, covariance: Array, values: Array) -> tuple[Array, Array, float, float]:
         """Return the inverse, its product with the centered values, the mean and the variance."""
-        count = len(values)
         noise = math.exp(self.parameters[-1]) + _JITTER
-        inverse = np.linalg.inv(kernel.reshape(count, count) + noise * np.eye(count))
+        inverse = np.linalg.inv(covariance + noise * np.eye(len(values)))
         mean = float(inverse.sum(axis=0) @ values / inverse.sum())
         weights = inverse @ (values - mean)
-        variance = max(float((values - mean) @ weights) / count, 1e-12)
+        variance = max(float((values - mean) @ weights) / len(values), 1e-12)
         return inverse, weights, mean, variance
 
     def _descend(self, gradient: Array) -> None:
@@ -118,13 +144,10 @@ class GaussianProcess:
         self._second = _DECAY2 * self._second + (1 - _DECAY2) * gradient**2
         first = self._first / (1 - _DECAY**self._steps)
         second = self._second / (1 - _DECAY2**self._steps)
-        self.parameters = self.parameters - _STEP * first / (np.sqrt(second) + 1e-6)
-        np.clip(self.parameters[:-1], -3, 5, out=self.parameters[:-1])
-        self.parameters[-1] = np.clip(self.parameters[-1], -9, 1)
+        moved = self.parameters - _STEP * first / (np.sqrt(second) + 1e-6)
+        self.parameters = np.clip(moved, self._prior - 5, self._prior + 5)
 
 
-def _matern(squares: Array) -> Array:
-    """Return the kernel for squared distances."""
-    scaled = np.sqrt(squares) * np.asarray(_ROOT3, squares.dtype)
-    kernel: Array = (1 + scaled) * np.exp(-scaled)
-    return kernel
+def _sum(terms: Iterable[Array]) -> Array:
+    """Return the sum of arrays, in the memory of the first."""
+    return reduce(operator.iadd, terms)
