@@ -255,9 +255,11 @@ def piece_of_copies(
     piece = as_basic_set(from_named(named, dim_names(domain)))
     kept = [name for name in dim_names(domain) if name in copies or name in fixed]
     own = _renamed_around(keep_dims(piece, kept), copies)
-    around = keep_dims(domain, [name for name in kept if name in fixed])
-    said = from_named(to_named(own).gist(to_named(around)), dim_names(own))
-    return as_basic_set(said).remove_redundancies()
+    around = [name for name in kept if name in fixed]
+    if around:  # loops that have said this already
+        said = to_named(keep_dims(domain, around))
+        own = as_basic_set(from_named(to_named(own).gist(said), dim_names(own)))
+    return own.remove_redundancies()
 
 
 def _renamed_around(domain: BasicSet, copies: Mapping[str, str]) -> BasicSet:

@@ -256,7 +256,10 @@ class _Split:
         around = {name for insn in self.chosen for name in insn.within_inames}
         self.order = by_priority(kernel, [name for name in kernel.iname_order if name in around])
         outer = self.order[: min(map(self.order.index, self.names))]
-        self.shared = [name for name in outer if not self._is_bounded_by_split(name)]
+        around_all = frozenset.intersection(*(insn.within_inames for insn in self.chosen))
+        self.shared = [
+            name for name in outer if name in around_all and not self._is_bounded_by_split(name)
+        ]
         self._check_parameters()
         conditions = self._divide()
         self.where = [where for _, where in conditions]

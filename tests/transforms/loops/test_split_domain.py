@@ -92,6 +92,29 @@ def test_what_bounds_and_assumptions_say_makes_no_piece() -> None:
     assert len(split.default_entrypoint.instructions) == 2
 
 
+def test_pieces_can_be_split_again() -> None:
+    knl = make(
+        "{ [i, j]: 0 <= i and 3*i < n and 0 <= j < n }", "a[i, j] = p[n-1-i]", a="n, n", p="n"
+    )
+    split = lp.split_domain(knl, "{ [i, j]: i != 3 }")
+    split = lp.split_domain(split, "{ [i_boundary, j_boundary]: i_boundary < j_boundary }")
+    assert proved(split)
+    for n in (1, 10, 13):
+        assert_same_results(knl, split, {"a": np.zeros((n, n)), "p": np.arange(n, dtype=float)})
+
+
+def test_loops_around_some_of_the_instructions_are_copied() -> None:
+    knl = make(
+        "{ [t, i]: 0 <= t < 3 and 0 <= i < n }",
+        ["a[i] = i {id=first}", "a[i] = a[i] + t {id=more, dep=first}"],
+        a="n",
+    )
+    split = lp.split_domain(knl, "{ [i]: i < 2 }")
+    assert "t" not in split.default_entrypoint.inames
+    assert proved(split)
+    assert_same_results(knl, split, {"a": np.zeros(5)})
+
+
 # -- loops, names, tags --------------------------------------------------------------------------
 
 
