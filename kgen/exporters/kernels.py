@@ -290,8 +290,9 @@ def _target(chosen: TargetBase, target: str) -> TargetBase:
     if target == "c":
         gnu = isinstance(chosen, CWithGNULibcTarget)
         threads = chosen.threads if isinstance(chosen, CTarget) else None
+        fast_math = isinstance(chosen, CTarget) and chosen.fast_math
         made = CWithGNULibcTarget if gnu else CTarget
-        return made(function_specifiers="static", threads=threads)
+        return made(function_specifiers="static", threads=threads, fast_math=fast_math)
     if target == "opencl":
         limits = chosen.limits() if isinstance(chosen, OpenCLTarget) else None
         return StandaloneOpenCLTarget(device_limits=limits)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import elements_of, relate_sides
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.analyses import Analysis
+from kgen.ir.expr import walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names, project_out_params, rename_param
@@ -62,9 +65,17 @@ def _joined(kernel: LoopKernel, first: Node, second: Node) -> Node | None:
     has_one_nest = len({kernel.id_to_insn[name].within_inames for name in ids}) == 1
     if not (is_simd(kernel, first.iname) and has_one_nest):
         return None
-    if dependence_in(kernel, first.iname, ids) is not None:
+    if _has_call_and_condition(kernel, ids) or dependence_in(kernel, first.iname, ids) is not None:
         return None
     return Loop(first.iname, together, first.kind, first.slabs)
+
+
+def _has_call_and_condition(kernel: LoopKernel, ids: tuple[str, ...]) -> bool:
+    """Tell whether a loop would have both, of which gcc 12 makes no vector code."""
+    insns = [kernel.id_to_insn[name] for name in ids]
+    nodes = [node for insn in insns for node in walk(*insn.expressions())]
+    calls = any(isinstance(node, p.Call) for node in nodes)
+    return calls and any(insn.predicates for insn in insns)
 
 
 def _parts(loop: Loop) -> tuple[Node, ...]:

@@ -132,6 +132,11 @@ class CFamilyLanguage(Target):
     #: More such words, where the code includes a header.
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {}
 
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Return what must stand before all code."""
+        return ()
+
     def adapt_tree(self, body: Node) -> Node:
         """Return the code tree of a function as the compilers of this language need it."""
         return body
@@ -155,6 +160,10 @@ class CFamilyLanguage(Target):
 
         These are independent. *lanes* are how many a vector is to have.
         """
+        return None
+
+    def lane_function(self, function: str) -> Need | None:
+        """Return what must stand before the code for a function in lanes of vectors, if any."""
         return None
 
     def first_value(self, temporary: TemporaryVariable) -> str | None:

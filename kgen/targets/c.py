@@ -18,8 +18,9 @@ from kgen.ir.types import INT32, INT64
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
+from kgen.targets.lane_functions import lane_function_need
 from kgen.targets.module import Launch
-from kgen.targets.preamble import Need, include
+from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
 __all__ = [
@@ -36,6 +37,18 @@ OPENMP: Final = "-fopenmp"
 #: What lets them see its pragmas for vectors, without its library.
 OPENMP_SIMD: Final = "-fopenmp-simd"
 
+#: The option ``-ffast-math`` would, where gcc links, change the arithmetic of the whole process.
+_FAST_MATH: Final = Need(
+    Rank.PRAGMA,
+    "fast-math",
+    """\
+#ifdef __clang__
+#pragma clang fp reassociate(on) reciprocal(on) contract(fast)
+#else
+#pragma GCC optimize ("fast-math")
+#endif""",
+)
+
 _STDINT = (include("stdint.h"),)
 _COMPLEX = (include("complex.h"),)
 
@@ -46,7 +59,9 @@ class CTarget(CFamilyTarget):
 
     ``function_specifiers`` stand in front of each function: ``"static inline"``, for code that is
     included in a program. ``threads``: how many run the work-groups of loops tagged ``g.N``, by
-    OpenMP; ``None`` leaves the number to that, 1 makes plain loops.
+    OpenMP; ``None`` leaves the number to that, 1 makes plain loops. ``fast_math``: compilers may
+    compute sums in another order, multiply by reciprocals, approximate roots, and take it that no
+    number is infinite or none; without it they may only contract ``a*b + c``.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -61,6 +76,7 @@ class CTarget(CFamilyTarget):
 
     function_specifiers: str = field(default="", kw_only=True, repr=False)
     threads: int | None = field(default=1, kw_only=True, repr=False)
+    fast_math: bool = field(default=False, kw_only=True, repr=False)
 
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "fortran_abi": (
@@ -120,6 +136,13 @@ class CTarget(CFamilyTarget):
 
         if self.threads is not None and not (type(self.threads) is int and self.threads > 0):
             raise unfit("'threads' of a CTarget", "a positive number, or None", self.threads)
+        if not isinstance(self.fast_math, bool):
+            raise unfit("'fast_math' of a CTarget", "True or False", self.fast_math)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Ask for what makes arithmetic fast, where that is wanted."""
+        return (_FAST_MATH,) if self.fast_math else ()
 
     @property
     def has_hardware_axes(self) -> bool:
@@ -144,6 +167,10 @@ class CTarget(CFamilyTarget):
     def simd_loop_pragma(self, lanes: int | None) -> str | None:
         """Return the pragma of OpenMP for vectors."""
         return "omp simd" if lanes is None else f"omp simd simdlen({lanes})"
+
+    def lane_function(self, function: str) -> Need | None:
+        """Return the declaration of a function of GNU's vector library."""
+        return lane_function_need(function)
 
     def axis_name(self, tag: AxisTag) -> str:
         """Return what the index of a work-group is called."""
@@ -293,6 +320,7 @@ class ExecutableCTarget(CTarget):
 
     ``compiler``: a :class:`CCompiler`; ``None`` is one of no arguments. ``threads``: how many run
     the work-groups of loops tagged ``g.N``; ``None``: as many as OpenMP has, 1: plain loops.
+    ``fast_math``: see :class:`CTarget`.
 
     Raises :class:`KgenError` for another compiler, and for less than one thread.
 

@@ -144,6 +144,8 @@ class BodyEmitter:
         type_name = writer.declared_type(node.iname, dtype)
         inside = writer.site.inside(node.iname, node.first, node.stop)
         inside = writer.divergent(inside, node.first, node.stop)
+        if node.is_simd:
+            inside = inside._replace(in_lanes=True)
         body = self._body(node.body, writer, inside)
         loop = self.builder.emit_sequential_loop(
             node.iname, type_name, first, condition, node.step, body

@@ -25,6 +25,7 @@ from kgen.ir.promotion import Literal, common, settle, without_opaque
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int
+from kgen.targets.lane_functions import lane_name
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
 from kgen.targets.writers.complex_functions import INVERSES, inverse_name, inverse_need
@@ -227,6 +228,9 @@ class CallWriter:
         spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
         seen = SeenFunction(name, spelled, (dtype,) * len(texts))
         self.writer.preamble.seen_functions.add(seen)
+        if self.writer.site.in_lanes and (need := self.target.lane_function(spelled)):
+            self.writer.preamble.add(need)
+            spelled = lane_name(spelled)
         return parenthesized(f"{spelled}({', '.join(texts)})", _precedence_of(spelled), prec)
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:

@@ -54,6 +54,7 @@ def emit_module(
     if not isinstance(target, CFamilyTarget):
         raise CodegenError(f"{type(target).__name__} does not generate code")
     preamble = Preamble()
+    preamble.add(*target.needs)
     builder = target.get_device_ast_builder()
     is_fragile = any(has_fragile_barriers(f.body, math.prod(f.locals)) for f in functions)
     code_names = {f.name: builder.get_function_name(f) for f in functions}

@@ -23,7 +23,8 @@ class EmissionSite(NamedTuple):
     ``signs`` have what loops and conditions around say, ``sizes`` how large values can get where no
     parameter is negative. Statements have ``inames``, the loops
     around them, and ``values`` of these; ``texts`` stand for elements whose values are known under
-    another name. ``is_divergent``: only some of the work-items may be there.
+    another name. ``is_divergent``: only some of the work-items may be there. ``in_lanes``: the
+    compiler is to make vector code.
     """
 
     signs: Signs
@@ -32,11 +33,14 @@ class EmissionSite(NamedTuple):
     values: Mapping[str, Expr] = _NO_VALUES
     texts: Mapping[Expr, str] = _NO_TEXTS
     is_divergent: bool = False
+    in_lanes: bool = False
 
     def statement(self, inames: frozenset[str]) -> EmissionSite:
         """Return the site of a statement, where the domains of its loops hold."""
         signs, sizes = self.signs.within(None), self.sizes.within(None)
-        return EmissionSite(signs, sizes, inames, is_divergent=self.is_divergent)
+        return EmissionSite(
+            signs, sizes, inames, is_divergent=self.is_divergent, in_lanes=self.in_lanes
+        )
 
     def with_values(self, values: Mapping[str, Expr]) -> EmissionSite:
         """Return the site where loop variables have *values*."""

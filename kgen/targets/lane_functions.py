@@ -1,0 +1,61 @@
+"""Mathematical functions of several numbers at once: GNU's vector library, as gcc calls it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kgen.targets.preamble import Need, Rank
+
+__all__ = ["GNU_LANE_FUNCTIONS", "lane_function_need", "lane_name"]
+
+_SINCE_2_35: Final = """
+    acos acosh asin asinh atan atan2 atanh cbrt cosh erf erfc exp2 expm1 hypot log10 log1p log2
+    sinh tan tanh
+"""
+
+#: The functions of libmvec for processors of x86-64, in both precisions, by name: the number of
+#: arguments, and the minor version of GNU's C library that first had them.
+GNU_LANE_FUNCTIONS: Final = {
+    **{name: (2 if name in ("atan2", "hypot") else 1, 35) for name in _SINCE_2_35.split()},
+    **dict.fromkeys(("cos", "exp", "log", "sin"), (1, 22)),
+    "pow": (2, 22),
+}
+
+
+def lane_name(function: str) -> str:
+    """Return what a function is called in lanes.
+
+    >>> lane_name("expf")
+    'kgen_lanes_expf'
+    """
+    return f"kgen_lanes_{function}"
+
+
+def lane_function_need(function: str) -> Need | None:
+    """Return the declaration of a function of C for lanes; ``None`` if it is that of no library.
+
+    It is the function itself under another name, by which the compiler also finds the versions
+    for vectors. The header ``math.h`` declares these only where ``-ffast-math`` is on.
+
+    >>> print(lane_function_need("exp").text)
+    #if defined __x86_64__ && defined __GLIBC__ && __GLIBC_MINOR__ >= 22 && !defined __clang__
+    double kgen_lanes_exp(double) __asm__("exp") __attribute__((simd("notinbranch"), const));
+    #else
+    #define kgen_lanes_exp exp
+    #endif
+    """
+    is_single = function.endswith("f") and function not in GNU_LANE_FUNCTIONS
+    known = GNU_LANE_FUNCTIONS.get(function[:-1] if is_single else function)
+    if known is None:
+        return None
+    count, version = known
+    type_name = "float" if is_single else "double"
+    name = lane_name(function)
+    head = f"{type_name} {name}({', '.join([type_name] * count)})"
+    text = f"""\
+#if defined __x86_64__ && defined __GLIBC__ && __GLIBC_MINOR__ >= {version} && !defined __clang__
+{head} __asm__("{function}") __attribute__((simd("notinbranch"), const));
+#else
+#define {name} {function}
+#endif"""
+    return Need(Rank.MACRO, name, text)
