@@ -161,6 +161,9 @@ def test_program_notices_a_wrong_result(
 
 def run_mpi_heat(mpiexec: str, count: int, *arguments: str, **environment: str) -> None:
     launcher = [mpiexec, "-n", str(count)]
+    # Open MPI refuses to start more ranks than there are cores, and to start as root
+    environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    environment["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
     options = ["--steps=20", *arguments]
     text = run_example("mpi_heat.py", *options, launcher=launcher, **environment)
     assert f"{count} ranks" in text

@@ -9,8 +9,8 @@ python=${PYTHON:-python3}
 version=${PYTHON_VERSION:-3.12}
 limit_mib=55
 pip="$python -m pip --disable-pip-version-check"
-names="cgen constantdict islpy namedisl platformdirs pygments pymbolic pyopencl pytools siphash24 \
-typing_extensions"
+names="cgen cloudpickle constantdict islpy namedisl pcpp platformdirs pycparser pygments pymbolic \
+pyopencl pytools rich markdown-it-py mdurl siphash24 threadpoolctl typing_extensions"
 
 rm -rf .fuzz
 mkdir -p .fuzz/whl
