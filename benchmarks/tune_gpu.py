@@ -278,7 +278,7 @@ def cublas_seconds(n: int) -> float | None:
         return None
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b = (torch.rand(n, n, device="cuda") for _ in range(2))
-    times = []
+    times: list[float] = []
     for _ in range(12):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()

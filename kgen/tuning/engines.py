@@ -8,7 +8,15 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
 from kgen.errors import KgenError
@@ -24,11 +32,14 @@ from kgen.tuning.measure import (
     measure_kernel,
     prepare_task,
 )
+from kgen.tuning.optional import load
 from kgen.tuning.worker import Deadline, Worker, WorkerDied
 
 __all__ = ["Bench", "Engine", "ExecutorEngine", "LocalEngine", "awaited", "make_engine", "run_step"]
 
 Result = TypeVar("Result")
+#: How many kernels are made ahead of those that are measured.
+_AHEAD = 2
 #: How many deadlines a reference has, and code that is made.
 _REFERENCE, _COMPILATION = 10, 4
 #: After these a process may be damaged.
@@ -142,6 +153,8 @@ class Engine(Protocol):
     #: how many kernels are made, and how many are measured, at once
     makers: int
     measurers: int
+    #: how many configurations are on their way at most
+    most: int
     #: whether functions of this process can be called in a step
     is_local: bool
 
@@ -157,6 +170,7 @@ class LocalEngine:
 
     def __init__(self, devices: Sequence[str | None], makers: int, timeout: float) -> None:
         self.makers, self.measurers, self.is_local = makers, len(devices), True
+        self.most = makers + len(devices) + _AHEAD
         self._making = [Bench(devices[0], timeout) for _ in range(makers)]
         self._measuring = [Bench(device, timeout) for device in devices]
         self._free = {
@@ -204,14 +218,21 @@ class ExecutorEngine:
     ) -> None:
         self.executor = executor
         self.timeout = timeout
-        self.makers = self.measurers = workers
+        self.makers = self.measurers = self.most = workers
+        self._own: list[Executor] = []
         self.is_local = False
         self._load = dict.fromkeys(devices, 0)
 
     def submit(self, step: str, *args: Any) -> Future[Any]:
         """Begin a step in some worker of the executor, for the device that has least to do."""
         device = min(self._load, key=lambda name: self._load[name])
-        future: Future[Any] = self.executor.submit(run_step, device, self.timeout, step, *args)
+        call = (run_step, device, self.timeout, step, *args)
+        try:
+            future: Future[Any] = self.executor.submit(*call)
+        except BrokenExecutor:  # as those are of which a process died
+            self.executor = _successor(self.executor)
+            self._own.append(self.executor)
+            future = self.executor.submit(*call)
         if step != "compile":
             self._load[device] += 1
             future.add_done_callback(lambda _: self._release(device))
@@ -222,6 +243,20 @@ class ExecutorEngine:
 
     def close(self) -> None:
         """Leave the executor to its owner."""
+        for executor in self._own:
+            executor.shutdown(wait=False)
+
+
+def _successor(executor: Executor) -> Executor:
+    """Return an executor like one that is broken; raise its error if that cannot be made."""
+    kind = type(executor)
+    workers = _workers_of(executor)
+    if kind.__module__.startswith("loky."):
+        found: Executor = load("loky", "tune").get_reusable_executor(workers)
+        return found
+    if kind is ProcessPoolExecutor:
+        return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    raise BrokenExecutor(f"{kind.__name__} takes no more")
 
 
 class _Benches(threading.local):

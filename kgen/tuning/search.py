@@ -25,8 +25,6 @@ from kgen.tuning.task import Task
 
 __all__ = ["Search"]
 
-#: How many kernels are made ahead of those that are measured.
-_AHEAD = 2
 #: The best ones are compared in turn: so many, in so many rounds, where they are as near as this.
 _FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
 _COMPARISONS = 3
@@ -40,6 +38,8 @@ class _Trial:
     configuration: Mapping[str, Any]
     attempt: str
     compiled: Compiled | None = None
+    #: whether a worker died while it ran this or something else
+    is_suspect: bool = False
 
 
 class Search:
@@ -68,6 +68,7 @@ class Search:
         self._making: dict[Future[Any], _Trial] = {}
         self._ready: list[_Trial] = []
         self._measuring: dict[Future[Any], _Trial] = {}
+        self._suspects: list[_Trial] = []
 
     def run(self) -> None:
         """Search until a limit is reached, or nothing is left; then compare the best ones.
@@ -112,7 +113,7 @@ class Search:
         while True:
             self._fill()
             self._measure_ready()
-            if not self._making and not self._measuring and not self._ready:
+            if not self._under_way:
                 return
             self._finish_some()
             self.progress.elapsed_s = time.perf_counter() - self.begin
@@ -126,9 +127,11 @@ class Search:
             future.cancel()
         self._making.clear()
         self._ready.clear()
+        self._suspects.clear()
 
     def _finish_all(self) -> None:
-        while self._making or self._ready or self._measuring:
+        while self._under_way:
+            self._run_suspect()
             self._measure_ready()
             self._finish_some()
 
@@ -144,24 +147,39 @@ class Search:
 
     def _fill(self) -> None:
         """Ask for configurations, as many as there are processes that can make them."""
-        most = self.engine.makers + self.engine.measurers + _AHEAD
+        self._run_suspect()
+        if any(trial.is_suspect for trial in self._under_way):
+            return
+        most = self.engine.most
         if self.stop.evaluations is not None:
             most = min(most, self.stop.evaluations - self.progress.evaluations)
         while self.stopped is None:
-            if len(self._making) + len(self._ready) + len(self._measuring) >= most:
+            if len(self._under_way) >= most:
                 return
             row = self.strategy.ask()
             if row is None:
                 return
             self._make(row)
 
+    @property
+    def _under_way(self) -> list[_Trial]:
+        begun = (*self._making.values(), *self._ready, *self._measuring.values())
+        return [*begun, *self._suspects]
+
+    def _run_suspect(self) -> None:
+        """Run one of the configurations that a worker may have died of, alone."""
+        if self._suspects and len(self._suspects) == len(self._under_way):
+            self._begin(self._suspects.pop(0))
+
     def _make(self, row: int) -> None:
         configuration = self.space[row]
         attempt = content_key(
             self.task.digest, repr(configuration), repr(sorted(self.info.identity.items()))
         )
-        trial = _Trial(row, configuration, attempt)
-        future = self._submit("compile", self.content, configuration)
+        self._begin(_Trial(row, configuration, attempt))
+
+    def _begin(self, trial: _Trial) -> None:
+        future = self._submit("compile", self.content, trial.configuration)
         if future is not None:
             self._making[future] = trial
 
@@ -177,7 +195,7 @@ class Search:
         try:
             trial.compiled = future.result()
         except Exception as error:
-            self._take(trial, self._failed(trial, error))
+            self._fail(trial, error)
             return
         assert trial.compiled is not None
         self.compiled[trial.row] = trial.compiled
@@ -222,7 +240,7 @@ class Search:
         try:
             measurement, info = future.result()
         except Exception as error:
-            self._take(trial, self._failed(trial, error))
+            self._fail(trial, error)
             return
         record = self._record(
             trial,
@@ -247,10 +265,15 @@ class Search:
         if record.cause != "restriction":
             self.progress.add(record.time)
 
-    def _failed(self, trial: _Trial, error: Exception) -> Record:
+    def _fail(self, trial: _Trial, error: Exception) -> None:
+        """Take a failure; where a worker died that others shared, run the configuration again."""
+        if not isinstance(error, ConfigurationError) and not trial.is_suspect:
+            trial.is_suspect = True
+            self._suspects.append(trial)
+            return
         cause = error.cause if isinstance(error, ConfigurationError) else "crash"
         text = str(error) if isinstance(error, KgenError) else f"{type(error).__name__}: {error}"
-        return self._record(trial, status="failed", cause=cause, message=text)
+        self._take(trial, self._record(trial, status="failed", cause=cause, message=text))
 
     def _record(self, trial: _Trial, **known: Any) -> Record:
         compiled = trial.compiled
