@@ -39,7 +39,7 @@ from kgen.statistics.sectors import (
 )
 from kgen.statistics.sync import get_synchronization_map
 
-__all__ = ["Roofline", "least_seconds", "roofline"]
+__all__ = ["Roofline", "Work", "find_work", "roofline"]
 
 #: Operations on floating-point numbers that count as one each, ``madd`` as two.
 _FLOPS = {"add": 1, "mul": 1, "div": 1, "pow": 1, "maxmin": 1, "madd": 2}
@@ -208,10 +208,25 @@ def roofline(
     )
 
 
-def least_seconds(
-    program: TranslationUnit, params: Mapping[str, int], device: Device
-) -> Mapping[str, float]:
-    """Return the seconds that each level of a device takes at least, of a roofline: no more.
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a kernel does in one call, and the seconds that each level of a device takes at least.
+
+    ``flops`` are operations by type, ``bytes`` those of the footprint.
+    """
+
+    flops: Mapping[str, int]
+    bytes: int
+    times_s: Mapping[str, float]
+
+    @property
+    def least_s(self) -> float:
+        """The seconds of the slowest level."""
+        return max(self.times_s.values())
+
+
+def find_work(program: TranslationUnit, params: Mapping[str, int], device: Device) -> Work:
+    """Count the work of a kernel for the limits of a device; nothing runs, or is compiled.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -219,13 +234,15 @@ def least_seconds(
     ...     target=lp.CTarget())
     >>> host = lp.Device(
     ...     name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})
-    >>> least_seconds(unit, {"n": 1000}, host)
+    >>> find_work(unit, {"n": 1000}, host).times_s
     {'memory': 8e-07, 'arithmetic': 1e-08}
     """
     kernel = prepared_kernel(program)
     numbers = _Numbers(kernel, params)
     flops, _ = numbers.operations()
-    return _times(flops, numbers.bytes(), numbers.items(), device, kernel)
+    moved = numbers.bytes()
+    times = _times(flops, moved, numbers.items(), device, kernel)
+    return Work(flops=flops, bytes=moved["footprint"], times_s=times)
 
 
 def _times(

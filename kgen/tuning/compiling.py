@@ -13,7 +13,7 @@ from kgen.equivalence import verify_equivalent
 from kgen.errors import CompilationError, KgenError
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
-from kgen.performance.model import least_seconds
+from kgen.performance.model import find_work
 from kgen.performance.occupancy import find_resources
 from kgen.runtime.cache import content_key, process_caches
 from kgen.runtime.generated import code_of
@@ -135,7 +135,7 @@ def _bound(task: Task, kernel: TranslationUnit) -> float | None:
     if task.limits is None:
         return None
     try:
-        return max(least_seconds(kernel, task.problem.sizes, task.limits).values())
+        return find_work(kernel, task.problem.sizes, task.limits).least_s
     except KgenError:
         return None
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from kgen.errors import KgenError
 from kgen.performance.device import Device
+from kgen.performance.model import Work
 from kgen.tuning.compiling import Compiled, ConfigurationError, compile_configuration
 from kgen.tuning.devices import DeviceInfo, device_lock
 from kgen.tuning.measure import (
@@ -116,8 +117,8 @@ class Bench:
                 compare_kernels, content, self.device, kernels, rounds, times=len(kernels)
             )
 
-    def limits(self, content: bytes, wanted: Device | bool) -> tuple[Device | None, float | None]:
-        """Return the limits of the device, and the seconds of the roofline."""
+    def limits(self, content: bytes, wanted: Device | bool) -> tuple[Device | None, Work | None]:
+        """Return the limits of the device, and the work of the kernel as written."""
         if wanted is False:
             return None, None
         with device_lock(self.describe(content).unit):

@@ -11,7 +11,7 @@ import numpy as np
 
 from kgen.errors import KgenError
 from kgen.performance.device import Device
-from kgen.performance.model import least_seconds
+from kgen.performance.model import Work, find_work
 from kgen.performance.peaks import measure_device
 from kgen.performance.timing import settle
 from kgen.runtime.autotest import fitted_data, in_shapes_of
@@ -74,10 +74,10 @@ def describe_device(content: bytes, device: str | None) -> DeviceInfo:
 
 def find_limits(
     content: bytes, device: str | None, wanted: Device | bool
-) -> tuple[Device, float | None]:
-    """Return the limits of a device, measured or as given; and what any kernel of a task takes.
+) -> tuple[Device, Work | None]:
+    """Return the limits of a device, measured or as given; and the work of the kernel as written.
 
-    That is the time to read and write each array once, and to do what the kernel as written does.
+    The work is ``None`` where it depends on more than sizes.
     """
     task = load_task(content)
     assert task.opening is not None
@@ -86,10 +86,9 @@ def find_limits(
     if not isinstance(limits, Device):
         limits = measure_device(task.opening, *opened(task.opening, device))
     try:
-        times = least_seconds(task.written, task.problem.sizes, limits)
+        return limits, find_work(task.written, task.problem.sizes, limits)
     except KgenError:
         return limits, None
-    return limits, max(times["memory"], times["arithmetic"])
 
 
 def load_kernel(content: bytes, device: str | None, compiled: Compiled) -> None:

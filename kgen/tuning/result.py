@@ -13,8 +13,12 @@ import numpy as np
 
 from kgen.errors import KgenError
 from kgen.ir.unit import TranslationUnit
+from kgen.performance.device import Device
+from kgen.performance.model import Work
 from kgen.performance.timing import in_units
+from kgen.tuning.files import write_recording
 from kgen.tuning.optional import load
+from kgen.tuning.recording import Evaluation, Recording
 from kgen.tuning.records import Record
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.task import Problem
@@ -58,6 +62,9 @@ class SearchResult:
     kernels: Mapping[str, TranslationUnit] = field(default_factory=dict, repr=False)
     #: seconds that the kernel takes at least by the roofline of the kernel as written, if known
     roofline_s: float | None = None
+    #: the limits of the device, and the work of the kernel as written, if they are known
+    limits: Device | None = None
+    work: Work | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -247,6 +254,21 @@ class TuneResult:
         """
         return load("kgen.tuning.plots", "plot").plot(self, file)
 
+    @property
+    def recording(self) -> Recording:
+        """The results as those of a file, for replays; of several problems with their sizes."""
+        several = len(self.searches) > 1
+        records = [record for record in self.records if record.status != "skipped"]
+        return Recording(
+            evaluations=tuple(_evaluation(record, with_sizes=several) for record in records),
+            unit="ms",
+            about={"device": self.device, "kernel": records[0].kernel if records else ""},
+        )
+
+    def to_t4(self, file: str | os.PathLike[str]) -> None:
+        """Write the results in the format T4 1.0.0; gzipped, if the name ends in ``.gz``."""
+        write_recording(self.recording, os.fspath(file), "t4")
+
     def report(self, file: str | os.PathLike[str]) -> None:
         """Write all of this as one file of HTML."""
         Path(file).write_text(load("kgen.tuning.report", "tune").render(self))
@@ -278,6 +300,30 @@ class TuneResult:
             tried = f"{len(search.records)} of {len(search.space)} configurations"
             lines.append(f"  {tried}; {counts or 'none failed'}; ended: {search.stopped}")
         return "\n".join(lines)
+
+
+#: T4's words for causes of failures.
+_INVALIDITY = {
+    "restriction": "constraints",
+    "result": "correctness",
+    "verification": "correctness",
+    "timeout": "timeout",
+    "transformation": "compile",
+    "generation": "compile",
+    "compilation": "compile",
+}
+
+
+def _evaluation(record: Record, *, with_sizes: bool) -> Evaluation:
+    sizes = {**record.problem.types, **record.problem.sizes} if with_sizes else {}
+    is_timed = record.time is not None
+    return Evaluation(
+        configuration={**sizes, **record.configuration},
+        value=None if record.time is None else 1e3 * record.time,
+        invalidity="correct" if is_timed else _INVALIDITY.get(record.cause, "runtime"),
+        runtimes=tuple(1e3 * seconds for seconds in record.samples),
+        measurements=dict(record.metrics),
+    )
 
 
 def compromise(searches: Sequence[SearchResult]) -> Best:

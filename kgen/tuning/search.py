@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from kgen.errors import KgenError
+from kgen.performance.model import Work
 from kgen.runtime.cache import content_key
 from kgen.tuning.compiling import Compiled, ConfigurationError
 from kgen.tuning.devices import DeviceInfo
@@ -23,7 +24,7 @@ from kgen.tuning.stop import Progress, Stop
 from kgen.tuning.strategies import Strategy
 from kgen.tuning.task import Task
 
-__all__ = ["Search"]
+__all__ = ["Search", "roofline_of"]
 
 #: The best ones are compared in turn: so many, in so many rounds, where they are as near as this.
 _FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
@@ -42,6 +43,14 @@ class _Trial:
     is_suspect: bool = False
 
 
+def roofline_of(work: Work) -> float:
+    """Return the seconds that any kernel takes that does some work.
+
+    That is the time to read and write each array once, and that of its arithmetic.
+    """
+    return max(work.times_s["memory"], work.times_s["arithmetic"])
+
+
 class Search:
     """The search for the fastest configuration of one problem."""
 
@@ -54,10 +63,12 @@ class Search:
         records: Records,
         info: DeviceInfo,
         display: Display,
+        work: Work | None = None,
     ) -> None:
         self.task, self.content = task, task.dumps()
         self.strategy, self.space, self.stop = strategy, strategy.space, stop
         self.engine, self.records, self.info, self.display = engine, records, info, display
+        self.work = work
         self.progress = Progress()
         self.begin = time.perf_counter()
         self.stopped: str | None = None
@@ -104,6 +115,8 @@ class Search:
             winner=self.winner or self._fastest(),
             kernels={repr(self.space[row]): c.kernel for row, c in self.compiled.items()},
             roofline_s=self.stop.roofline_s,
+            limits=self.task.limits,
+            work=self.work,
             notes=tuple(self.notes),
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from kgen.errors import KgenError, near_names
 from kgen.ir.checked import checked
 from kgen.performance.device import Device
-from kgen.performance.model import least_seconds
+from kgen.performance.model import find_work
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.tuning.compiling import ConfigurationError
 from kgen.tuning.devices import DeviceInfo
@@ -20,7 +20,7 @@ from kgen.tuning.display import Display
 from kgen.tuning.engines import Engine, awaited, make_engine
 from kgen.tuning.records import Record, Records
 from kgen.tuning.result import TuneResult
-from kgen.tuning.search import Search
+from kgen.tuning.search import Search, roofline_of
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.stop import Stop
 from kgen.tuning.strategies import Strategy, make_strategy
@@ -33,6 +33,8 @@ __all__ = ["tune"]
 _EVALUATIONS = 200
 #: How many configurations are tried for a first one that works; how many begin the next problem.
 _FIRST, _STARTS = 16, 5
+#: Lower bounds are found for all of so many configurations, before the first one is measured.
+_MOST_BOUNDS = 200
 _METRICS = ("time", "energy", "registers")
 
 
@@ -48,7 +50,7 @@ def tune(
     reference: Any = None,
     target: Any = None,
     device: Any = None,
-    strategy: Any = "random",
+    strategy: Any = "auto",
     seed: int = 0,
     evaluations: int | None = None,
     seconds: float | None = None,
@@ -180,9 +182,9 @@ class _Tune:
         content = replace(self.first, problem=problem).dumps()
         begin = [self.space[row] for row in range(min(_FIRST, len(self.space)))]
         content, info = self._step("prepare", content, begin)
-        limits, least = self._step("limits", content, _wanted(roofline, self.stop, info))
+        limits, work = self._step("limits", content, _wanted(roofline, self.stop, info))
         task = replace(load_task(content), limits=limits)
-        stop = replace(self.stop, roofline_s=least)
+        stop = replace(self.stop, roofline_s=None if work is None else roofline_of(work))
         total = stop.evaluations or len(self.space)
         with Display(f"tuning {problem}".strip(), total, is_wanted=is_shown) as display:
             search = Search(
@@ -193,6 +195,7 @@ class _Tune:
                 self.records,
                 info,
                 display,
+                work,
             )
             self.searches.append(search)
             search.run()
@@ -255,14 +258,13 @@ class _Tune:
 def _bounds(space: SearchSpace, task: Task) -> Bound | None:
     """Return a function of a row: the seconds that its kernel takes at least."""
     limits = task.limits
-    if limits is None:
+    if limits is None or len(space) > _MOST_BOUNDS:
         return None
 
     @functools.cache
     def bound(row: int) -> float:
         try:
-            kernel = task.kernel(space[row])
-            return max(least_seconds(kernel, task.problem.sizes, limits).values())
+            return find_work(task.kernel(space[row]), task.problem.sizes, limits).least_s
         except KgenError:
             return 0.0
 
