@@ -191,7 +191,11 @@ class Transformer:
                 )
             )
         )
-        into = draw(choices.sampled_from(("instructions", "instructions", "launches")))
+        users = [i for i in self.kernel.instructions if one in i.within_inames]
+        kinds = ["instructions", "instructions"]
+        if all(i.within_inames <= set(names) for i in users):  # else: loops on the host
+            kinds.append("launches")
+        into = draw(choices.sampled_from(kinds))
         subset = f"{{ [{', '.join(names)}]: {condition} }}"
         return Step("split_domain", (subset,), (("into", into),))
 
