@@ -304,7 +304,9 @@ def report(case: Case, api: str, options: argparse.Namespace) -> dict[str, Any]:
         peers["cuBLAS"] = cublas
     print(f"\n{case.title}, {api}: {case.work / best.time / 1e12:.2f} {case.unit}, {best}")
     print(f"  {took:.1f} s for {len(search.records)} of {len(search.space)} configurations")
-    print(f"  failures: { {cause: len(found) for cause, found in result.failures.items()} }")
+    for cause, found in result.failures.items():
+        print(f"  {len(found)} failed: {cause}, such as {dict(found[0].configuration)}")
+        print("    " + "\n    ".join(found[0].message.splitlines()[:12]))
     for name, seconds in peers.items():
         print(f"  {seconds / best.time:5.2f} of {name} ({seconds * 1e3:.3f} ms)")
     for note in result.notes:
