@@ -52,6 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "elementwise": ON_READY,
     "reduction": ON_READY,
     "scan": ON_READY,
+    "algorithm": ON_READY | {"scan"},
+    "linalg": ON_READY | {"autoschedule", "library"},
     "autoschedule": BELOW_RUNTIME | {"runtime", "statistics", "performance", "tuning"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},

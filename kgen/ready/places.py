@@ -19,7 +19,7 @@ from kgen.targets.cuda import PyCudaTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.loops.split import split_iname
 
-__all__ = ["Place", "as_axes", "copy_to", "dense", "find_place", "flat", "is_array"]
+__all__ = ["Place", "as_axes", "copy_to", "dense", "find_place", "flat", "is_array", "new_array"]
 
 #: Sizes up to this are indexed by 32 bits, with room for what schedules round up.
 _MAX_NARROW: Final = 2**31 - 2**24
@@ -136,6 +136,13 @@ def _copy_kernel(rank: int, target: TargetBase) -> TranslationUnit:
         target=target,
     )
     return split_iname(knl, axes[-1], 256, outer_tag="g.0", inner_tag="l.0")
+
+
+def new_array(place: Place, like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a new array where another one is, its elements undefined."""
+    if isinstance(like, np.ndarray):
+        return np.empty(shape, dtype)
+    return type(like)(*place.leading, shape, dtype, allocator=like.allocator)
 
 
 def copy_to(place: Place, source: Any, target: Any) -> None:

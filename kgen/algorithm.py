@@ -1,0 +1,398 @@
+"""Selecting and sorting elements of arrays, called like pyopencl's algorithms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from kgen.errors import InvocationError, KernelError
+from kgen.ir.data import GlobalArg, ValueArg
+from kgen.ir.expr import Expr
+from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.c_functions import Value, converted
+from kgen.ready.c_text import CArgument
+from kgen.ready.expressions import to_value
+from kgen.ready.indices import Indices
+from kgen.ready.places import Place, find_place, flat, is_array, new_array
+from kgen.ready.radix import RadixPass
+from kgen.ready.snippet import Signature, call_options
+from kgen.scan import ExclusiveScanKernel, GenericScanKernel
+
+__all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
+
+_IS_LAST: Final = "if (i+1 == N) count[0] = item;"
+#: The number of elements that a work-group of a GPU sorts in one pass.
+_TILE: Final = 128 * 16
+_Extra = Sequence[tuple[str, Any]]
+
+
+def copy_if(
+    ary: Any,
+    predicate: str,
+    extra_args: _Extra | None = None,
+    preamble: str = "",
+    queue: Any = None,
+    wait_for: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Copy the elements for which a condition holds to the front of a new array, in their order.
+
+    :arg ary: an array of numpy, pyopencl or pycuda with one axis
+    :arg predicate: an expression in C of ``ary[i]``
+    :arg extra_args: pairs of names and values, arrays or numbers, which *predicate* uses
+    :arg preamble: functions and macros in C that *predicate* uses
+    :arg queue, wait_for: of OpenCL
+
+    Returns ``(out, count, event)``: an array of the length of *ary*, whose first *count* elements
+    are those; an array of shape ``()`` with their number; and the event of OpenCL.
+
+    >>> import numpy as np
+    >>> out, count, event = copy_if(np.array([5, 1, 7, 2]), "ary[i] > limit", [("limit", 3)])
+    >>> out[:int(count)]
+    array([5, 7])
+    """
+    return _select(ary, f"({predicate}) ? 1 : 0", extra_args, preamble, queue, wait_for)
+
+
+def remove_if(
+    ary: Any,
+    predicate: str,
+    extra_args: _Extra | None = None,
+    preamble: str = "",
+    queue: Any = None,
+    wait_for: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Copy the elements for which a condition does not hold, with the arguments of :func:`copy_if`.
+
+    >>> import numpy as np
+    >>> out, count, event = remove_if(np.array([5, 1, 7, 2]), "ary[i] > 3")
+    >>> out[:int(count)]
+    array([1, 2])
+    """
+    return _select(ary, f"({predicate}) ? 0 : 1", extra_args, preamble, queue, wait_for)
+
+
+def unique(
+    ary: Any,
+    is_equal_expr: str = "a == b",
+    extra_args: _Extra | None = None,
+    preamble: str = "",
+    queue: Any = None,
+    wait_for: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Copy the elements that differ from the one before; the arguments are as in :func:`copy_if`.
+
+    :arg is_equal_expr: whether ``a`` and the element before it, ``b``, are equal, in C
+
+    >>> import numpy as np
+    >>> out, count, event = unique(np.array([1, 1, 2, 2, 2, 1]))
+    >>> out[:int(count)]
+    array([1, 2, 1])
+    """
+    is_first = f"(i == 0 || !({is_equal_expr})) ? 1 : 0"
+    return _select(ary, is_first, extra_args, preamble, queue, wait_for, compares=True)
+
+
+def partition(
+    ary: Any,
+    predicate: str,
+    extra_args: _Extra | None = None,
+    preamble: str = "",
+    queue: Any = None,
+    wait_for: Any = None,
+) -> tuple[Any, Any, Any, Any]:
+    """Copy each element to one of two arrays; the arguments are as in :func:`copy_if`.
+
+    Returns ``(out_true, out_false, count, event)``; *count* is the number of elements for which
+    the condition holds.
+
+    >>> import numpy as np
+    >>> large, small, count, event = partition(np.array([5, 1, 7, 2]), "ary[i] > 3")
+    >>> large[:int(count)], small[:4 - int(count)]
+    (array([5, 7]), array([1, 2]))
+    """
+    statement = "if (prev_item != item) out_true[item-1] = ary[i]; else out_false[i-item] = ary[i];"
+    (large, small), count, event = _run(
+        ("out_true", "out_false"),
+        f"({predicate}) ? 1 : 0",
+        statement,
+        ary,
+        extra_args or (),
+        preamble,
+        queue,
+        wait_for,
+    )
+    return large, small, count, event
+
+
+def _select(
+    ary: Any,
+    selects: str,
+    extra_args: _Extra | None,
+    preamble: str,
+    queue: Any,
+    wait_for: Any,
+    *,
+    compares: bool = False,
+) -> tuple[Any, Any, Any]:
+    """Copy the elements for which an expression in C is 1."""
+    (out,), count, event = _run(
+        ("out",),
+        selects,
+        "if (prev_item != item) out[item-1] = ary[i];",
+        ary,
+        extra_args or (),
+        preamble,
+        queue,
+        wait_for,
+        compares=compares,
+    )
+    return out, count, event
+
+
+def _run(
+    outputs: tuple[str, ...],
+    selects: str,
+    statement: str,
+    ary: Any,
+    extra_args: _Extra,
+    preamble: str,
+    queue: Any,
+    wait_for: Any,
+    *,
+    compares: bool = False,
+) -> tuple[tuple[Any, ...], Any, Any]:
+    """Scan the numbers of selected elements, and run a statement for each element."""
+    place = find_place("select", [ary], queue)
+    ary = flat(ary)
+    if ary is None:
+        raise InvocationError("'ary' has several axes with gaps", hint="pass ary.copy()")
+    extra = tuple((name, _dtype_of(value), is_array(value)) for name, value in extra_args)
+    size = int(ary.shape[0])
+    count_dtype = np.dtype(place.index_dtype(size))
+    knl = _selecting(outputs, selects, statement, compares, ary.dtype, count_dtype, extra, preamble)
+    made = [new_array(place, ary, (size,), ary.dtype) for _ in outputs]
+    count = new_array(place, ary, (1,), count_dtype)
+    if size == 0:
+        count.fill(0)
+    values = [value for _, value in extra_args]
+    event = knl(ary, *made, count, *values, queue=queue, wait_for=wait_for)
+    return tuple(made), count.reshape(()), event
+
+
+def _dtype_of(value: Any) -> np.dtype[Any]:
+    dtype = getattr(value, "dtype", None)
+    return np.dtype(dtype) if dtype is not None else np.asarray(value).dtype
+
+
+@functools.lru_cache(maxsize=256)
+def _selecting(
+    outputs: tuple[str, ...],
+    selects: str,
+    statement: str,
+    compares: bool,
+    dtype: np.dtype[Any],
+    count_dtype: np.dtype[Any],
+    extra: tuple[tuple[str, np.dtype[Any], bool], ...],
+    preamble: str,
+) -> GenericScanKernel:
+    """Return the scan that numbers elements."""
+    arguments = [
+        *(CArgument(name, dtype, is_array=True) for name in ("ary", *outputs)),
+        CArgument("count", count_dtype, is_array=True),
+        *(CArgument(*one) for one in extra),
+    ]
+    return GenericScanKernel(
+        None,
+        count_dtype,
+        arguments,
+        input_expr=selects,
+        scan_expr="a+b",
+        neutral="0",
+        output_statement=f"{statement} {_IS_LAST}",
+        input_fetch_exprs=[("a", "ary", 0), ("b", "ary", -1)] if compares else (),
+        name_prefix="select",
+        preamble=preamble,
+    )
+
+
+class RadixSort:
+    """Sorts arrays by keys, which are integers; elements of equal keys keep their order.
+
+    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg arguments: an argument list in C
+    :arg key_expr: the key of element ``i``, an expression in C whose value is an integer
+    :arg sort_arg_names: the arguments whose elements are sorted
+    :arg bits_at_a_time: the bits of keys by which one pass sorts; those that suit the device if
+        left out
+    :arg index_dtype: the type of indices; one that suffices if left out
+    :arg key_dtype: the type of keys; negative ones come first
+    :arg scan_kernel, options: as in pyopencl, and not used
+
+    >>> import numpy as np
+    >>> sort = RadixSort("int *x, char *name", key_expr="x[i]", sort_arg_names=["x", "name"],
+    ...                  key_dtype=np.int32)
+    >>> (x, name), event = sort(np.array([3, -7, 5], np.int32), np.array([1, 2, 3], np.int8))
+    >>> x, name
+    (array([-7,  3,  5], dtype=int32), array([2, 1, 3], dtype=int8))
+    """
+
+    @context_first
+    def __init__(
+        self,
+        context: Any,
+        arguments: Any,
+        key_expr: str,
+        sort_arg_names: Sequence[str],
+        bits_at_a_time: int | None = None,
+        index_dtype: Any = None,
+        key_dtype: Any = np.uint32,
+        scan_kernel: Any = None,
+        options: Any = None,
+    ) -> None:
+        self.context = context
+        self.name = "radix_sort"
+        self.signature = Signature(self.name, read_arguments(arguments))
+        self.sort_arg_names = tuple(sort_arg_names)
+        self.bits_at_a_time = bits_at_a_time
+        self.index_dtype = index_dtype
+        self.key_dtype = np.dtype(key_dtype)
+        if self.key_dtype.kind not in "iub":
+            raise KernelError(
+                f"keys are of the type {self.key_dtype}, which is no integer",
+                kernel=self.name,
+                hint="sort x.view(np.uint32) by (x[i] >> 31) ? ~x[i] : (x[i] | 0x80000000)",
+            )
+        names = {one.name: one for one in self.signature.arrays}
+        for name in self.sort_arg_names:
+            if name not in names:
+                raise KernelError(
+                    f"'{name}', which is to be sorted, is no array among the arguments",
+                    kernel=self.name,
+                )
+        self._moved = tuple(names[name] for name in self.sort_arg_names)
+        self._key = self._read_key(key_expr)
+        self._executors: dict[Any, Any] = {}
+        self._scans: dict[Any, ExclusiveScanKernel] = {}
+
+    def _read_key(self, key_expr: str) -> Expr:
+        """Return the key as an unsigned number of 32 or 64 bits."""
+        scope = self.signature.scope(Indices(self.signature.size))
+        key = Value(to_value(key_expr, "key_expr", scope, self.key_dtype), self.key_dtype)
+        if self.key_dtype.kind == "i" and self.key_dtype.itemsize < self._unsigned.itemsize:
+            key = converted(key, np.dtype(f"uint{8 * self.key_dtype.itemsize}"))
+        return converted(key, self._unsigned).expr
+
+    @property
+    def _unsigned(self) -> np.dtype[Any]:
+        return np.dtype(np.uint64 if self.key_dtype.itemsize == 8 else np.uint32)
+
+    def __call__(
+        self,
+        *args: Any,
+        key_bits: int | None = None,
+        queue: Any = None,
+        allocator: Any = None,
+        wait_for: Any = None,
+        stream: Any = None,
+    ) -> tuple[tuple[Any, ...], Any]:
+        """Return sorted copies of the arrays to be sorted, and the event of OpenCL.
+
+        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg key_bits: the number of bits of the keys, from the lowest, which are not negative then
+        :arg queue, allocator, wait_for, stream: of OpenCL, of CUDA
+        """
+        given = bind(self.name, self.signature.arguments, args)
+        arrays = [given[one.name] for one in self.signature.arrays]
+        place = find_place(self.name, arrays, queue)
+        size = int(given[self._moved[0].name].shape[0])
+        for one in self.signature.arrays:
+            self._check(one.name, given[one.name], size)
+        width = 8 * self.key_dtype.itemsize
+        flipped = 0
+        if self.key_dtype.kind == "i" and key_bits is None:
+            flipped = 1 << (width - 1)
+        more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
+        bits = self.bits_at_a_time or (5 if place.is_gpu else 8)
+        sorts = self._sort_on_gpu if place.is_gpu else self._sort_on_host
+        event = None
+        for shift in range(0, width if key_bits is None else key_bits, bits):
+            used = min(bits, (width if key_bits is None else key_bits) - shift)
+            moved, event = sorts(place, given, size, used, more, shift=shift, flipped=flipped)
+            given |= {one.name: array for one, array in zip(self._moved, moved, strict=True)}
+            more.pop("wait_for", None)
+        return tuple(given[name] for name in self.sort_arg_names), event
+
+    def _check(self, name: str, array: Any, size: int) -> None:
+        if tuple(array.shape) != (size,):
+            raise InvocationError(
+                f"argument '{name}' has the shape {tuple(array.shape)}, not ({size},)",
+                kernel=self.name,
+                hint="pass arrays of one axis and one length",
+            )
+
+    def _sort_on_host(
+        self,
+        place: Place,
+        given: dict[str, Any],
+        size: int,
+        bits: int,
+        more: dict[str, Any],
+        **numbers: int,
+    ) -> tuple[Any, Any]:
+        knl = self._executor(place, "build_on_host", bits, size)
+        event, moved = knl(*place.leading, **given, **numbers, **more)
+        return moved, event
+
+    def _sort_on_gpu(
+        self,
+        place: Place,
+        given: dict[str, Any],
+        size: int,
+        bits: int,
+        more: dict[str, Any],
+        **numbers: int,
+    ) -> tuple[Any, Any]:
+        index_dtype = self.index_dtype or place.index_dtype(size)
+        numbers["n_groups"] = -(-size // _TILE)
+        first = given[self._moved[0].name]
+        counts = new_array(place, first, (numbers["n_groups"] << bits,), np.dtype(index_dtype))
+        count = self._executor(place, "build_count", bits, size)
+        count(*place.leading, **given, **numbers, counts=counts, **more)
+        scan = self._scans.get(index_dtype)
+        if scan is None:
+            scan = self._scans[index_dtype] = ExclusiveScanKernel(None, index_dtype, "a+b", "0")
+        offsets = scan(counts, queue=place.leading[0] if place.leading else None)
+        move = self._executor(place, "build_move", bits, size)
+        event, moved = move(*place.leading, **given, **numbers, offsets=offsets, **more)
+        return moved, event
+
+    def _executor(self, place: Place, method: str, bits: int, size: int) -> Any:
+        index_dtype = self.index_dtype or place.index_dtype(size)
+        key = (place, method, bits, index_dtype)
+        executor = self._executors.get(key)
+        if executor is None:
+            unit = getattr(self.radix_pass(), method)(
+                place.target, bits=bits, index_dtype=index_dtype
+            )
+            executor = self._executors[key] = unit.executor(*place.leading)
+        return executor
+
+    def radix_pass(self) -> RadixPass:
+        """Return what builds the kernels of a pass, with parameters of their schedules.
+
+        >>> import kgen as lp
+        >>> radix = RadixSort("unsigned *x", "x[i]", ["x"]).radix_pass()
+        >>> knl = radix.build_on_host(lp.CTarget(), bits=4, index_dtype=np.int32, chunk=1000)
+        >>> knl.default_entrypoint.name
+        'radix_sort'
+        """
+        declared = tuple(
+            GlobalArg(one.name, one.dtype, shape="n")
+            if one.is_array
+            else ValueArg(one.name, one.dtype)
+            for one in self.signature.arguments
+        )
+        return RadixPass(self.name, self._key, self._unsigned, self._moved, declared)

@@ -1,0 +1,107 @@
+"""Selections and sorts of elements: copy_if, remove_if, partition, unique, RadixSort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.algorithm import RadixSort, copy_if, partition, remove_if, unique
+from kgen.ready.places import Place
+
+SIZES = [0, 1, 700, 70001]
+
+
+def integers(size: int, dtype: Any = np.int32) -> np.ndarray:
+    return np.random.default_rng(4).integers(0, 100, size).astype(dtype)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_selections_keep_the_order(size: int) -> None:
+    x = integers(size)
+    large = x > 70
+    out, count, event = copy_if(x, "ary[i] > limit", [("limit", np.int32(70))])
+    assert out.shape == x.shape
+    assert count.shape == ()
+    assert event is None
+    np.testing.assert_array_equal(out[: int(count)], x[large])
+    out, count, _ = remove_if(x, "ary[i] > 70")
+    np.testing.assert_array_equal(out[: int(count)], x[~large])
+    yes, no, count, _ = partition(x, "ary[i] > 70")
+    np.testing.assert_array_equal(yes[: int(count)], x[large])
+    np.testing.assert_array_equal(no[: size - int(count)], x[~large])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_unique_of_neighbours(size: int) -> None:
+    x = np.sort(integers(size))
+    out, count, _ = unique(x)
+    np.testing.assert_array_equal(out[: int(count)], np.unique(x))
+    out, count, _ = unique(x, "a/10 == b/10")
+    np.testing.assert_array_equal(out[: int(count)] // 10, np.unique(x // 10))
+
+
+def test_arrays_and_functions_in_predicates() -> None:
+    x, flags = integers(500, np.float32)[::2], integers(250, np.int8)
+    preamble = "bool both(float v, char f) { return v > 50 && f > 50; }"
+    out, count, _ = copy_if(x, "both(ary[i], flags[i])", [("flags", flags)], preamble)
+    np.testing.assert_array_equal(out[: int(count)], x[(x > 50) & (flags > 50)])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_sorts_of_all_types(dtype: str) -> None:
+    x = np.random.default_rng(4).integers(0, 2**63, 3000, dtype=np.uint64).view(dtype)
+    sort = RadixSort(
+        [lp.GlobalArg("x", np.dtype(dtype), shape="n")], "x[i]", ["x"], key_dtype=dtype
+    )
+    (found,), _ = sort(x)
+    np.testing.assert_array_equal(found, np.sort(x))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sorts_are_stable_and_take_arrays_along(size: int) -> None:
+    x, index = integers(size, np.uint32), np.arange(size, dtype=np.float64)
+    sort = RadixSort("unsigned *x, double *index, unsigned low", "x[i] - low", ["index", "x"])
+    (order, found), _ = sort(x, index, 0, key_bits=7)
+    np.testing.assert_array_equal(found, np.sort(x))
+    np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+
+
+def test_floats_by_keys_of_their_bits() -> None:
+    x = np.random.default_rng(4).normal(size=999).astype(np.float32)
+    sort = RadixSort("uint *x", "(x[i] >> 31) ? ~x[i] : (x[i] | 0x80000000)", ["x"])
+    (found,), _ = sort(x.view(np.uint32))
+    np.testing.assert_array_equal(found.view(np.float32), np.sort(x))
+
+
+def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    x = integers(5000)
+    on_device = array.to_device(opencl_queue, x)
+    out, count, event = copy_if(on_device, "ary[i] > 70")
+    event.wait()
+    np.testing.assert_array_equal(out.get()[: int(count.get())], x[x > 70])
+    sort = RadixSort(opencl_queue.context, "int *x", "x[i]", ["x"], key_dtype=np.int32)
+    (found,), _ = sort(on_device, key_bits=8)
+    np.testing.assert_array_equal(found.get(), np.sort(x))
+
+
+def test_the_kernels_of_gpus(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    place = Place(lp.PyOpenCLTarget(), (opencl_queue,), is_gpu=True)
+    monkeypatch.setattr("kgen.algorithm.find_place", lambda *_: place)
+    x = np.random.default_rng(4).integers(-(2**15), 2**15, 5003).astype(np.int16)
+    sort = RadixSort("short *x", "x[i]", ["x"], key_dtype=np.int16)
+    (found,), _ = sort(array.to_device(opencl_queue, x))
+    np.testing.assert_array_equal(found.get(), np.sort(x))
+
+
+def test_what_cannot_be_sorted_says_why() -> None:
+    with pytest.raises(lp.KgenError, match=r"x\.view"):
+        RadixSort("float *x", "x[i]", ["x"], key_dtype=np.float32)
+    with pytest.raises(lp.KgenError, match="'y'"):
+        RadixSort("uint *x", "x[i]", ["y"])
+    with pytest.raises(lp.KgenError, match="one length"):
+        RadixSort("uint *x, uint *y", "x[i]", ["x", "y"])(integers(4, "u4"), integers(3, "u4"))
