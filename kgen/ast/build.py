@@ -12,6 +12,7 @@ from kgen.ast.levels import code_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Block, DeviceFunction, If, Node
 from kgen.ast.slabs import bulk_of, either
+from kgen.ast.streams import streams_in_blocks
 from kgen.ast.trips import expand_strided_loops
 from kgen.ast.unroll import expand_unrolled
 from kgen.ir.closure import closure
@@ -51,7 +52,7 @@ def _device_function(
     tree = expand_unrolled(separate_whole_tiles(tree, kernel, facts), kernel, facts)
     tree = expand_strided_loops(tree, kernel, facts)
     tree = merge_guards(fold_divisions(tree, kernel), kernel)
-    tree = mark_simd_loops(tree, kernel)
+    tree = streams_in_blocks(mark_simd_loops(tree, kernel), kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
     arguments, temporaries = _storage(kernel, ids, [*groups, *_conditions(tree)])
     return DeviceFunction(

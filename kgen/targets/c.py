@@ -117,6 +117,7 @@ class CTarget(CFamilyTarget):
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     unroll_count_pragma: ClassVar[str] = "GCC unroll"
     has_simd_loops: ClassVar[bool] = True
+    streams_lanes: ClassVar[bool] = True
     aligned_pointer: ClassVar[str | None] = "__builtin_assume_aligned"
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     #: those of C++ too, where headers declare the functions

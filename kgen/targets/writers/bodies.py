@@ -15,12 +15,17 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, runs_in
+from kgen.ast.streams import lanes_of, streamed_runs
 from kgen.errors import CodegenError
+from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr
+from kgen.ir.instruction import Assignment
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.streams import END_OF_STREAMS, STREAM, STREAM_NEEDS
+from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.declarations import declare_at_top, needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
@@ -43,7 +48,10 @@ def body_of(
     )
     if top:
         top.append(cgen.Line())
-    return [*top, *_DeviceEmitter(builder, writer).statements(function.body)]
+    emitter = _DeviceEmitter(builder, writer)
+    body = emitter.statements(function.body)
+    end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
+    return [*top, *body, *end]
 
 
 class BodyEmitter:
@@ -171,9 +179,9 @@ class BodyEmitter:
 
     def _lanes(self, node: For) -> int | None:
         """Return how many lanes a vector is to have: as many as fit into the longest registers."""
-        if not (isinstance(node.first, int) and isinstance(node.stop, int)):
+        count, most = lanes_of(node), _LONGEST_VECTOR // self._widest(node)
+        if count is None:
             return None
-        count, most = node.stop - node.first, _LONGEST_VECTOR // self._widest(node)
         return max((n for n in range(2, most + 1) if count % n == 0), default=None)
 
     def _widest(self, node: For) -> int:
@@ -238,6 +246,9 @@ class _DeviceEmitter(BodyEmitter):
 
     def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
         super().__init__(builder, writer)
+        #: the arrays of lanes that instructions set in place of what is stored past the cache
+        self.lanes: dict[str, str] = {}
+        self.has_streams = False
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
@@ -255,9 +266,68 @@ class _DeviceEmitter(BodyEmitter):
     ) -> Iterable[cgen.Generable]:
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
+        if node.insn_id in self.lanes:
+            assert isinstance(insn, Assignment)
+            value = writer.assigned(insn.expression, writer.typer(insn.assignee))
+            return [cgen.Assign(self.lanes[node.insn_id], value)]
         if node.declares is None:
             return statements_of(self.builder, writer, insn)
         return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
+
+    def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
+        runs = self._streams(node, writer)
+        if not runs:
+            return super()._for(node, writer)
+        lines: list[cgen.Generable] = []
+        stores: list[cgen.Generable] = []
+        lane = simplify(p.Sum((p.Variable(node.iname), p.Product((-1, node.first)))))
+        for run in runs:
+            declared, name, store = self._stream(node, run, writer)
+            lines.append(declared)
+            stores.append(store)
+            self.lanes[run.insn_id] = f"{name}[{writer.integers.text(lane)}]"
+        lines += [*super()._for(node, writer), *stores]
+        self.lanes.clear()
+        self.has_streams = True
+        writer.preamble.add(*STREAM_NEEDS)
+        return [cgen.Block(lines)]
+
+    def _streams(self, node: For, writer: ExpressionWriter) -> list[Run]:
+        """Return the instructions of a loop that store past the cache."""
+        count = lanes_of(node) if node.is_simd and writer.target.streams_lanes else None
+        if count is None or self.kernel.options.trace_assignments:
+            return []
+        return [
+            run
+            for run in streamed_runs(self.kernel, node)
+            if count * self._dtype_of(run).itemsize % _STREAMED == 0
+            and not is_statement(writer, self._insn_of(run).expression)
+        ]
+
+    def _stream(
+        self, node: For, run: Run, writer: ExpressionWriter
+    ) -> tuple[cgen.Generable, str, cgen.Generable]:
+        """Return an array of lanes, its name, and what stores it behind their loop."""
+        insn, dtype, count = self._insn_of(run), self._dtype_of(run), lanes_of(node)
+        assert count is not None
+        name = f"{insn.assignee_var_names()[0]}_lanes"
+        while name in self.kernel.all_variable_names():
+            name += "_"
+        first = {**run.values, node.iname: node.first}
+        at_first = writer.statement(writer.site, insn.within_inames, first)
+        place = at_first.place(insn.assignee, insn.expression, dtype)
+        array = cgen.ArrayOf(cgen.Value(writer.type_name(dtype), name), count)
+        store = cgen.Statement(f"{STREAM}(&{place}, {name}, {count * dtype.itemsize})")
+        return cgen.AlignedAttribute(_LONGEST_VECTOR, array), name, store
+
+    def _insn_of(self, run: Run) -> Assignment:
+        insn = self.kernel.id_to_insn[run.insn_id]
+        assert isinstance(insn, Assignment)
+        return insn
+
+    def _dtype_of(self, run: Run) -> NumpyType:
+        dtype: NumpyType = self.writer.typer(self._insn_of(run).assignee)
+        return dtype
 
     def together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
@@ -275,6 +345,8 @@ class _DeviceEmitter(BodyEmitter):
         return count, statements
 
 
+#: Stores past the cache are of a multiple of so many bytes.
+_STREAMED: Final = 16
 #: The bytes of the longest vector registers there are.
 _LONGEST_VECTOR: Final = 64
 
