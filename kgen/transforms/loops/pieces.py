@@ -20,7 +20,7 @@ from kgen.analysis.domains import (
 )
 from kgen.analysis.piece_order import PieceOrder
 from kgen.errors import TransformError
-from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable, ValueArg
 from kgen.ir.instruction import BarrierInstruction, InstructionBase, MultiAssignmentBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set, dim_names, param_names, to_named
@@ -61,12 +61,17 @@ def _read_subset(kernel: LoopKernel, given: Any) -> Set:
             f"the set '{given}' names no loops", hint="write { [i, j]: 1 <= i, j < n - 1 }"
         )
     require_inames(kernel, names)
-    known = kernel.all_params() | kernel.inames.keys()
+    sizes = kernel.all_params().union(
+        arg.name
+        for arg in kernel.args
+        if isinstance(arg, ValueArg) and (arg.dtype is None or arg.dtype.is_integral())
+    )
     for name in param_names(subset):
-        if name not in known:
+        if name not in sizes and name not in kernel.inames:
             raise TransformError(
                 f"'{name}' in the set '{given}' is neither a parameter of the kernel nor a loop",
-                hint=f"the parameters are {', '.join(sorted(kernel.all_params())) or 'none'}",
+                because=f"its parameters are {', '.join(sorted(sizes)) or 'none'}",
+                hint=f"make_kernel(..., [kgen.ValueArg('{name}', 'int32'), ...]) declares another",
             )
     return subset
 

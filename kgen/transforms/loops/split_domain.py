@@ -39,7 +39,8 @@ def split_domain(
     there were, each once.
 
     :arg subset: an affine set of inames, as text or as a set of islpy's; it may have several
-        pieces, quotients, parameters of the kernel, and loops around those that are split
+        pieces, quotients, parameters and integer arguments of the kernel, and loops around those
+        that are split
     :arg within: split for the instructions that match; the others keep the old loops
     :arg suffixes: what the names of copies end in, for iterations in *subset* and for the
         others: of loops, of instructions, and of temporaries that no piece leaves to another.

@@ -92,6 +92,25 @@ def test_what_bounds_and_assumptions_say_makes_no_piece() -> None:
     assert len(split.default_entrypoint.instructions) == 2
 
 
+def test_the_set_may_have_arguments_as_parameters() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "b[i] = 2*a[i]",
+        [lp.GlobalArg("a, b", np.float64, shape="n"), lp.ValueArg("w, n", np.int32)],
+        target=lp.ExecutableCTarget(),
+    )
+    split = lp.split_domain(knl, "{ [i]: w <= i < n - w }")
+    assert proved(split)
+    for w in (-1, 0, 2, 5, 50):
+        assert_same_results(knl, split, {"a": np.arange(9.0), "b": np.zeros(9), "w": w})
+
+
+def test_numbers_that_are_no_integers_are_no_parameters() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "b[i] = w", [lp.ValueArg("w", np.float64), ...])
+    with pytest.raises(lp.TransformError, match=r"'w' in the set .* is neither"):
+        lp.split_domain(knl, "{ [i]: i < w }")
+
+
 def test_pieces_can_be_split_again() -> None:
     knl = make(
         "{ [i, j]: 0 <= i and 3*i < n and 0 <= j < n }", "a[i, j] = p[n-1-i]", a="n, n", p="n"
