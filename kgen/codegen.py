@@ -166,11 +166,12 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
       for (int i = 0; i < n; ++i)
         out[i] = 2.0f * a[i];
     """
+    name = kernel_of(unit).name  # rejects several entry points
     (module,) = generate_code_v2(unit).modules
-    if len(module.launches) > 1:
+    if len(module.device_programs) > 1:
         raise CodegenError(
-            f"there are {len(module.launches)} device functions, one for each launch",
-            kernel=module.name,
+            f"there are {len(module.device_programs)} device functions, one for each launch",
+            kernel=name,
             hint="generate_code_v2(...).device_code() is the text of all",
         )
     (program,) = module.device_programs

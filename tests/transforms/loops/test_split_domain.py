@@ -380,3 +380,11 @@ def test_an_instruction_in_some_of_the_loops_is_rejected() -> None:
 def test_suffixes_are_two_different_names() -> None:
     with pytest.raises(lp.TransformError, match="two different parts of names"):
         lp.split_domain(heat(), "{ [i]: i < 4 }", suffixes=("a", "a"))
+
+
+@pytest.mark.parametrize(
+    ("into", "text"), [("launches", "2 device functions"), ("kernels", "2 entry points")]
+)
+def test_what_has_several_functions_has_no_single_body(into: Any, text: str) -> None:
+    with pytest.raises(lp.KgenError, match=text):
+        lp.generate_body(lp.split_domain(heat(), "{ [i]: i < 4 }", into=into))
