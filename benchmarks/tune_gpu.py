@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ class Case:
     """A kernel with its space, and what it is compared with."""
 
     title: str
+    size: int
+    #: without a schedule
+    kernel: lp.TranslationUnit
     build: Callable[..., lp.TranslationUnit]
     tune_params: Mapping[str, list[Any]]
     restrictions: tuple[str, ...]
@@ -52,20 +56,20 @@ class Case:
     by_hand: Mapping[str, Any]
     #: names of functions of a file of schedules, and their arguments
     schedules: tuple[str, ...] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def product(n: int, target: lp.TargetBase) -> Case:
     """Return c = a b: blocks in shared memory, pieces of them in registers."""
+    kernel = lp.make_kernel(
+        f"{{ [i, j, k]: 0 <= i, j, k < {n} }}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [lp.GlobalArg("a, b, c", np.float32, shape=(n, n))],
+        target=target,
+        name="product",
+    )
 
     def build(li: int, lj: int, mi: int, mj: int, bk: int, registers: bool) -> lp.TranslationUnit:
-        knl = lp.make_kernel(
-            f"{{ [i, j, k]: 0 <= i, j, k < {n} }}",
-            "c[i, j] = sum(k, a[i, k]*b[k, j])",
-            [lp.GlobalArg("a, b, c", np.float32, shape=(n, n))],
-            target=target,
-            name="product",
-        )
+        knl = kernel
         wide_i, wide_j = LANES * li, LANES * lj
         knl = in_pieces(knl, "i", wide_i, mi, "1")
         knl = in_pieces(knl, "j", wide_j, mj, "0")
@@ -100,6 +104,8 @@ def product(n: int, target: lp.TargetBase) -> Case:
 
     return Case(
         title=f"f32 product, {n}",
+        size=n,
+        kernel=kernel,
         build=build,
         tune_params={
             "li": [8, 16],
@@ -175,19 +181,20 @@ def to_registers(
 
 def laplacian(n: int, target: lp.TargetBase) -> Case:
     """Return five points on a square: a tile with its halo in shared memory, or none."""
+    kernel = lp.make_kernel(
+        f"{{ [i, j]: 0 <= i, j < {n} }}",
+        "out[i, j] = u[i+1, j+1]**2 - 1 - 4*u[i+1, j+1] "
+        "+ u[i+2, j+1] + u[i, j+1] + u[i+1, j+2] + u[i+1, j]",
+        [
+            lp.GlobalArg("u", np.float32, shape=(n + 2, n + 2)),
+            lp.GlobalArg("out", np.float32, shape=(n, n)),
+        ],
+        target=target,
+        name="laplacian",
+    )
 
     def build(li: int, lj: int, rows: int, fetch: bool) -> lp.TranslationUnit:
-        knl = lp.make_kernel(
-            f"{{ [i, j]: 0 <= i, j < {n} }}",
-            "out[i, j] = u[i+1, j+1]**2 - 1 - 4*u[i+1, j+1] "
-            "+ u[i+2, j+1] + u[i, j+1] + u[i+1, j+2] + u[i+1, j]",
-            [
-                lp.GlobalArg("u", np.float32, shape=(n + 2, n + 2)),
-                lp.GlobalArg("out", np.float32, shape=(n, n)),
-            ],
-            target=target,
-            name="laplacian",
-        )
+        knl = kernel
         knl = lp.split_iname(knl, "i", li * rows, outer_tag="g.1")
         knl = lp.split_iname(
             knl, "i_inner", rows, outer_tag="l.1", inner_tag="ilp", outer_iname="il"
@@ -201,6 +208,8 @@ def laplacian(n: int, target: lp.TargetBase) -> Case:
 
     return Case(
         title=f"Laplacian, {n}",
+        size=n,
+        kernel=kernel,
         build=build,
         tune_params={
             "li": [1, 2, 4, 8, 16],
@@ -224,16 +233,21 @@ def five_points(u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 CASES: Mapping[str, Callable[[lp.TargetBase], Case]] = {
-    "product": lambda target: product(4096, target),
+    **{
+        name: partial(product, n)
+        for name, n in (("product", 4096), ("product512", 512), ("product2048", 2048))
+    },
     "laplacian": lambda target: laplacian(8192, target),
 }
 
 
-def run(case: Case, device: Any, seconds: float | None, evaluations: int | None) -> TuneResult:
+def run(
+    case: Case, device: Any, seconds: float | None, evaluations: int | None, *, auto: bool = False
+) -> TuneResult:
+    given = (case.build, case.tune_params)
     return lp.tune(
-        case.build,
-        case.tune_params,
-        restrictions=case.restrictions,
+        *((lp.auto_space(case.kernel),) if auto else given),
+        restrictions=() if auto else case.restrictions,
         reference=case.reference,
         device=device,
         seconds=seconds,
@@ -289,26 +303,28 @@ def cublas_seconds(n: int) -> float | None:
     return sorted(times[2:])[len(times[2:]) // 2]
 
 
-def report(case: Case, api: str, options: argparse.Namespace) -> dict[str, Any]:
+def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
     """Tune one case on one device; print and return what came of it."""
+    case = CASES[name](TARGETS[api]())
     device = options.device or DEVICES[api]
     start = time.perf_counter()
-    result = run(case, device, options.seconds, None)
+    result = run(case, device, options.seconds, None, auto=options.auto)
     took = time.perf_counter() - start
     search, best = result.searches[0], result.best
-    hand = by_hand(case, device, options.hand if api == "cuda" else None)
+    is_listed = api == "cuda" and name in ("product", "laplacian")  # of these sizes
+    hand = by_hand(case, device, options.hand if is_listed else None)
     peers = {f"by hand, {name}": seconds for name, seconds in hand.items()}
     if search.roofline_s is not None:
         peers["roofline"] = search.roofline_s
-    if "product" in case.title and (cublas := cublas_seconds(4096)) is not None:
+    if "product" in case.title and (cublas := cublas_seconds(case.size)) is not None:
         peers["cuBLAS"] = cublas
     print(f"\n{case.title}, {api}: {case.work / best.time / 1e12:.2f} {case.unit}, {best}")
     print(f"  {took:.1f} s for {len(search.records)} of {len(search.space)} configurations")
     for cause, found in result.failures.items():
         print(f"  {len(found)} failed: {cause}, such as {dict(found[0].configuration)}")
         print("    " + "\n    ".join(found[0].message.splitlines()[:12]))
-    for name, seconds in peers.items():
-        print(f"  {seconds / best.time:5.2f} of {name} ({seconds * 1e3:.3f} ms)")
+    for peer, seconds in peers.items():
+        print(f"  {seconds / best.time:5.2f} of {peer} ({seconds * 1e3:.3f} ms)")
     for note in result.notes:
         print(f"  note: {note}")
     return {
@@ -346,13 +362,14 @@ def main() -> None:
     parser.add_argument("--gpus", default="", help="numbers of devices to compare, such as 1,2")
     parser.add_argument("--evaluations", type=int, default=48, help="of each of these tunes")
     parser.add_argument("--device", help="a part of the name of the device, or its driver's")
+    parser.add_argument("--auto", action="store_true", help="tune the space of auto_space")
     parser.add_argument("--hand", type=Path, help="a file of schedules")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     made: dict[str, list[dict[str, Any]]] = {"tunes": [], "scaling": []}
     for api in options.api.split(","):
         for name in options.cases.split(","):
-            made["tunes"].append(report(CASES[name](TARGETS[api]()), api, options))
+            made["tunes"].append(report(name, api, options))
     if options.gpus:
         counts = [int(count) for count in options.gpus.split(",")]
         case = CASES["product"](lp.PyCudaTarget())

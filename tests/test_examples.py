@@ -269,3 +269,9 @@ def test_cxx_host_on_cuda(cuda_context: Any, nvcc: str, tmp_path: Path) -> None:
         command = [nvcc, "-DUSE_CUDA", f"-I{tmp_path / 'include'}", source, *map(str, code)]
         subprocess.run([*command, "-lcuda", "-o", str(tmp_path / name)], check=True)
     run_cxx_host(tmp_path, "heat", "cg")
+
+
+def test_tune_matmul() -> None:
+    text = run_example("tune_matmul.py", "96", "3")
+    assert "of numpy's" in text
+    assert "best" in text

@@ -104,17 +104,15 @@ class SearchResult:
     def importance(self) -> dict[str, float]:
         """For each parameter the part of the variance of log(time) that it alone explains.
 
-        That is the first-order Sobol index (Sobol, 1993) of the measured configurations.
+        That is the first-order Sobol index (Sobol, 1993) of the measured configurations, as an
+        adjusted coefficient of determination: a few of them explain nothing by chance.
         """
         timed = self.measured
         logs = np.log([_seconds(record) for record in timed])
-        total = float(logs.var()) if len(timed) else 0.0
-        found = {}
-        for name in self.space.names:
-            values = [repr(record.configuration[name]) for record in timed]
-            means = {v: logs[[w == v for w in values]].mean() for v in values}
-            explained = float(np.var([means[v] for v in values])) if timed else 0.0
-            found[name] = explained / total if total else 0.0
+        found = {
+            name: _explained(logs, [repr(record.configuration[name]) for record in timed])
+            for name in self.space.names
+        }
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def pareto(self, metrics: Sequence[str] = ()) -> list[Record]:
@@ -147,6 +145,17 @@ class SearchResult:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         )
+
+
+def _explained(logs: np.ndarray[Any, Any], values: Sequence[str]) -> float:
+    """Return the part of a variance that groups of equal values explain, adjusted for chance."""
+    groups = len(set(values))
+    total = float(logs.var()) if len(logs) else 0.0
+    if total == 0 or len(logs) <= groups:
+        return 0.0
+    means = {v: logs[[w == v for w in values]].mean() for v in values}
+    within = float(np.mean((logs - [means[v] for v in values]) ** 2)) / total
+    return max(0.0, 1 - within * (len(logs) - 1) / (len(logs) - groups))
 
 
 def _cells(record: Record) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,7 +41,7 @@ _METRICS = ("time", "energy", "registers")
 @checked
 def tune(
     build: Any,
-    tune_params: Mapping[str, Sequence[Any]] | SearchSpace,
+    tune_params: Mapping[str, Sequence[Any]] | SearchSpace | None = None,
     *,
     restrictions: Any = (),
     sizes: Any = None,
@@ -72,7 +72,7 @@ def tune(
 
     :arg build: ``build(**configuration)`` returns a transformed kernel, or a kernel and a function
         of it; or a pair ``(kernel, function)``, of which ``function(kernel, **configuration)``
-        returns one
+        returns one; or what :func:`kgen.auto_space` returns, which has all of the space
     :arg tune_params: for each parameter the list of its values; or a :class:`SearchSpace`
     :arg restrictions: expressions such as ``"block % tile == 0"``, or functions
     :arg sizes: numbers of a call, such as ``{"n": 1024}``; a list of dicts for several problems.
@@ -115,14 +115,14 @@ def tune(
 
     Raises :class:`KgenError` for arguments that make no sense, and where no kernel can be made.
     """
-    space = _space(tune_params, restrictions)
+    space = _space(build, tune_params, restrictions)
     stop = Stop(evaluations=evaluations, seconds=seconds, stagnation=stagnation, gap=gap)
     if stop == Stop():
         stop = Stop(evaluations=min(len(space), _EVALUATIONS))
     problems = list(_problems(sizes, types))
     _check_metrics(metrics)
     first = Task(
-        build=as_builder(build),
+        build=as_builder(build.build if isinstance(build, HasSpace) else build),
         problem=problems[0],
         arguments=arguments,
         reference=reference,
@@ -139,6 +139,22 @@ def tune(
         return run.result(problems, strategy, seed, roofline, is_shown=progress)
     finally:
         engine.close()
+
+
+@runtime_checkable
+class HasSpace(Protocol):
+    """What has a builder with its parameters, such as what :func:`kgen.auto_space` returns."""
+
+    @property
+    def tune_params(self) -> Mapping[str, Sequence[Any]]:
+        """For each parameter the list of its values."""
+
+    @property
+    def restrictions(self) -> Sequence[Any]:
+        """What configurations have to satisfy."""
+
+    def build(self, **configuration: Any) -> Any:
+        """Return the kernel of a configuration."""
 
 
 class _Tune:
@@ -281,8 +297,16 @@ def _wanted(roofline: Any, stop: Stop, info: DeviceInfo) -> Device | bool:
 
 
 def _space(
-    tune_params: Mapping[str, Sequence[Any]] | SearchSpace, restrictions: Any
+    build: Any, tune_params: Mapping[str, Sequence[Any]] | SearchSpace | None, restrictions: Any
 ) -> SearchSpace:
+    if isinstance(build, HasSpace) and not isinstance(tune_params, SearchSpace):
+        listed = [restrictions] if isinstance(restrictions, str) else list(restrictions)
+        return SearchSpace(tune_params or build.tune_params, [*build.restrictions, *listed])
+    if tune_params is None:
+        raise KgenError(
+            "there are no parameters to tune",
+            hint="tune(build, {'block': [16, 32]}), or tune(auto_space(kernel))",
+        )
     if not isinstance(tune_params, SearchSpace):
         return SearchSpace(tune_params, restrictions)
     if restrictions:
