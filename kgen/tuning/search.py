@@ -131,7 +131,7 @@ class Search:
             self._finish_some()
             self.progress.elapsed_s = time.perf_counter() - self.begin
             self.stopped = self.stopped or self.stop.reason(self.progress)
-            if self.stopped is not None:
+            if self.stopped is not None and self._best_s is not None:
                 self._drop()
 
     def _drop(self) -> None:
