@@ -18,6 +18,7 @@ from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
 from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
+from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers
@@ -51,6 +52,7 @@ from kgen.transforms.reductions.realize import realize_for_code
 from kgen.transforms.storage.privatize import privatize_for_ilp
 from kgen.transforms.storage.strides import name_open_strides
 from kgen.transforms.sync import add_barrier
+from kgen.work_items import with_work_items
 
 #: Called with the name of a stage and its product, as text.
 Observer: TypeAlias = Callable[[str, str], None]
@@ -93,6 +95,7 @@ def _prepare(
         ("types", lambda k: infer_types(k, dtypes, complete=complete)),
         ("operands", check_operands),
         ("bounds", check_bounds),
+        ("work-items", with_work_items),
         ("values of threads", check_values_stay),
         ("realize reductions", realize_for_code),
         ("automatic axes", assign_auto_axes),
@@ -239,9 +242,12 @@ def generate_module(
 
 def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
     with isl_limit("writing code", lowered.kernel, CodegenError):
+        device, functions = lowered.kernel, lowered.functions
+        if device.target.loops_over_items:
+            device, functions = with_item_loops(device, functions)
         module = emit_module(
-            lowered.kernel,
-            lowered.functions,
+            device,
+            functions,
             lowered.host,
             kernel.assumptions,
             lowered.schedule.host_inames,

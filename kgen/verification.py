@@ -174,7 +174,7 @@ class _Verifier:
         self.dtypes = dtypes
         target = kernel.target
         self.target = target if isinstance(target, Target) else None
-        self.has_axes = has_axes(kernel)
+        self.has_axes = False
         self.kernel: PreparedKernel
         self.schedule: Schedule | None = None
         self.unproved: frozenset[tuple[str, str]] = frozenset()
@@ -226,6 +226,7 @@ class _Verifier:
             warnings.simplefilter("always")
             try:
                 self.kernel = prepare(self.given.copy(options=options), self.dtypes)
+                self.has_axes = has_axes(self.kernel)
             except KgenError as err:
                 yield _violation("kernel", err)
         for warning in caught:

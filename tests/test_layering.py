@@ -38,7 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ast": BELOW_AST,
     "targets": BELOW_AST | {"ast"},
     "statistics": BELOW_RUNTIME,  # what it counts is prepared as code is
-    "lowering": BELOW_AST | {"ast", "targets"},
+    "work_items": BELOW_AST,
+    "lowering": BELOW_AST | {"ast", "targets", "work_items"},
     "codegen": BELOW_AST | {"ast", "targets", "lowering"},
     "launches": BELOW_AST | {"ast", "targets", "lowering"},
     "host": BELOW_HOST,

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import kgen as lp
 from kgen.errors import CompilationError, KgenWarning
 from kgen.lowering import generate_module
 from kgen.targets.c import OPENMP
@@ -144,17 +145,21 @@ def judge(drawn: Sequence[Program], name: str, check: Check, record: Any) -> Non
 # -- many at once ----------------------------------------------------------------------------
 
 
-def _generate(program: Program, name: str, modules: dict[str, Module]) -> None:
-    modules[str(program)] = generate_module(program.transformed(name))
+def _generate(program: Program, name: str, target: Any, modules: dict[str, Module]) -> None:
+    modules[str(program)] = generate_module(program.transformed(name, target))
 
 
 def attempt_compiled(
-    verdict: Judge, folder: Path, check: CompiledCheck, flags: Sequence[str] = ()
+    verdict: Judge,
+    folder: Path,
+    check: CompiledCheck,
+    flags: Sequence[str] = (),
+    target: Any = None,
 ) -> None:
     """Check all programs, many of them in one library."""
     modules: dict[str, Module] = {}
     for number, program in enumerate(verdict.drawn):
-        verdict.attempt(program, partial(_generate, program, f"k{number}", modules))
+        verdict.attempt(program, partial(_generate, program, f"k{number}", target, modules))
     generated = [program for program in verdict.drawn if str(program) in modules]
     for start in range(0, len(generated), _BATCH):
         some = generated[start : start + _BATCH]
@@ -277,6 +282,19 @@ def test_schedules_for_threads_compute_what_kernels_mean(
 def test_schedules_for_work_items_compute_what_kernels_mean(record_property: Any) -> None:
     drawn = draw(item_schedules, COUNT // 3)
     judge(drawn, "found for work-items", check_scheduled_items, record_property)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [device_programs, local_programs, global_programs, fetch_programs, turn_programs],
+    ids=["devices", "tiles", "launches", "fetches", "turns"],
+)
+def test_threads_run_work_items(
+    kind: Callable[[Draw], Program], tmp_path: Path, record_property: Any
+) -> None:
+    verdict = Judge(draw(kind, COUNT // 6), record_property)
+    attempt_compiled(verdict, tmp_path, check_results, [OPENMP], lp.CTarget(threads=2))
+    verdict.conclude("threads", check_threads)
 
 
 @pytest.mark.parametrize(

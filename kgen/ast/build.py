@@ -50,7 +50,8 @@ def _device_function(
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
     tree = expand_unrolled(separate_whole_tiles(tree, kernel, facts), kernel, facts)
-    tree = expand_strided_loops(tree, kernel, facts)
+    if not kernel.target.loops_over_items:
+        tree = expand_strided_loops(tree, kernel, facts)
     tree = merge_guards(fold_divisions(tree, kernel), kernel)
     tree = streams_in_blocks(mark_simd_loops(tree, kernel), kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())

@@ -125,6 +125,13 @@ class DeviceFunction:
     is_long: bool = False
 
 
+def parts_of(node: Node) -> list[Node]:
+    """Return what runs one after the other at *node*: the statements of blocks, opened."""
+    if isinstance(node, Block):
+        return [part for child in node.children for part in parts_of(child)]
+    return [node]
+
+
 def runs_in(node: Node) -> list[Run]:
     """Return the instructions at *node* and below, in the order of the text."""
     return [part for part in nodes_in(node) if isinstance(part, Run)]

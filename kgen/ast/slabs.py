@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction
-from kgen.ast.nodes import Block, If, Node
+from kgen.ast.nodes import Block, If, Node, parts_of
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, TruncQuotient, is_constant
 from kgen.ir.grid import Grid
@@ -48,19 +48,13 @@ def either(condition: Expr, bulk: Node, slab: Node) -> Node:
     ``if (c) { load; tree; } else { if (i < n) load; tree; }`` becomes
     ``if (c) load; else if (i < n) load; tree;``.
     """
-    ways = [_parts(node) for node in (bulk, slab)]
+    ways = [parts_of(node) for node in (bulk, slab)]
     first = _common(*ways)
     last = _common(*(way[first:][::-1] for way in ways))
     ends = [len(way) - last for way in ways]
     one, other = (Block(tuple(way[first:end])) for way, end in zip(ways, ends, strict=True))
     choice = (If(condition, one, other),) if one.children or other.children else ()
     return Block((*ways[0][:first], *choice, *ways[0][ends[0] :]))
-
-
-def _parts(node: Node) -> list[Node]:
-    if isinstance(node, Block):
-        return [part for child in node.children for part in _parts(child)]
-    return [node]
 
 
 def _common(one: list[Node], other: list[Node]) -> int:

@@ -95,6 +95,18 @@ class TargetBase(metaclass=_TargetMeta):
         return self.has_hardware_axes
 
     @property
+    def loops_over_items(self) -> bool:
+        """Tell whether a thread runs the work-items of a group, in loops between barriers."""
+        return False
+
+    def with_work_items(self) -> TargetBase | None:
+        """Return the target for kernels whose work-items wait for each other.
+
+        Another one for targets on which axes of work-items can be loops like others.
+        """
+        return None
+
+    @property
     def known_callables(self) -> Mapping[str, Any]:
         """The functions that only this target has, or has in its own way, as ScalarCallables."""
         return {}

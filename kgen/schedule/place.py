@@ -11,6 +11,7 @@ from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.fields import replace
 from kgen.ir.grid import at_axis
 from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
     AutoFitLocalInameTag,
@@ -27,11 +28,7 @@ from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
 from kgen.schedule.races import check_copies_independent
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
-from kgen.schedule.threads import (
-    check_no_shared_items,
-    has_item_loops,
-    items_as_loops,
-)
+from kgen.schedule.threads import has_item_loops, items_as_loops
 from kgen.schedule.tree import (
     Bind,
     HostLoop,
@@ -57,9 +54,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     Raises :class:`ScheduleError`.
     """
     sequential_items = has_item_loops(kernel)
-    if sequential_items:
-        check_no_shared_items(kernel)
-    else:
+    if not sequential_items:
         _check_tags(kernel)
     ends_axes = sequential_items and _has_barrier_on_axes(kernel)
     loops = kernel if sequential_axes else items_as_loops(kernel)
@@ -77,6 +72,17 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     if sequential_axes:
         return cut
     return cut.map_launches(lambda launch: _with_axes(device, launch))
+
+
+def have_barriers(kernel: LoopKernel) -> bool:
+    """Tell whether work-items of a typed kernel wait for each other; it may have reductions.
+
+    Raises what :func:`schedule_kernel` raises for conflicts between work-groups.
+    """
+    items = order_kernel(PreparedKernel(kernel), sequential_axes=False)
+    cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
+    device = on_device(PreparedKernel(kernel), cut.host_inames)
+    return any(has_barrier(insert_barriers(device, one.body)[0]) for one in cut.launches)
 
 
 def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator[Step]:
@@ -107,7 +113,7 @@ def _with_axes(kernel: PreparedKernel, launch: Launch) -> Launch:
     _check_axes(kernel, ids)
     body, has_no_races = insert_barriers(kernel, launch.body)
     bound = _bind(kernel, GroupInameTag, _place(kernel, body), ids)
-    is_serial = has_item_loops(kernel) and not has_no_races
+    is_serial = kernel.target.loops_over_items and not has_no_races
     return Launch(launch.name, bound, launch.barriers, is_serial)
 
 

@@ -62,7 +62,7 @@ def _check_types(
     functions of launches on devices do not see each other; those of C do.
     """
     groups = [insn_ids(launch.body) for launch in launches]
-    if not kernel.target.has_work_items:
+    if kernel.target.loops_over_items or not kernel.target.has_work_items:
         groups = [tuple(name for group in groups for name in group)]
     for group in groups:
         used = {name for i in group for name in kernel.id_to_insn[i].dependency_names()}

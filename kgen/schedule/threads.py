@@ -13,7 +13,6 @@ from kgen.ir.tags import GroupInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace
 
 __all__ = [
-    "check_no_shared_items",
     "check_values_stay",
     "has_axes",
     "has_item_loops",
@@ -88,19 +87,3 @@ def _carried(
         hint=f"put '{outer.id}' into the loop if '{name}' starts anew there; else "
         "untag_inames(...), ExecutableCTarget(threads=1), or a reduction or scan: sum(...)",
     )
-
-
-def check_no_shared_items(kernel: PreparedKernel) -> None:
-    """Reject temporaries that work-items share, where these are loops."""
-    local = [
-        name
-        for name, temporary in sorted(kernel.temporary_variables.items())
-        if temporary.address_space == AddressSpace.LOCAL
-    ]
-    items = [name for name in sorted(kernel.inames) if kernel.has_tag(name, LocalInameTagBase)]
-    if items and local:
-        raise ScheduleError(
-            f"temporary '{local[0]}' is shared by the work-items of '{items[0]}', and this "
-            "target has none",
-            hint=f"untag_inames(kernel, '{items[0]}', ...), or choose OpenCL or CUDA",
-        )

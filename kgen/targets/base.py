@@ -170,6 +170,10 @@ class CFamilyLanguage(Target):
         """Return the value with which a temporary is declared that has none of its own, if any."""
         return None
 
+    def alignment_of(self, temporary: TemporaryVariable) -> int | None:
+        """Return the bytes by which a temporary is aligned; ``None``: as its type asks for."""
+        return temporary.alignment
+
     def describe_threads(self, function: DeviceFunction) -> str | None:
         """Say how the threads of the host run the work-groups of a function, where they do."""
         return None

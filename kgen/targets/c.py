@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Final
 
 import cgen
@@ -13,12 +13,14 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import KgenError
 from kgen.ir.checked import unfit
+from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag
-from kgen.ir.types import INT32, INT64
+from kgen.ir.types import INT32, INT64, AddressSpace
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
 from kgen.targets.lane_functions import lane_function_need
+from kgen.targets.limits import bytes_of
 from kgen.targets.module import Launch
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
@@ -49,6 +51,12 @@ _FAST_MATH: Final = Need(
 #endif""",
 )
 
+#: The bytes of a line of the cache.
+CACHE_LINE: Final = 64
+
+#: Larger temporaries are not on the stack.
+STACK_BYTES: Final = 1 << 15
+
 _STDINT = (include("stdint.h"),)
 _COMPLEX = (include("complex.h"),)
 
@@ -77,6 +85,8 @@ class CTarget(CFamilyTarget):
     function_specifiers: str = field(default="", kw_only=True, repr=False)
     threads: int | None = field(default=1, kw_only=True, repr=False)
     fast_math: bool = field(default=False, kw_only=True, repr=False)
+    #: work-items are told apart, as they have to be where they wait for each other
+    work_items: bool = field(default=False, kw_only=True, repr=False)
 
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "fortran_abi": (
@@ -147,13 +157,29 @@ class CTarget(CFamilyTarget):
 
     @property
     def has_hardware_axes(self) -> bool:
-        """Threads run work-groups."""
-        return self.threads != 1
+        """Threads run work-groups, or their work-items are told apart."""
+        return self.threads != 1 or self.work_items
 
     @property
     def has_work_items(self) -> bool:
-        """Work-items are loops."""
-        return False
+        """Work-items are loops like others, or such between barriers."""
+        return self.work_items
+
+    @property
+    def loops_over_items(self) -> bool:
+        """A thread runs all work-items of a group."""
+        return True
+
+    def with_work_items(self) -> CTarget:
+        """Return the target that tells work-items apart."""
+        return replace(self, work_items=True)
+
+    def alignment_of(self, temporary: TemporaryVariable) -> int | None:
+        """Let tiles begin where lines of the cache do."""
+        is_tile = temporary.address_space == AddressSpace.LOCAL or _is_large(temporary)
+        if temporary.shape and is_tile:
+            return max(CACHE_LINE, temporary.alignment or 1)
+        return temporary.alignment
 
     def describe_threads(self, function: DeviceFunction) -> str | None:
         """Say whether threads run the work-groups, and why not."""
@@ -200,7 +226,8 @@ class CASTBuilder(ASTBuilderBase):
     ) -> tuple[str, ...]:
         """Return what lets the compiler see OpenMP, where there are threads or lanes."""
         simd = (OPENMP_SIMD,) if has_simd_loops else ()
-        return (OPENMP, *simd) if any(launch.groups for launch in launches) else simd
+        has_groups = any(launch.groups for launch in launches)
+        return (OPENMP, *simd) if has_groups and self._has_threads else simd
 
     def get_kernel_call(
         self, launch: Launch, groups: Sequence[str], arguments: Sequence[str], *, is_only: bool
@@ -218,7 +245,14 @@ class CASTBuilder(ASTBuilderBase):
             start = cgen.Line(f"{self._index_type(launch)} {index} = 0")
             test = cgen.Line(f"{index} < {count}")
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
-        return [loop] if launch.is_serial else [cgen.Pragma(self._pragma(launch, groups)), loop]
+        if launch.is_serial or not self._has_threads:
+            return [loop]
+        return [cgen.Pragma(self._pragma(launch, groups)), loop]
+
+    @property
+    def _has_threads(self) -> bool:
+        assert isinstance(self.target, CTarget)
+        return self.target.threads != 1
 
     def _index_type(self, groups: DeviceFunction | Launch) -> str:
         return self.target.type_name(INT64 if groups.is_long else INT32)
@@ -254,10 +288,22 @@ class CASTBuilder(ASTBuilderBase):
         """Declare the function that makes all launches, likewise."""
         return self._specified(super().get_host_function_declaration(name, parameters))
 
+    def get_temporary_decl(
+        self, temporary: TemporaryVariable, declaration: cgen.Declarator
+    ) -> cgen.Declarator:
+        """Declare a temporary on the stack, or, if it is large, in memory that a thread keeps."""
+        if _is_large(temporary):
+            return cgen.DeclSpecifier(declaration, "static _Thread_local")
+        return super().get_temporary_decl(temporary, declaration)
+
     def _specified(self, declaration: cgen.NestedDeclarator) -> cgen.NestedDeclarator:
         assert isinstance(self.target, CTarget)
         words = " ".join(self.target.function_specifiers.split())
         return cgen.DeclSpecifier(declaration, words) if words else declaration
+
+
+def _is_large(temporary: TemporaryVariable) -> bool:
+    return bytes_of(temporary) > STACK_BYTES
 
 
 @dataclass(frozen=True)

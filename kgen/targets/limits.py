@@ -116,5 +116,6 @@ def local_arrays(kernel: DeviceKernel, function: DeviceFunction) -> dict[str, in
 
 
 def bytes_of(temporary: TemporaryVariable) -> int:
+    """Return the size of a temporary; 0 where that depends on parameters."""
     size = temporary.nbytes
     return int(size) if is_constant(size) else 0

@@ -7,7 +7,6 @@ transformations make of it: a mutant.
 from __future__ import annotations
 
 import importlib
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,7 +42,6 @@ __all__ = [
     "check_threads",
     "check_work_items",
     "fails",
-    "has_groups",
     "is_refusal",
     "meaning",
     "value_ranges",
@@ -166,15 +164,8 @@ def check_large_alone(program: Program, mutant: lp.TranslationUnit | None = None
 
 # -- threads of the host ------------------------------------------------------------------------
 
-_GROUPS = re.compile(r"\bg\.")
-
 #: How many run the work-groups; 1: these are plain loops.
 THREADS = (1, 2, 3, 8)
-
-
-def has_groups(program: Program) -> bool:
-    """Tell whether a program has loops that threads run."""
-    return _GROUPS.search(str(program.steps)) is not None
 
 
 def check_threads(

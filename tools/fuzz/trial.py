@@ -23,7 +23,6 @@ from tests.random.checks import (
     check_on_opencl,
     check_threads,
     check_work_items,
-    has_groups,
     is_refusal,
 )
 from tests.random.choices import Draw
@@ -162,7 +161,7 @@ def _checks(task: Task, program: Program, targets: Sequence[str]) -> Iterator[tu
     first, check = ("c", check_alone) if is_serial else (kind.target, kind.check)
     if first in targets:
         yield first, check
-    if first == "tree" and "threads" in targets and has_groups(program):
+    if first == "tree" and "threads" in targets:
         yield "threads", check_threads
     if "tree" in targets and kind.check is check_alone and task.number % 4 == 1:
         yield "tree", _instances

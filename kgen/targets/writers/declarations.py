@@ -23,6 +23,7 @@ from kgen.ir.tree import Barrier
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.limits import bytes_of
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.literals import literal
@@ -216,7 +217,8 @@ def declare_at_top(
         whole = writer.kernel.temporary_variables.get(base)
         members = temporaries if whole is None else [*temporaries, whole]
         parts = [part for member in members for part in _declare(writer, member)]
-        yield builder.get_temporary_decl(temporaries[0], Union(base, parts))
+        largest = max(members, key=bytes_of)
+        yield builder.get_temporary_decl(largest, Union(base, parts))
 
 
 #: The bytes of a line of the cache, and of the longest vector.
@@ -261,8 +263,9 @@ def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator
         declaration: cgen.Declarator = cgen.Value(type_name, name)
         if temporary.shape:
             declaration = cgen.ArrayOf(declaration, _storage_size(temporary))
-        if temporary.alignment is not None:
-            declaration = cgen.AlignedAttribute(temporary.alignment, declaration)
+        alignment = writer.target.alignment_of(temporary)
+        if alignment is not None:
+            declaration = cgen.AlignedAttribute(alignment, declaration)
         yield declaration
 
 

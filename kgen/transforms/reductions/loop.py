@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.ir.expr import Expr, Reduction
-from kgen.ir.tags import UnrollTag, VectorizeTag
+from kgen.ir.tags import GroupInameTag, UnrollTag, VectorizeTag
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder, LoopRenamer
 from kgen.transforms.reductions.site import Site, counted_from_zero
 
@@ -75,9 +75,12 @@ def accumulate_in_loop(
     dtypes = builder.types_of(reduction)
     shared = "simul_reduce" if reduction.allow_simultaneous else site.sharers
     copies = builder.loops.loops_for(reduction, site.place, shared, root)
+    builder.loops.run_in_order(copies.get(name, name) for name in reduction.inames)
     around = builder.loops.loops_shared(reduction, root)
     before = site.without(builder.inside(around, site.depends_on))
     before = before.hoisted(frozenset(renamed.values()))
+    if builder.kernel.target.loops_over_items:  # each thread sets its own accumulators
+        before = before.inside(_groups(builder, reduction, copies))
     shape = () if interleaved is None else interleaved.shape
     totals = tuple(builder.temporary(f"acc_{suffix}", dtype, shape) for dtype in dtypes)
     accumulators: tuple[Expr, ...] = totals
@@ -98,3 +101,15 @@ def accumulate_in_loop(
     operands = tuple(rename(part) for part in reduction.exprs) if replaced else reduction.exprs
     writers = builder.add_up(reduction, accumulators, operands, inner, starts)
     return Accumulated(totals, tuple(writers))
+
+
+def _groups(
+    builder: AccumulatorBuilder, reduction: Reduction, copies: Mapping[str, str]
+) -> list[str]:
+    """Return the loops of a reduction that work-groups run."""
+    kernel = builder.kernel
+    if not kernel.target.has_hardware_axes:
+        return []
+    return [
+        copies.get(name, name) for name in reduction.inames if kernel.has_tag(name, GroupInameTag)
+    ]

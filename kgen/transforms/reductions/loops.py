@@ -19,7 +19,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
-from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.tags import AxisTag, GroupInameTag, HardwareConcurrentTag, LocalInameTagBase
 from kgen.ir.types import NumpyType
 from kgen.transforms.select import new_names, require_inames
 from kgen.transforms.storage.filling import loops_filling
@@ -63,6 +63,7 @@ class ReductionLoops:
         self._priority: list[tuple[str, ...]] = []
         self._ranges: dict[str, Iname] = {}
         self._lanes: dict[tuple[AxisTag, int], str] = {}
+        self._in_order: dict[str, None] = {}
         self.copies: dict[str, str] = {}
         #: the types of the new loop variables
         self.types: dict[str, NumpyType] = {}
@@ -142,6 +143,20 @@ class ReductionLoops:
         """Let loops be nested in this order."""
         self._priority.append(inames)
 
+    def run_in_order(self, inames: Iterable[str]) -> None:
+        """Let loops be plain ones, where their tags mean nothing on the target."""
+        self._in_order.update(dict.fromkeys(inames))
+
+    def _plain(self, inames: Mapping[str, Iname]) -> dict[str, Iname]:
+        """Return loops on axes that the target lacks, which run in order, without their tags."""
+        target = self.kernel.target
+        kind = LocalInameTagBase if target.has_hardware_axes else HardwareConcurrentTag
+        return {
+            name: inames[name].without_tags(tags)
+            for name in (() if target.has_work_items else self._in_order)
+            if (tags := inames[name].tags_of_type(kind))
+        }
+
     @property
     def has_orders(self) -> bool:
         """Tell whether any loops have to be nested in some order."""
@@ -214,7 +229,8 @@ class ReductionLoops:
         """Return the fields of the kernel that the copies change."""
         kernel = self.kernel
         if not (self.copies or self._ranges):
-            return {}
+            plain = self._plain(kernel.inames)
+            return {"inames": {**kernel.inames, **plain}} if plain else {}
         inames = {**kernel.inames, **self._ranges}
         slabs = dict(kernel.iname_slab_increments)
         priority = dict.fromkeys((*kernel.loop_priority, *self._priority))
@@ -227,7 +243,7 @@ class ReductionLoops:
                     priority[tuple(new if name == old else name for name in names)] = None
         return {
             "domains": (*kernel.domains, *self._domains),
-            "inames": inames,
+            "inames": {**inames, **self._plain(inames)},
             "iname_slab_increments": slabs,
             "loop_priority": tuple(priority),
         }

@@ -63,6 +63,7 @@ class Steps:
         domain = domain_inside(builder.kernel, around, loops)
         copies = builder.loops.add(loops, rename_dims(domain, names))
         builder.loops.nest(tuple(copies.values()))
+        builder.loops.run_in_order(copies.values())
         return copies
 
     # -- instructions -------------------------------------------------------------------------

@@ -33,6 +33,7 @@ def accumulate_scan(
         return _accumulate_in_lanes(steps, scan.lane, site, start)
     values, waits = steps.accumulators(steps.before_loops(site, scan.turns), start)
     waits = steps.add_new(site, {}, values, waits)
+    builder.loops.run_in_order((*scan.turns, *scan.items))
     builder.loops.nest(scan.turns)
     return Accumulated(tuple(values), tuple(waits))
 

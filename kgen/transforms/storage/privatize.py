@@ -37,6 +37,8 @@ from kgen.transforms.uses import rules_of
 __all__ = [
     "privatize_for_ilp",
     "privatize_temporaries_with_inames",
+    "has_lanes",
+    "with_axes",
 ]
 
 
@@ -134,11 +136,11 @@ def _privatize(
         return subscript(variable, (*index, *added[variable.name]))
 
     changed = {
-        name: _with_axes(
+        name: with_axes(
             temporaries[name],
             [bounds[i].extent for i in names],
             names,
-            has_lanes=_has_lanes(kernel, name, users[name]),
+            has_lanes=has_lanes(kernel, name, users[name]),
         )
         for name, names in axes.items()
     }
@@ -151,7 +153,7 @@ def _rank(kernel: LoopKernel, iname: str) -> tuple[bool, int]:
     return kernel.has_tag(iname, VectorizeTag), kernel.iname_order[iname]
 
 
-def _has_lanes(kernel: LoopKernel, name: str, users: Iterable[InstructionBase]) -> bool:
+def has_lanes(kernel: LoopKernel, name: str, users: Iterable[InstructionBase]) -> bool:
     """Tell whether lanes of a vector have elements of a temporary already."""
     places = (lhs for insn in users for lhs in insn.assignees if assignee_name(lhs) == name)
     used = {part for lhs in places for part in mentions_of(*index_of(lhs)).variables}
@@ -244,7 +246,7 @@ def _offset(iname: str, bounds: LoopRange) -> Expr:
     return variable if is_zero(bounds.lower) else variable - bounds.lower
 
 
-def _with_axes(
+def with_axes(
     variable: TemporaryVariable,
     extents: list[Expr],
     inames: tuple[str, ...],

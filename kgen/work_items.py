@@ -1,0 +1,77 @@
+"""Whether work-items have to be told apart where a thread runs all of a group."""
+
+from __future__ import annotations
+
+from kgen.analysis.address_space import infer_address_spaces
+from kgen.errors import KgenError, ScheduleError
+from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import PreparedKernel
+from kgen.ir.tags import LocalInameTagBase
+from kgen.ir.types import AddressSpace
+from kgen.schedule.order import order_kernel
+from kgen.schedule.place import have_barriers
+from kgen.schedule.threads import items_as_loops
+from kgen.transforms.loops.auto_axes import assign_auto_axes
+from kgen.transforms.storage.privatize import users_of
+
+__all__ = ["with_work_items"]
+
+
+def with_work_items(kernel: LoopKernel) -> LoopKernel:
+    """Return a typed kernel for a target on which its axes of work-items are right.
+
+    Where a thread runs all work-items of a group, each axis of them is a loop like others, if that
+    is the same: if no work-item waits for others, or has values of its own behind that loop, and if
+    the loops can be nested. Otherwise the target is one that tells work-items apart.
+    """
+    items = frozenset(name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase))
+    target = kernel.target.with_work_items() if items and not kernel.target.has_work_items else None
+    if target is None:
+        return kernel
+    apart = kernel.copy(target=target)
+    return apart if _differs(kernel, apart, items) else kernel
+
+
+def _differs(kernel: LoopKernel, apart: LoopKernel, items: frozenset[str]) -> bool:
+    silenced = (*apart.silenced_warnings, "write_race*")  # there are warnings where code is made
+    on_axes = infer_address_spaces(assign_auto_axes(apart.copy(silenced_warnings=silenced)))
+    if _keeps_values(on_axes, items):
+        return True
+    try:
+        if have_barriers(on_axes):
+            return True
+    except KgenError:
+        if _shares_memory(on_axes):
+            return True
+    try:
+        loops = items_as_loops(PreparedKernel(kernel))
+        order_kernel(loops, sequential_axes=not kernel.target.has_hardware_axes)
+    except ScheduleError:
+        return True
+    return False
+
+
+def _keeps_values(kernel: LoopKernel, items: frozenset[str]) -> bool:
+    """Tell whether private values set in a loop over work-items are used outside of it."""
+    temporaries = {
+        name: temporary
+        for name, temporary in kernel.temporary_variables.items()
+        if temporary.address_space == AddressSpace.PRIVATE
+    }
+    for name, users in users_of(kernel, temporaries).items():
+        writers = [kernel.id_to_insn[insn_id] for insn_id in kernel.writers.get(name, ())]
+        around = frozenset[str]().union(*(insn.within_inames & items for insn in writers))
+        if not all(around <= insn.within_inames for insn in users):
+            return True
+    return False
+
+
+def _shares_memory(kernel: LoopKernel) -> bool:
+    return any(
+        isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "local"
+        for insn in kernel.instructions
+    ) or any(
+        temporary.address_space == AddressSpace.LOCAL
+        for temporary in kernel.temporary_variables.values()
+    )

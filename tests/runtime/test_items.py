@@ -1,0 +1,276 @@
+"""Work-items on the host: loops inside of a thread, which end where work-items wait."""
+
+from __future__ import annotations
+
+import runpy
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import CASES
+
+import kgen as lp
+
+ONE, ALL = lp.ExecutableCTarget(threads=1), lp.ExecutableCTarget()
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+RANDOM = np.random.default_rng(0)
+
+
+def on_groups(code: Any, target: Any = ALL, args: Any = (), **more: Any) -> Any:
+    """Return a kernel over groups ``g`` of 16 work-items ``i``."""
+    domain = "{ [g, i]: 0 <= g < n and 0 <= i < 16 }"
+    a = lp.GlobalArg("a", np.float64, shape="n, 16")
+    out = lp.GlobalArg("out", np.float64, shape="n, 16", is_input=False)
+    knl = lp.make_kernel(domain, code, [a, out, *args, "..."], target=target, **more)
+    return lp.tag_inames(knl, "g:g.0, i:l.0")
+
+
+def body(knl: Any) -> str:
+    return lp.generate_code_v2(knl).device_code().partition("\n{\n")[2]
+
+
+def tiled_product(target: Any, tile: int = 16) -> Any:
+    arrays = lp.GlobalArg("a, b, c", np.float64, shape="n, n")
+    code = "c[i, j] = sum(k, a[i, k]*b[k, j])"
+    knl = lp.make_kernel("{ [i, j, k]: 0 <= i, j, k < n }", code, [arrays, "..."], target=target)
+    knl = lp.split_iname(knl, "i", tile, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", tile, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "k", tile)
+    knl = lp.add_prefetch(knl, "a", "i_inner, k_inner", default_tag="l.auto")
+    return lp.add_prefetch(knl, "b", "k_inner, j_inner", default_tag="l.auto")
+
+
+@pytest.mark.parametrize("target", [ONE, ALL, lp.ExecutableCTarget(threads=3)])
+def test_a_tiled_product(target: Any) -> None:
+    knl = tiled_product(target)
+    for n in (1, 15, 16, 50):
+        a, b = RANDOM.random((2, n, n))
+        np.testing.assert_allclose(knl(a=a, b=b)[1][0], a @ b, rtol=1e-12)
+
+
+def test_loops_of_instructions_are_around_those_of_work_items() -> None:
+    code = body(tiled_product(ALL))
+    assert "double a_fetch[256] __attribute__ ((aligned (64)));" in code
+    loops = [line.split()[2] for line in code.splitlines() if "for (" in line]
+    items = ["lid1", "lid0"]
+    assert loops == [*items, "k_outer", *items, *items, "k_inner", *items, *items]
+
+
+def test_one_thread_has_no_openmp() -> None:
+    assert "omp" not in str(lp.generate_code_v2(tiled_product(ONE)))
+    assert "#pragma omp parallel for" in str(lp.generate_code_v2(tiled_product(ALL)))
+
+
+def test_values_live_across_barriers() -> None:
+    code = """
+    for g, i
+        <> x = 2*a[g, i] {id=x}
+        t[i] = a[g, i] {id=store}
+        ... lbarrier {id=wait, dep=store:x}
+        out[g, i] = x + t[15 - i] {dep=wait}
+    end
+    """
+    tile = lp.TemporaryVariable("t", np.float64, shape=16, address_space="local")
+    knl = on_groups(code, args=[tile])
+    assert "double x[16]" in body(knl)
+    a = RANDOM.random((3, 16))
+    np.testing.assert_array_equal(knl(a=a)[1][0], 2 * a + a[:, ::-1])
+
+
+@pytest.mark.parametrize("target", [ONE, ALL])
+@pytest.mark.parametrize("barrier", ["... lbarrier {id=wait, dep=w}", ""])
+def test_work_items_share_global_memory(barrier: str, target: Any) -> None:
+    code = f"""
+    for g, i
+        out[g, i] = 2*a[g, i] {{id=w}}
+        {barrier}
+        more[g, i] = out[g, 15 - i] {{dep={"wait" if barrier else "w"}}}
+    end
+    """
+    knl = on_groups(code, target, [lp.GlobalArg("more", np.float64, shape="n, 16")])
+    a = RANDOM.random((3, 16))
+    np.testing.assert_array_equal(knl(a=a)[1][1], 2 * a[:, ::-1])
+
+
+def test_barriers_in_a_loop() -> None:
+    domains = ["{ [g, i]: 0 <= g < n and 0 <= i < 16 }", "{ [k]: 0 <= k < steps }"]
+    code = """
+    for g, i
+        <> x = a[g, i] {id=x}
+        for k
+            t[i] = x {id=store, dep=x}
+            x = t[(i + 1) % 16] + 1 {id=step, dep=store}
+        end
+        out[g, i] = x {dep=step}
+    end
+    """
+    tile = lp.TemporaryVariable("t", np.float64, shape=16, address_space="local")
+    arrays = lp.GlobalArg("a, out", np.float64, shape="n, 16")
+    knl = lp.make_kernel(domains, code, [arrays, tile, "..."], target=ALL)
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0")
+    a = RANDOM.random((3, 16))
+    for steps in (0, 1, 5):
+        expected = np.roll(a, -steps, axis=1) + steps
+        np.testing.assert_allclose(knl(a=a, steps=steps)[1][0], expected)
+
+
+def test_values_pass_between_loops_on_one_axis() -> None:
+    code = """
+    for g
+        <> x = 2*a[g, i] {id=x}
+        out[g, j] = x {dep=x}
+    end
+    """
+    domain = "{ [g, i, j]: 0 <= g < n and 0 <= i, j < 16 }"
+    arrays = lp.GlobalArg("a, out", np.float64, shape="n, 16")
+    knl = lp.make_kernel(
+        domain, code, [arrays, "..."], target=ALL, silenced_warnings="overwritten(x)"
+    )
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    a = RANDOM.random((3, 16))
+    np.testing.assert_array_equal(knl(a=a)[1][0], 2 * a)
+
+
+def test_what_is_the_same_for_all_work_items_is_computed_once() -> None:
+    code = """
+    for g
+        <> scale = 2*g {id=scale}
+        for i
+            out[g, i] = a[g, i] {id=w}
+            more[g, i] = scale*out[g, 15 - i] {dep=w:scale}
+        end
+    end
+    """
+    knl = on_groups(code, args=[lp.GlobalArg("more", np.float64, shape="n, 16")])
+    assert body(knl).startswith("  int const scale = 2 * gid0;\n")
+    a = RANDOM.random((3, 16))
+    expected = 2 * np.arange(3)[:, None] * a[:, ::-1]
+    np.testing.assert_array_equal(knl(a=a)[1][1], expected)
+
+
+def test_what_work_items_fetch_in_turns_has_no_strides() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < 3 }",
+        "out[i] = sum(j, a[i + j])",
+        [lp.GlobalArg("a", np.float64, shape="n + 2"), "..."],
+        target=ALL,
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0", slabs=(0, 1))
+    knl = lp.add_prefetch(knl, "a", "i_inner, j", default_tag="l.auto")
+    assert "for (int a_dim_0 = 0; a_dim_0 < 18; ++a_dim_0)" in body(knl)
+    a = RANDOM.random(42)
+    np.testing.assert_allclose(knl(a=a)[1][0], a[:-2] + a[1:-1] + a[2:])
+
+
+@pytest.mark.parametrize("target", [ONE, ALL])
+@pytest.mark.parametrize("change", [lp.realize_reduction, lp.preprocess_kernel])
+@pytest.mark.parametrize("tag", ["l.0", "for", "ilp"])
+def test_reductions_that_are_realized_by_hand(target: Any, change: Any, tag: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 16*n }",
+        "out = sum(i, a[i])",
+        [lp.GlobalArg("a", np.int64, shape="16*n"), "..."],
+        target=target,
+        options={"insert_gbarriers": True},
+        assumptions="n >= 1",
+    )
+    knl = change(lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag=tag))
+    assert knl(a=np.arange(320))[1][0] == 320 * 319 // 2
+
+
+def test_sums_over_work_items_beside_tiles() -> None:
+    code = """
+    for g
+        t[i] = a[g, i] {id=store}
+        <> total = sum(k, t[k]) {dep=store}
+        out[g, j] = t[15 - j]/total
+    end
+    """
+    domain = "{ [g, i, j, k]: 0 <= g < n and 0 <= i, j, k < 16 }"
+    tile = lp.TemporaryVariable("t", np.float64, shape=16, address_space="local")
+    arrays = lp.GlobalArg("a, out", np.float64, shape="n, 16")
+    knl = lp.make_kernel(domain, code, [arrays, tile, "..."], target=ALL)
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0, k:l.0")
+    a = RANDOM.random((3, 16))
+    expected = a[:, ::-1] / a.sum(axis=1)[:, None]
+    np.testing.assert_allclose(knl(a=a)[1][0], expected)
+
+
+def test_atomic_updates_of_tiles() -> None:
+    code = """
+    for g
+        t[b] = 0 {id=init}
+        t[k[g, i]] = t[k[g, i]] + 1 {id=count, dep=init, atomic}
+        out[g, c] = t[c] {dep=count}
+    end
+    """
+    domain = "{ [g, i, b, c]: 0 <= g < n and 0 <= i < 64 and 0 <= b, c < 8 }"
+    args = [
+        lp.TemporaryVariable("t", np.int64, shape=8, address_space="local", for_atomic=True),
+        lp.GlobalArg("k", np.int32, shape="n, 64"),
+        lp.GlobalArg("out", np.int64, shape="n, 8"),
+    ]
+    knl = lp.make_kernel(domain, code, [*args, "..."], target=ALL)
+    knl = lp.tag_inames(knl, "g:g.0, i:l.0, b:l.0, c:l.0")
+    k = RANDOM.integers(0, 8, (5, 64), dtype=np.int32)
+    expected = [np.bincount(row, minlength=8) for row in k]
+    np.testing.assert_array_equal(knl(k=k)[1][0], expected)
+
+
+def test_threads_keep_large_tiles_of_their_own() -> None:
+    knl = tiled_product(ALL, tile=128)
+    assert "static _Thread_local double a_fetch[16384] __attribute__ ((aligned (64)));" in body(knl)
+    a, b = RANDOM.random((2, 200, 200))
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda scale: knl(a=scale * a, b=b)[1][0], range(8)))
+    for scale, result in enumerate(results):
+        np.testing.assert_allclose(result, scale * a @ b, rtol=1e-12)
+
+
+def test_c_code_cannot_name_what_becomes_an_array() -> None:
+    code = """
+    for g, i
+        <> x = 2*a[g, i] {id=x}
+        t[i] = a[g, i] {id=store}
+        ... lbarrier {id=wait, dep=store:x}
+    end
+    """
+    more = "out[16*g + i] = x + t[15 - i];"
+    insn = lp.CInstruction(
+        "g, i", more, "x, t", assignees="out[g, i]", depends_on=frozenset({"wait"})
+    )
+    tile = lp.TemporaryVariable("t", np.float64, shape=16, address_space="local")
+    knl = on_groups([code, insn], args=[tile])
+    with pytest.raises(lp.KgenError, match="'x' in instruction 'insn' cannot be rewritten"):
+        lp.generate_code_v2(knl)
+
+
+def scheduled() -> dict[str, Any]:
+    """Return kernels of examples and benchmarks with schedules of devices, apart from spmv."""
+    found = {name: case.build(lp, min(case.size, 20)) for name, case in CASES.items()}
+    for path in sorted({*EXAMPLES.glob("*.py")} - {EXAMPLES / "spmv.py"}):
+        kernels = runpy.run_path(str(path))["kernels"]()
+        for name in kernels.keys() & {"opencl", "in_blocks"}:
+            found[f"{path.stem}: {name}"] = kernels[name]
+    return {name: unit for name, unit in found.items() if has_work_items(unit)}
+
+
+def has_work_items(unit: Any) -> bool:
+    tags = [str(tag) for i in unit.default_entrypoint.inames.values() for tag in i.tags]
+    return any(tag.startswith("l.") for tag in tags)
+
+
+SCHEDULED = scheduled()
+
+
+@pytest.mark.parametrize("threads", [1, None])
+@pytest.mark.parametrize("name", sorted(SCHEDULED))
+def test_schedules_of_devices(name: str, threads: int | None) -> None:
+    unit = SCHEDULED[name].copy(target=lp.ExecutableCTarget(threads=threads))
+    kernel = unit.default_entrypoint
+    values = [arg.name for arg in kernel.args if isinstance(arg, lp.ValueArg)]
+    sizes = dict.fromkeys({*values, *kernel.all_params()}, 32)
+    written = unit.with_kernel(kernel.origin.copy(target=ONE))
+    lp.auto_test_vs_ref(written, test_prog=unit, parameters=sizes, quiet=True, warmup_rounds=0)
