@@ -18,7 +18,8 @@ import numpy as np
 from kgen.errors import KgenWarning, warn
 from kgen.host.program import has_no_gaps
 from kgen.ir.unit import TranslationUnit
-from kgen.runtime.cache import DiskCache, content_key
+from kgen.runtime.bound import Calls, RecordingBuilder
+from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults
@@ -162,6 +163,29 @@ class CExecutor(ExecutorBase):
 
     def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
         return partial(CWrapperBuilder, compiled)
+
+    def recording(self, calls: Calls) -> ExecutorBase:
+        return _Recorder(self.t_unit, self.entrypoint, calls, caches=self.caches)
+
+    def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
+        def launch() -> None:
+            for function, arguments in calls:
+                function(*arguments)
+
+        return launch
+
+
+class _Recorder(CExecutor):
+    """Notes what an executor would launch."""
+
+    def __init__(
+        self, unit: TranslationUnit, entrypoint: str, calls: Calls, *, caches: ProcessCaches
+    ) -> None:
+        super().__init__(unit, entrypoint, caches=caches)
+        self.calls = calls
+
+    def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
+        return partial(_RecordingBuilder, self.calls, compiled)
 
 
 #: A library that uses OpenMP, of which forked processes ask what it has loaded.
@@ -384,6 +408,14 @@ class CWrapperBuilder(WrapperBuilder):
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
         return name(_address(arg))
+
+
+class _RecordingBuilder(RecordingBuilder, CWrapperBuilder):
+    """Notes calls of functions with their arguments."""
+
+    def function(self, launch: Launch) -> Any:
+        function = super().function(launch)
+        return lambda *arguments: self.calls.append((function, arguments))
 
 
 def _address(arg: ArgumentInfo) -> str:

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import pycuda.driver as drv
+from pycuda._pvt_struct import pack
 from pycuda.gpuarray import GPUArray
 
 from kgen.errors import InvocationError
 from kgen.ir.expr import Expr
 from kgen.ir.unit import TranslationUnit
+from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.foreign import CudaMemory, cuda_memory
@@ -247,6 +249,16 @@ class CudaExecutor(ExecutorBase):
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
         return partial(CudaWrapperBuilder, compiled)
 
+    def recording(self, calls: Calls) -> ExecutorBase:
+        return _Recorder(self.t_unit, self.entrypoint, calls, self.context, caches=self.caches)
+
+    def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
+        def launch(stream: Any = None) -> None:
+            for function, (grid, block, parameters) in calls:
+                function(grid, block, parameters, 0, stream)
+
+        return launch
+
     def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         super()._check_call(args, kwargs)
         if drv.Context.get_current() != self.context:
@@ -254,6 +266,19 @@ class CudaExecutor(ExecutorBase):
                 "the current context is another one than the executor's",
                 hint="make the context current in which executor() was called",
             )
+
+
+class _Recorder(CudaExecutor):
+    """Notes what an executor would launch."""
+
+    def __init__(
+        self, unit: TranslationUnit, entrypoint: str, calls: Calls, context: Any, **more: Any
+    ) -> None:
+        super().__init__(unit, entrypoint, context, **more)
+        self.calls = calls
+
+    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
+        return partial(_RecordingBuilder, self.calls, compiled)
 
 
 # -- device memory ----------------------------------------------------------------------------
@@ -421,6 +446,21 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         array = name(arg.name)
         memory = array if arg.is_temporary else attribute(array, "gpudata")
         return ast.BoolOp(ast.Or(), [memory, const(0)])  # an empty array has no memory
+
+
+class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
+    """Notes launches with their parameters as the driver takes them."""
+
+    def function(self, launch: Launch) -> Callable[..., Any]:
+        function = self.program.get_function(launch.function)
+        types = [self.host.parameter_dtype(text) for text in launch.parameters]
+        layout = "".join(parameter_formats(types))
+
+        def note(grid: Any, block: Any, stream: Any, *parameters: Any) -> None:
+            packed = pack(layout, *parameters)
+            self.calls.append((function._launch_kernel, (grid, block, packed)))
+
+        return note
 
 
 def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:

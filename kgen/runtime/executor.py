@@ -29,6 +29,7 @@ from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import read_type
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
+from kgen.runtime.bound import BoundCall, Calls
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.foreign import host_array
@@ -174,6 +175,19 @@ class ExecutorBase:
         """Return fresh values for the positional arguments of a call, such as a queue."""
         return ()
 
+    def bind(self, /, *args: Any, **kwargs: Any) -> BoundCall:
+        """Check a call once, and return what makes its launches: see :class:`BoundCall`.
+
+        Outputs that are not passed are allocated once. Raises what a call with these arguments
+        raises, and :class:`kgen.errors.InvocationError` where it would copy arrays to a device.
+        """
+        calls: Calls = []
+        executor = self.recording(calls)
+        kept, results = executor(*args, **kwargs)
+        names = (arg.name for arg in next(iter(executor._generated.values()))[1].outputs)
+        outputs = results if isinstance(results, dict) else dict(zip(names, results, strict=True))
+        return BoundCall(self.launcher(calls, *args), outputs, kept)
+
     # -- for the backends -------------------------------------------------------------------
 
     def compile(self, module: Module, source: str) -> Any:
@@ -182,6 +196,14 @@ class ExecutorBase:
 
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
         """Return the maker of wrappers for what :meth:`compile` returned."""
+        raise NotImplementedError
+
+    def recording(self, calls: Calls) -> ExecutorBase:
+        """Return an executor that notes in *calls* what this one would launch."""
+        raise NotImplementedError
+
+    def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
+        """Return what makes *calls*; *args* are the positional arguments that they had."""
         raise NotImplementedError
 
     def mark(self, *leading: Any) -> Any:

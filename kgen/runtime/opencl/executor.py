@@ -12,10 +12,11 @@ import pyopencl as cl
 from kgen.errors import InvocationError
 from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
+from kgen.runtime.bound import Calls
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.opencl.images import with_images
 from kgen.runtime.opencl.program import check_group_size, is_pocl, load_program
-from kgen.runtime.opencl.wrapper import OpenCLWrapperBuilder
+from kgen.runtime.opencl.wrapper import OpenCLRecordingBuilder, OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
 from kgen.targets.opencl import OpenCLTarget
@@ -98,6 +99,22 @@ class OpenCLExecutor(ExecutorBase):
     def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
         return partial(OpenCLWrapperBuilder, compiled)
 
+    def recording(self, calls: Calls) -> ExecutorBase:
+        return _Recorder(self.t_unit, self.entrypoint, calls, self.context, caches=self.caches)
+
+    def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
+        (own_queue,) = args
+
+        def launch(queue: Any = None, wait_for: Any = None) -> cl.Event:
+            queue = own_queue if queue is None else queue
+            event = None
+            for function, arguments in calls:
+                event = function(queue, *arguments, None, wait_for)
+                wait_for = [event]
+            return cl.enqueue_marker(queue, wait_for) if event is None else event
+
+        return launch
+
     def _check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         super()._check_call(args, kwargs)
         (queue,) = args
@@ -111,3 +128,16 @@ class OpenCLExecutor(ExecutorBase):
                 "the queue is of another context than the executor",
                 hint="knl.executor(queue) makes one for the queue's context",
             )
+
+
+class _Recorder(OpenCLExecutor):
+    """Notes what an executor would launch."""
+
+    def __init__(
+        self, unit: TranslationUnit, entrypoint: str, calls: Calls, context: cl.Context, **more: Any
+    ) -> None:
+        super().__init__(unit, entrypoint, context, **more)
+        self.calls = calls
+
+    def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
+        return partial(OpenCLRecordingBuilder, self.calls, compiled)

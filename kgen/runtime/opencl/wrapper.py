@@ -13,6 +13,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 
 from kgen.ir.expr import Expr, variable_names
+from kgen.runtime.bound import RecordingBuilder
 from kgen.runtime.opencl.images import ImageArray
 from kgen.runtime.opencl.launcher import Launcher
 from kgen.runtime.opencl.memory import (
@@ -47,7 +48,7 @@ from kgen.runtime.transfer import DeviceWrapperBuilder, Transfers
 from kgen.runtime.wrapper import NONE
 from kgen.targets.module import ArgumentInfo, Faults, Launch
 
-__all__ = ["OpenCLWrapperBuilder", "argument_setter"]
+__all__ = ["OpenCLRecordingBuilder", "OpenCLWrapperBuilder", "argument_setter"]
 
 EVENT: Final = PREFIX + "event"
 SEEN: Final = PREFIX + "seen"
@@ -285,8 +286,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         An empty grid is not enqueued, which OpenCL rejects; but there is an event of it.
         """
         wait_for = name("wait_for")
-        local = launch.locals or (1,)
-        local = (*local, *(1 for _ in launch.groups[len(local) :]))
+        local = _group_shape(launch)
         size = attribute(name(LAUNCHER), f"size{number}")
         enqueued = call(
             self.known("enqueue", cl.enqueue_nd_range_kernel),
@@ -309,8 +309,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
 
     def set_parameters(self, number: int, launch: Launch, local: tuple[int, ...]) -> list[ast.stmt]:
         """Set all parameters and the grid, or only arrays where the integers are as last time."""
-        groups: tuple[Expr, ...] = (*launch.groups, *(1 for _ in local[len(launch.groups) :]))
-        size = tuple_(from_expr(g * n) for g, n in zip(groups, local, strict=True))
+        size: ast.expr = _grid(launch, local)
         is_launched = self.is_launched(launch)
         if is_launched is not None:
             size = ast.IfExp(is_launched, size, NONE)
@@ -324,7 +323,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         if any(dtype is not None and dtype.kind not in "biu" for dtype in types):
             return set_all  # 0.0 and -0.0 are equal, but not the same
         integers = [e for e, dtype in zip(passed, types, strict=True) if dtype is not None]
-        sizes = [text for text in variable_names(*groups) if text not in launch.parameters]
+        sizes = [text for text in variable_names(*launch.groups) if text not in launch.parameters]
         integers += map(name, sizes)
         set_arrays: list[ast.stmt] = [
             do(call(attribute(launcher, f"set_arg{number}"), const(position), parameter))
@@ -335,6 +334,49 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         noted = ast.Assign([self.keep(f"integers{number}")], key)
         unchanged = compare(key, "==", attribute(launcher, f"integers{number}"))
         return [if_(unchanged, set_arrays or [ast.Pass()], [*set_all, noted])]
+
+
+def _group_shape(launch: Launch) -> tuple[int, ...]:
+    """Return the extents of a work-group, of as many axes as the grid has."""
+    local = launch.locals or (1,)
+    return (*local, *(1 for _ in launch.groups[len(local) :]))
+
+
+def _grid(launch: Launch, local: tuple[int, ...]) -> ast.expr:
+    """Return the tuple of the numbers of work-items along each axis."""
+    groups: tuple[Expr, ...] = (*launch.groups, *(1 for _ in local[len(launch.groups) :]))
+    return tuple_(from_expr(g * n) for g, n in zip(groups, local, strict=True))
+
+
+class OpenCLRecordingBuilder(RecordingBuilder, OpenCLWrapperBuilder):
+    """Notes launches, each with a kernel of its own that has its arguments."""
+
+    def choose_events(self) -> list[ast.stmt]:
+        return []
+
+    def record_events(self) -> list[ast.stmt]:
+        return []
+
+    def launch_all(self) -> list[ast.stmt]:
+        return self.take_steps(self.host.steps)
+
+    def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
+        local = _group_shape(launch)
+        noted = call(
+            self.own(f"note{number}", lambda builder: partial(builder.note, launch)),
+            _grid(launch, local),
+            self.known(f"local{number}", local),
+            *map(self.pass_parameter, launch.parameters),
+        )
+        is_launched = self.is_launched(launch)
+        return [do(noted) if is_launched is None else if_(is_launched, [do(noted)])]
+
+    def note(self, launch: Launch, size: Any, local: Any, *parameters: Any) -> None:
+        """Add a launch to the calls."""
+        kernel = cl.Kernel(self.program, launch.function)
+        kernel.set_scalar_arg_dtypes([self.host.parameter_dtype(t) for t in launch.parameters])
+        kernel.set_args(*parameters)
+        self.calls.append((cl.enqueue_nd_range_kernel, (kernel, size, local)))
 
 
 class _Memo:
