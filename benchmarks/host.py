@@ -1,6 +1,8 @@
 """Time kernels on the host beside hand-written C with OpenMP, numba and numpy, in one run.
 
-Prints milliseconds a call, and kgen's time as a part of the others', for each number of threads.
+Prints milliseconds a call, and kgen's time as a part of the others', for each number of threads:
+with a schedule by hand (``kgen``), with the one that ``autoschedule`` finds (``auto``), and without
+one (``plain``), where that ends soon; last the part of the speed by hand that ``auto`` reaches.
 The C in ``hand/`` is compiled by the same compiler with the same flags. All take turns for some
 rounds; each figure is that of the least disturbed call. Results are checked against each other.
 """
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from host_inputs import INPUTS, OUTPUTS, Arrays
-from host_kernels import KERNELS
+from host_kernels import KERNELS, PLAIN
 from host_numpy import IN_NUMPY
 from peer import peer_python
 
@@ -33,6 +35,10 @@ FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-std=gnu11", "-
 #: A case has its turn for so long, in seconds, whatever the module.
 TURN = 0.05
 TOLERANCE = 1e-4
+#: Schedules of kgen's that run on all numbers of threads.
+WHICH = ("kgen", "auto")
+#: What takes seconds without a schedule.
+SLOW = ("matmul",)
 
 
 def build_hand(folder: Path, compiler: str) -> ctypes.CDLL:
@@ -125,21 +131,32 @@ class Case:
         file = self.folder / f"{self.name}.npz"
         self.numba.ask(self.name, file)
         self.check("numba", dict(np.load(file)), expected)
-        calls = {count: self.kernel(count) for count in threads}
-        self.check("kgen", self.results(), expected)
+        calls = {
+            f"{which} {count}": self.kernel(which, count)
+            for which in (*WHICH, "plain")
+            for count in threads
+            if which != "plain" or (count == 1 and self.name not in SLOW)
+        }
+        for figure, call in calls.items():
+            for output in expected:
+                self.arrays[output].fill(np.nan)
+            call()
+            self.check(figure, self.results(), expected)
         for _ in range(rounds):
             for count in threads:
                 self.hand.omp_set_num_threads(count)
                 self.note(f"hand {count}", least(by_hand))
-                self.note(f"kgen {count}", least(calls[count]))
+                for figure, call in calls.items():
+                    if figure.endswith(f" {count}"):
+                        self.note(figure, least(call))
                 self.note(f"numba {count}", self.numba.ask(self.name, count, TURN))
         self.note("numpy", least(lambda: in_numpy(**self.arrays)))
 
-    def kernel(self, threads: int) -> Callable[[], Any]:
-        """Return a call of kgen's kernel, which has run once."""
-        knl = KERNELS[self.name]()
+    def kernel(self, which: str, threads: int) -> Callable[[], Any]:
+        """Return a call of kgen's kernel with a schedule by hand, a found one, or none."""
+        knl = KERNELS[self.name]() if which == "kgen" else PLAIN[self.name]()
+        knl = lp.autoschedule(knl) if which == "auto" else knl
         executor = knl.copy(target=lp.ExecutableCTarget(threads=threads)).executor()
-        executor(**self.arrays)
         return lambda: executor(**self.arrays)
 
     def note(self, figure: str, seconds: float) -> None:
@@ -156,11 +173,12 @@ def main() -> None:
     args = parser.parse_args()
 
     threads = tuple(args.threads)
-    columns = [(figure, n) for n in threads for figure in ("hand", "kgen", "numba")]
+    columns = [(figure, n) for n in threads for figure in ("hand", *WHICH, "numba")]
     heads = [f"{figure}, {n}" for figure, n in columns]
     ratios = [(peer, n) for n in threads for peer in ("hand", "numba")]
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; ms a call, then ratios\n")
-    heads += ["numpy", *(f"kgen/{peer}, {n}" for peer, n in ratios)]
+    heads += ["numpy", "plain", *(f"kgen/{peer}, {n}" for peer, n in ratios)]
+    heads += [f"kgen/auto, {n}" for n in threads]
     print(f"| {'threads:':14} | {' | '.join(heads)} |")
     print("|---|" + len(heads) * "--:|")
     result: dict[str, dict[str, float]] = {}
@@ -173,7 +191,9 @@ def main() -> None:
             found = result[name] = case.seconds
             cells = [f"{1e3 * found[f'{f} {n}']:.2f}" for f, n in columns]
             cells += [f"{1e3 * found['numpy']:.0f}"]
+            cells += [f"{1e3 * found['plain 1']:.2f}" if "plain 1" in found else ""]
             cells += [f"{found[f'kgen {n}'] / found[f'{peer} {n}']:.2f}" for peer, n in ratios]
+            cells += [f"{found[f'kgen {n}'] / found[f'auto {n}']:.2f}" for n in threads]
             print(f"| {name:14} | {' | '.join(f'{c:>6}' for c in cells)} |", flush=True)
     print(f"\nload {os.getloadavg()[0]:.1f}")
     if args.json:

@@ -1,9 +1,9 @@
-"""The kernels of ``host.py``, each with the best schedule for a host that is known."""
+"""The kernels of ``host.py``, and for each the best schedule for a host that is known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,11 +12,39 @@ import kgen as lp
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def make(
-    domains: Any, code: str, data: list[Any], *, multiple: int = 1, in_order: bool = False
-) -> lp.TranslationUnit:
-    """Make a kernel for sizes that are a *multiple* of a number."""
-    sizes = f"n >= 1 and n mod {multiple} = 0"
+Build: TypeAlias = Callable[[], lp.TranslationUnit]
+Transform: TypeAlias = Callable[[lp.TranslationUnit], lp.TranslationUnit]
+
+#: The kernels without a schedule, and with one by hand, by name as the inputs have them.
+PLAIN: dict[str, Build] = {}
+KERNELS: dict[str, Build] = {}
+
+
+def scheduled(schedule: Transform, multiple: int = 1) -> Callable[[Build], Build]:
+    """Register a kernel, with a schedule for sizes that are a *multiple* of a number."""
+
+    def register(build: Build) -> Build:
+        PLAIN[build.__name__] = build
+        sizes = f"n mod {multiple} = 0 and n <= 100000000"
+        KERNELS[build.__name__] = lambda: schedule(lp.assume(build(), sizes))
+        return build
+
+    return register
+
+
+def split(iname: str, length: int) -> Transform:
+    """Return the schedule in which threads run pieces of a loop."""
+    return lambda knl: lp.split_iname(knl, iname, length, outer_tag="g.0")
+
+
+def on_threads(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Let threads run the iterations of the outermost loop."""
+    return lp.tag_inames(knl, "i:g.0")
+
+
+def make(domains: Any, code: str, data: list[Any], *, in_order: bool = False) -> lp.TranslationUnit:
+    """Make a kernel."""
+    sizes = "n >= 1"
     target = lp.ExecutableCTarget()
     return lp.make_kernel(
         domains,
@@ -32,30 +60,34 @@ def array(names: str, shape: str | None, dtype: Any = F64) -> lp.GlobalArg:
     return lp.GlobalArg(names, dtype, shape=shape)
 
 
+@scheduled(split("i", 8192))
 def axpy() -> lp.TranslationUnit:
     data = [lp.ValueArg("a", F64), array("x, y, out", "n")]
-    knl = make("{ [i]: 0 <= i < n }", "out[i] = a*x[i] + y[i]", data)
-    return lp.split_iname(knl, "i", 8192, outer_tag="g.0")
+    return make("{ [i]: 0 <= i < n }", "out[i] = a*x[i] + y[i]", data)
 
 
+@scheduled(split("i", 16))
 def laplacian() -> lp.TranslationUnit:
     total = "u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]"
     data = [array("u", "n+2, n+2"), array("out", "n, n")]
-    knl = make("{ [i, j]: 0 <= i, j < n }", f"out[i, j] = {total}", data)
-    return lp.split_iname(knl, "i", 16, outer_tag="g.0")
+    return make("{ [i, j]: 0 <= i, j < n }", f"out[i, j] = {total}", data)
 
 
-def transpose() -> lp.TranslationUnit:
-    data = [array("a, out", "n, n", F32)]
-    knl = make("{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", data, multiple=256)
+def in_tiles(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     knl = lp.split_iname(lp.assume(knl, "n <= 40000"), "i", 64, outer_tag="g.1")
     knl = lp.split_iname(knl, "j", 256, outer_tag="g.0")
     knl = lp.add_prefetch(knl, "a", ["i_inner", "j_inner"], default_tag=None)
     return lp.prioritize_loops(knl, "i_inner, j_inner")
 
 
-def matmul() -> lp.TranslationUnit:
-    """Panels of 256 x 32 of ``b`` are packed; 8 x 32 sums are in registers."""
+@scheduled(in_tiles, multiple=256)
+def transpose() -> lp.TranslationUnit:
+    data = [array("a, out", "n, n", F32)]
+    return make("{ [i, j]: 0 <= i, j < n }", "out[i, j] = a[j, i]", data)
+
+
+def product_by_hand(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Panels of 256 x 32 of ``b`` are packed; 8 x 32 sums are in registers: a kernel of its own."""
     code = """
     for row, j
         out[row, j] = 0 {id=zero}
@@ -69,7 +101,7 @@ def matmul() -> lp.TranslationUnit:
         "{ [panel, k]: 0 <= panel < n/256 and 0 <= k < 256 }",
     ]
     data = [array("a, b, out", "n, n", F32)]
-    knl = lp.assume(make(domains, code, data, multiple=256, in_order=True), "n <= 40000")
+    knl = lp.assume(make(domains, code, data, in_order=True), "n mod 256 = 0 and n <= 40000")
     knl = lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="vec")
     knl = lp.split_iname(knl, "i", 8, inner_tag="ilp")
     knl = lp.prioritize_loops(knl, "panel, i_outer, k")
@@ -78,6 +110,14 @@ def matmul() -> lp.TranslationUnit:
     )
 
 
+@scheduled(product_by_hand, multiple=256)
+def matmul() -> lp.TranslationUnit:
+    data = [array("a, b, out", "n, n", F32)]
+    domain = "{ [i, j, k]: 0 <= i, j, k < n }"
+    return make(domain, "out[i, j] = sum(k, a[i, k]*b[k, j])", data)
+
+
+@scheduled(split("row", 4096))
 def csr() -> lp.TranslationUnit:
     code = """
     for row
@@ -92,42 +132,54 @@ def csr() -> lp.TranslationUnit:
         array("values", None),
         array("x, out", "n"),
     ]
-    knl = make(["{ [row]: 0 <= row < n }", "{ [k]: first <= k < last }"], code, data)
-    return lp.split_iname(knl, "row", 4096, outer_tag="g.0")
+    return make(["{ [row]: 0 <= row < n }", "{ [k]: first <= k < last }"], code, data)
 
 
-def total() -> lp.TranslationUnit:
+def in_sums(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Add up in 32 sums for each work-group, whose order the compiler need not change."""
-    data = [array("a", "n"), array("out", "1")]
-    knl = make("{ [i]: 0 <= i < n }", "out[0] = sum(i, a[i])", data, multiple=32)
     knl = lp.split_iname(lp.set_options(knl, insert_gbarriers=True), "i", 32, inner_tag="ilp.seq")
     return lp.split_iname(knl, "i_outer", 512, outer_tag="g.0")
 
 
+@scheduled(in_sums, multiple=32)
+def total() -> lp.TranslationUnit:
+    data = [array("a", "n"), array("out", "1")]
+    return make("{ [i]: 0 <= i < n }", "out[0] = sum(i, a[i])", data)
+
+
+@scheduled(on_threads)
 def stencil7() -> lp.TranslationUnit:
     around = "u[i, j+1, k+1] + u[i+2, j+1, k+1] + u[i+1, j, k+1] + u[i+1, j+2, k+1]"
     line = "u[i+1, j+1, k] + u[i+1, j+1, k+2] - 6*u[i+1, j+1, k+1]"
     data = [array("u", "n+2, n+2, n+2"), array("out", "n, n, n")]
-    knl = make("{ [i, j, k]: 0 <= i, j, k < n }", f"out[i, j, k] = {around} + {line}", data)
-    return lp.tag_inames(knl, "i:g.0")
+    return make("{ [i, j, k]: 0 <= i, j, k < n }", f"out[i, j, k] = {around} + {line}", data)
 
 
-def small_products() -> lp.TranslationUnit:
-    domain = "{ [e, i, j, k]: 0 <= e < n and 0 <= i, j, k < 10 }"
-    data = [array("d", "10, 10", F32), array("u, out", "n, 10, 10", F32)]
-    knl = make(domain, "out[e, i, j] = sum(k, d[i, k]*u[e, k, j])", data)
+def in_copies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.tag_inames(lp.split_iname(knl, "e", 64, outer_tag="g.0"), "i:unr, k:unr")
 
 
-def in_lanes(knl: lp.TranslationUnit, length: int, loop: str, state: str) -> lp.TranslationUnit:
+@scheduled(in_copies)
+def small_products() -> lp.TranslationUnit:
+    domain = "{ [e, i, j, k]: 0 <= e < n and 0 <= i, j, k < 10 }"
+    data = [array("d", "10, 10", F32), array("u, out", "n, 10, 10", F32)]
+    return make(domain, "out[e, i, j] = sum(k, d[i, k]*u[e, k, j])", data)
+
+
+def in_lanes(length: int, loop: str, state: str) -> Transform:
     """Let *length* values of ``i`` go through *loop* together, each with its own *state*."""
-    knl = lp.split_iname(knl, "i", length, outer_tag="g.0")
-    knl = lp.privatize_temporaries_with_inames(knl, "i_inner", set(state.split()))
-    for part in ("id:first*", "id:last*"):
-        knl = lp.duplicate_inames(knl, "i_inner", within=part)
-    return lp.prioritize_loops(knl, f"{loop}, i_inner")
+
+    def schedule(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+        knl = lp.split_iname(knl, "i", length, outer_tag="g.0")
+        knl = lp.privatize_temporaries_with_inames(knl, "i_inner", set(state.split()))
+        for part in ("id:first*", "id:last*"):
+            knl = lp.duplicate_inames(knl, "i_inner", within=part)
+        return lp.prioritize_loops(knl, f"{loop}, i_inner")
+
+    return schedule
 
 
+@scheduled(in_lanes(64, "j", "sx sy sz"), multiple=64)
 def nbody() -> lp.TranslationUnit:
     code = """
     for i
@@ -150,10 +202,10 @@ def nbody() -> lp.TranslationUnit:
     end
     """
     data = [array("x, y, z, mass, ax, ay, az", "n", F32)]
-    knl = make("{ [i, j]: 0 <= i, j < n }", code, data, multiple=64, in_order=True)
-    return in_lanes(knl, 64, "j", "sx sy sz")
+    return make("{ [i, j]: 0 <= i, j < n }", code, data, in_order=True)
 
 
+@scheduled(in_lanes(32, "t", "sx sy sz"), multiple=32)
 def rk4() -> lp.TranslationUnit:
     def stage(at: str, slope: str, step: str, to: str) -> str:
         derivatives = f"""
@@ -173,10 +225,10 @@ def rk4() -> lp.TranslationUnit:
     results = "".join(f"\n        o{c}[i] = s{c} {{id=last_{c}}}" for c in "xyz")
     code = f"for i{state}\n        for t{stages}{update}\n        end{results}\nend"
     data = [lp.ValueArg("h", F64), array("xs, ys, zs, ox, oy, oz", "n")]
-    knl = make("{ [i, t]: 0 <= i < n and 0 <= t < 10 }", code, data, multiple=32, in_order=True)
-    return in_lanes(knl, 32, "t", "sx sy sz")
+    return make("{ [i, t]: 0 <= i < n and 0 <= t < 10 }", code, data, in_order=True)
 
 
+@scheduled(on_threads)
 def stencil25() -> lp.TranslationUnit:
     def pair(r: int) -> str:
         ends = [f"u[i+{4 + s}, j+4, k+4] + u[i+4, j+{4 + s}, k+4]" for s in (-r, r)]
@@ -184,8 +236,7 @@ def stencil25() -> lp.TranslationUnit:
 
     sums = " + ".join(["c[0]*u[i+4, j+4, k+4]", *map(pair, range(1, 5))])
     data = [array("c", "5"), array("u", "n+8, n+8, n+8"), array("out", "n, n, n")]
-    knl = make("{ [i, j, k]: 0 <= i, j, k < n }", f"out[i, j, k] = {sums}", data)
-    return lp.tag_inames(knl, "i:g.0")
+    return make("{ [i, j, k]: 0 <= i, j, k < n }", f"out[i, j, k] = {sums}", data)
 
 
 #: Of D2Q9: the velocities, and weights by the number of axes along which one moves.
@@ -193,6 +244,7 @@ VELOCITIES = ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1
 WEIGHTS = {0: "4/9", 1: "1/9", 2: "1/36"}
 
 
+@scheduled(on_threads)
 def lbm() -> lp.TranslationUnit:
     def along(axis: int) -> str:
         return " + ".join(f"{v[axis]}*g{q}" for q, v in enumerate(VELOCITIES) if v[axis])
@@ -209,25 +261,4 @@ def lbm() -> lp.TranslationUnit:
         lines += [f"out[{q}, i, j] = g{q} + omega*({equilibrium} - g{q})"]
     code = "\n".join(["for i, j", *lines, "end"])
     data = [lp.ValueArg("omega", F64), array("f", "9, n+2, n+2"), array("out", "9, n, n")]
-    knl = make("{ [i, j]: 0 <= i, j < n }", code, data)
-    return lp.tag_inames(knl, "i:g.0")
-
-
-#: By name, as the inputs have them.
-KERNELS: dict[str, Callable[[], lp.TranslationUnit]] = {
-    build.__name__: build
-    for build in (
-        axpy,
-        laplacian,
-        transpose,
-        matmul,
-        csr,
-        total,
-        stencil7,
-        small_products,
-        nbody,
-        rk4,
-        stencil25,
-        lbm,
-    )
-}
+    return make("{ [i, j]: 0 <= i, j < n }", code, data)

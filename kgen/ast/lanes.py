@@ -162,7 +162,7 @@ class _Separator:
         whole = self._node(self._whole(body, tiles), facts.with_(*unknown))
         if not unknown:
             return whole
-        edge = self._edge(body, tiles) if len(unknown) == 1 else body
+        edge = self._edge(body, tiles, unknown[0]) if len(unknown) == 1 else body
         return If(conjunction(unknown), whole, self._node(edge, facts))
 
     def _conditions(self, loop: Node) -> list[Expr]:
@@ -192,16 +192,19 @@ class _Separator:
         assert ends is not None
         return replace(inside, first=ends[0], stop=ends[1])
 
-    def _edge(self, node: Node, tiles: Mapping[int, For]) -> Node:
-        """Leave out of the bounds of tiles, none of which is whole, those of whole ones."""
-        inside = map_children(node, lambda child: self._edge(child, tiles))
+    def _edge(self, node: Node, tiles: Mapping[int, For], missed: Expr) -> Node:
+        """Leave out of the bounds of tiles those of whole ones, where *missed* is never true."""
+        inside = map_children(node, lambda child: self._edge(child, tiles, missed))
         if id(node) not in tiles:
             return inside
         loop = tiles[id(node)]
-        (first,), (stop,) = (
-            _open(kind, bound) or (bound,)
-            for kind, bound in ((p.Max, loop.first), (p.Min, loop.stop))
-        )
+        ends = self._ends(loop)
+        assert ends is not None
+        first, stop = loop.first, loop.stop
+        if any(compare_with_bound(ends[0], ">=", e) == missed for e in _open(p.Max, first)):
+            first = _without_numbers(p.Max, first)
+        if any(compare_with_bound(ends[1] - 1, "<", e) == missed for e in _open(p.Min, stop)):
+            stop = _without_numbers(p.Min, stop)
         return replace(inside, first=first, stop=stop)
 
 
@@ -252,6 +255,12 @@ def _open(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
     """Return the parts of a bound that are no numbers."""
     parts = bound.children if isinstance(bound, kind) else (bound,)
     return tuple(part for part in parts if not isinstance(part, int))
+
+
+def _without_numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> Expr:
+    """Return a bound without the parts that are numbers; it has others."""
+    parts = _open(kind, bound)
+    return kind(parts) if len(parts) > 1 else parts[0]
 
 
 # -- marks ---------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUni
 
         for i                     =>    for i_outer: g.0
           out[i] = 2*a[i]                 for i_inner
-        end i                               out[8192*i_outer + i_inner] = ...
+        end i                               out[16384*i_outer + i_inner] = ...
 
     :func:`find_schedule` returns the same as steps, which can be printed and changed.
 
@@ -67,7 +67,7 @@ def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
     >>> print(find_schedule(unit))
-    knl = lp.split_iname(knl, 'i', 8192, outer_tag='g.0')
+    knl = lp.split_iname(knl, 'i', 16384, outer_tag='g.0')
     """
     target, machine = machine_of(program.target, device)
     if target != program.target:

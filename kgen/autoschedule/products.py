@@ -17,9 +17,10 @@ from kgen.autoschedule.choices import (
 from kgen.autoschedule.machine import Machine
 from kgen.autoschedule.nests import Nest
 from kgen.autoschedule.steps import Step, step
+from kgen.autoschedule.threads import product_steps
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import join_inames, split_iname
-from kgen.transforms.loops.tag import prioritize_loops, tag_inames
+from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.storage.array_axes import split_array_axis
 from kgen.transforms.storage.declarations import set_temporary_alignment, tag_array_axes
 from kgen.transforms.storage.prefetch import add_prefetch
@@ -45,16 +46,9 @@ def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choice
     }
 
     def steps(config: Configuration) -> Sequence[Step]:
-        each, inner = config[f"{i}_each"], f"{i}_inner"
-        result = [step(split_iname, i, config[f"{i}_tile"], outer_tag="g.1")]
-        if each > 1:
-            result.append(step(split_iname, inner, each, inner_tag="ilp"))
-            inner = f"{inner}_outer"
-        result += [
-            step(split_iname, j, config[f"{j}_tile"], outer_tag="g.0"),
-            step(split_iname, k, config[f"{k}_tile"]),
-            step(prioritize_loops, f"{k}_outer,{inner},{j}_inner,{k}_inner"),
-        ]
+        each = config[f"{i}_each"]
+        sizes = config[f"{i}_tile"], each, config[f"{j}_tile"], config[f"{k}_tile"]
+        result = product_steps(nest, (i, j, k), sizes)
         rows = [f"{i}_inner"] if each == 1 else [f"{i}_inner_outer", f"{i}_inner_inner"]
         swept = {i: rows, j: [f"{j}_inner"], k: [f"{k}_inner"]}
         for array, axes in arrays.items():
@@ -65,8 +59,7 @@ def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choice
                 result.append(step(add_prefetch, array, names, **options))
         return result
 
-    each = 8 if nest.divides(8, i) or nest.trips(i) is not None else 1
-    start = {f"{i}_tile": 256, f"{i}_each": each, f"{j}_tile": 32, f"{k}_tile": 256}
+    start = {f"{i}_tile": 256, f"{i}_each": 8, f"{j}_tile": 32, f"{k}_tile": 256}
     first = {n: v if v in params[n] else params[n][-1] for n, v in start.items()}
     first |= {name: name == f"fetch_{panel}" for name in fetches}
     restrictions = (f"{i}_tile % {i}_each == 0", f"{i}_tile * {j}_tile <= 65536")

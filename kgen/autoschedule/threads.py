@@ -7,21 +7,27 @@ from collections.abc import Iterator, Sequence
 from kgen.autoschedule.nests import Nest
 from kgen.autoschedule.planner import Planner
 from kgen.autoschedule.steps import Step, step
+from kgen.targets.c import CTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
+from kgen.transforms.reductions.nesting import split_reduction_outward
 from kgen.transforms.storage.declarations import set_options
 from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["on_threads"]
 
 #: Instructions that are worth a work-group of their own.
-GRAIN = 8192
+GRAIN = 16384
 #: Instructions of a whole nest that are worth threads.
 LEAST = 32768
 #: A loop of fewer iterations leaves threads without work.
 FEW = 16
 #: Iterations of a loop over adjacent elements that one thread has at least: vectors, cache lines.
 LANES = 64
+#: The bytes that lanes have of an array: several vectors, whose operations overlap.
+LANE_BYTES = 128
+#: Iterations that share what is loaded for all of them.
+SHARED = 32
 #: Independent sums that one thread computes, for vectors and their latency.
 SUMS = 32
 #: So many copies of an instruction are worth it to unroll loops.
@@ -37,12 +43,12 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
     if not loops:
         yield from sum_in_pieces(nest)
         return
-    for recipe in (product_in_tiles, transposition_in_tiles):
+    for recipe in (product_in_tiles, transposition_in_tiles, lanes_outside):
         yield from recipe(nest, loops)
     spread = spread_out(nest, loops)
-    unrolled = unroll_short(nest)
-    if unrolled:
-        yield (*spread, *unrolled)
+    for more in (sums_in_lanes(nest, loops), unroll_short(nest)):
+        if more:
+            yield (*spread, *more)
     yield spread
 
 
@@ -75,6 +81,8 @@ def in_pieces(nest: Nest, iname: str, lane: str | None) -> Step:
         length = max(length, GRAIN // FEW)  # threads fetch pieces one by one
     if iname == lane:
         length = max(length, LANES)
+    elif all(nest.trips(name) is not None for name in others):
+        length = max(length, SHARED)  # what does not depend on the loop is loaded once
     if length == 1:
         return step(tag_inames, f"{iname}:g.0")
     return step(split_iname, iname, length, outer_tag="g.0")
@@ -98,7 +106,50 @@ def unroll_short(nest: Nest) -> tuple[Step, ...]:
     return (step(tag_inames, ", ".join(f"{name}:unr" for name in names)),) if names else ()
 
 
-# -- sums ----------------------------------------------------------------------------------------
+# -- lanes ---------------------------------------------------------------------------------------
+
+
+def lane_tag(nest: Nest) -> str:
+    """Return the tag of a loop whose iterations are lanes: OpenCL has no loops of lanes."""
+    return "vec" if isinstance(nest.kernel.target, CTarget) else "ilp.seq"
+
+
+def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+    """Yield the schedule that takes adjacent iterations through inner loops together.
+
+    That is for loops in order, or sums, in which all accesses are adjacent or the same for these.
+    """
+    lane = nest.lane(loops)
+    inner = [name for name in nest.inner if (nest.trips(name) or FEW) > 1]
+    if lane is None or not inner or lane_tag(nest) != "vec":
+        return
+    is_fit = all(nest.is_unit(a, lane) or nest.is_uniform(a, lane) for a in nest.accesses)
+    length = LANE_BYTES // nest.itemsize()
+    if not is_fit or any(map(nest.is_data, inner)) or (nest.trips(lane) or length) < length:
+        return
+    outer = [name for name in loops if name != lane and (nest.trips(name) or FEW) >= FEW]
+    lanes = step(split_iname, lane, length, inner_tag="vec")
+    if outer:
+        yield in_pieces(nest, outer[0], lane), lanes
+        return
+    each = length * len(nest.insn_ids) * nest.expected_trips(nest.inner)
+    pieces = piece(each, None)
+    yield lanes, step(split_iname, f"{lane}_outer", pieces, outer_tag="g.0")
+
+
+def sums_in_lanes(nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
+    """Add up in several sums along adjacent elements, where other loops have none of these."""
+    if len(nest.inner) != 1 or nest.inner[0] not in nest.reduced:
+        return ()
+    (k,) = nest.inner
+    reads = [a for a in nest.accesses if not a.is_write and not nest.is_uniform(a, k)]
+    is_along = any(nest.is_unit(a, k) for a in reads)
+    is_fit = all(nest.is_unit(a, k) or nest.is_uniform(a, k) for a in reads)
+    if not is_along or not is_fit or any(nest.is_unit(a, n) for a in reads for n in loops):
+        return ()
+    if not nest.is_free(k) or nest.is_data(k) or (nest.trips(k) or SUMS) < SUMS:
+        return ()
+    return (step(split_iname, k, SUMS, inner_tag=lane_tag(nest)),)
 
 
 def sum_in_pieces(nest: Nest) -> Iterator[Sequence[Step]]:
@@ -106,7 +157,7 @@ def sum_in_pieces(nest: Nest) -> Iterator[Sequence[Step]]:
     (iname, *others), inner = nest.band, nest.inner
     if iname not in nest.reduced or others or inner or not nest.is_free(iname):
         return
-    lanes = step(split_iname, iname, SUMS, inner_tag="ilp.seq")
+    lanes = step(split_iname, iname, SUMS, inner_tag=lane_tag(nest))
     groups = step(split_iname, f"{iname}_outer", 512, outer_tag="g.0")
     yield step(set_options, insert_gbarriers=True), lanes, groups
 
@@ -120,25 +171,44 @@ def product_in_tiles(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step
     if found is None:
         return
     i, j, k, panel = found
-    rows = 8 if nest.divides(8, i) or nest.trips(i) is not None else None
-    steps = [step(split_iname, i, 256, outer_tag="g.1")]
-    inner = f"{i}_inner"
-    if rows is not None:
-        steps.append(step(split_iname, inner, rows, inner_tag="ilp"))
-        inner = f"{inner}_outer"
+    outer = f"{i}_outer,{j}_outer,{k}_outer"
     yield (
-        *steps,
-        step(split_iname, j, 32, outer_tag="g.0"),
-        step(split_iname, k, 256),
-        step(prioritize_loops, f"{k}_outer,{inner},{j}_inner,{k}_inner"),
+        *product_steps(nest, (i, j, k), (256, 8, 32, 256)),
         step(
             add_prefetch,
             panel,
             [f"{k}_inner", f"{j}_inner"],
             default_tag=None,
-            fetch_outer_inames=f"{i}_outer,{j}_outer,{k}_outer",
+            fetch_outer_inames=outer,
         ),
     )
+
+
+def product_steps(
+    nest: Nest, loops: tuple[str, str, str], sizes: tuple[int, int, int, int]
+) -> list[Step]:
+    """Return the steps that cut a product into tiles: rows, those of them at a time, columns, sum.
+
+    Columns are lanes; a part of the sum is added up in registers.
+    """
+    (i, j, k), (height, rows, width, depth) = loops, sizes
+    result = [step(split_iname, i, height, outer_tag="g.1")]
+    order = [f"{i}_inner"]
+    if rows > 1:
+        result.append(step(split_iname, f"{i}_inner", rows, inner_tag="ilp"))
+        order = [f"{i}_inner_outer"]
+    if lane_tag(nest) == "vec":
+        lanes = {"inner_tag": "vec"}
+    else:
+        lanes = {}
+        order.append(f"{j}_inner")
+    return [
+        *result,
+        step(split_iname, j, width, outer_tag="g.0", **lanes),
+        step(split_iname, k, depth),
+        step(split_reduction_outward, f"{k}_outer"),
+        step(prioritize_loops, ",".join([f"{k}_outer", *order, f"{k}_inner"])),
+    ]
 
 
 def transposition_in_tiles(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:

@@ -68,6 +68,15 @@ def test_every_instance_runs_once(n: int) -> None:
         Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
 
 
+def test_edges_may_have_several_ends() -> None:
+    domain = "{ [k, i, r]: 0 <= k < n - 2 and 0 <= i < m and 0 <= r <= i }"
+    knl = make(domain, "out[k, i] = sum(r, 9) {if=k < i}", shape="n, m")
+    knl = lp.split_iname(knl, "i", 4, inner_tag="vec")
+    lowered = lower(lp.assume(knl, "n >= 0 and m >= 0").default_entrypoint)
+    for n, m in ((4, 3), (5, 9)):
+        Oracle(lowered.kernel, {"n": n, "m": m}).check(lowered.functions)
+
+
 @pytest.mark.parametrize("n", [1, 7, 8, 40, 53])
 def test_products_of_any_size(n: int) -> None:
     a, b = np.random.default_rng(n).random((2, n, n), F32)

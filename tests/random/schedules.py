@@ -32,7 +32,15 @@ __all__ = [
 
 #: What a loop has to have to be worth it: less than the loops of random kernels have.
 _FINE: Mapping[object, Mapping[str, int]] = {
-    threads: {"GRAIN": 4, "LEAST": 1, "FEW": 2, "LANES": 2, "SUMS": 3},
+    threads: {
+        "GRAIN": 4,
+        "LEAST": 1,
+        "FEW": 2,
+        "LANES": 2,
+        "SUMS": 3,
+        "LANE_BYTES": 16,
+        "SHARED": 2,
+    },
     items: {"GROUPS": 2, "BLOCK": 2},
     nests: {"LONG": 2},
 }
