@@ -1,4 +1,4 @@
-"""The peers from PyPI, loopy and numba, in environments of their own; scripts run there or here."""
+"""The peers from PyPI, in environments of their own; scripts run there or here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 PEER_VENVS = ROOT / ".bench-venv"
 N_LINES_OF_FAILURE = 5
-PEER_PACKAGES = {"loopy": ["loopy", "pyopencl"], "numba": ["numba"]}
+PEER_PACKAGES = {
+    "loopy": ["loopy", "pyopencl"],
+    "numba": ["numba"],
+    "kernel_tuner": ["kernel_tuner"],
+}
 
 
 def peer_python(peer: str = "loopy") -> str:

@@ -85,6 +85,7 @@ CONFINED: dict[str, set[str]] = {
     "pcpp": {"kgen.ready.c_text"},
     "click": {"kgen.cli"},
     "rich": {"kgen.cli"},
+    "optuna": {"kgen.tuning.strategies.with_optuna"},
     "threadpoolctl": {"kgen.tuning.strategies.threads"},
 }
 SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -55,10 +55,13 @@ class Auto(Strategy):
 
     def __init__(self, space: SearchSpace, seed: int = 0, **options: Any) -> None:
         super().__init__(space, seed, **options)
-        varied = np.flatnonzero((space.indices != space.indices[0]).any(axis=0))
-        self._places = np.ascontiguousarray(space.indices[:, varied])
-        listed = list(space.tune_params.values())
-        self._model = GaussianProcess([distances_of(listed[parameter]) for parameter in varied])
+        tables, columns = [], []
+        for values, column in zip(space.tune_params.values(), space.indices.T, strict=True):
+            if (column != column[0]).any():
+                tables += (found := distances_of(values))
+                columns += [column] * len(found)
+        self._model = GaussianProcess(tables)
+        self._places = np.array(columns, np.intp).reshape(-1, len(space)).T.copy()
         self._fits = 0
         self._design = self._far_apart(_DESIGN)
         self._promising: Rows = np.zeros(0, np.intp)
@@ -133,20 +136,24 @@ class Auto(Strategy):
         return pool[~self.seen[pool]]
 
 
-def distances_of(values: Sequence[Any]) -> Array:
-    """Return the distances of all pairs of values of a parameter, between 0 and 1.
+def distances_of(values: Sequence[Any]) -> list[Array]:
+    """Return tables of the distances of a parameter's values, between 0 and 1.
 
-    Numbers are evenly spaced, in their order in the list; all other values are equally far apart.
+    In the first one all values are equally far apart. Numbers have a second one, in which they are
+    evenly spaced, in their order in the list: times may depend on a size smoothly, and also on
+    whether it is just 128.
 
-    >>> distances_of([1, 2, 8]).tolist()
-    [[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]]
-    >>> distances_of(["rows", "columns", "blocks"]).tolist()
-    [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    >>> [table.tolist() for table in distances_of([1, 2, 8])]  # doctest: +NORMALIZE_WHITESPACE
+    [[[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]],
+     [[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]]]
+    >>> len(distances_of(["rows", "columns", "blocks"]))
+    1
     """
-    places = np.arange(len(values))
-    if all(isinstance(value, int | float) for value in values):
-        return np.abs(np.subtract.outer(places, places)) / max(1, len(values) - 1)
-    return 1.0 - np.eye(len(values))
+    tables: list[Array] = [1.0 - np.eye(len(values))]
+    if len(values) > 2 and all(isinstance(value, int | float) for value in values):
+        places = np.arange(len(values))
+        tables.append(np.abs(np.subtract.outer(places, places)) / (len(values) - 1))
+    return tables
 
 
 def scaled_times(times: Sequence[float | None]) -> Array:

@@ -27,7 +27,7 @@ _STEP, _DECAY, _DECAY2 = 0.15, 0.8, 0.95
 
 
 class GaussianProcess:
-    """A Gaussian process over parameters, each with a table of distances of its values.
+    """A Gaussian process over parameters, each with a table of distances of its values, or several.
 
     The covariance is a weighted sum of two terms: the mean over all parameters of Matérn kernels of
     3/2 (each parameter has an effect of its own), and their product (all interact). Lengths,
