@@ -23,6 +23,7 @@ from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults
+from kgen.runtime.guarded import Guarded, on_host
 from kgen.runtime.overlap import Extent, reject_overlap
 from kgen.runtime.pyast import (
     PREFIX,
@@ -62,6 +63,7 @@ __all__ = [
     "open_device",
     "processor_name",
     "to_device",
+    "to_guarded",
     "to_host",
     "unit_of",
 ]
@@ -123,6 +125,11 @@ def processor_name() -> str:
 def to_device(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return an array where calls have it without a copy: as it is."""
     return array
+
+
+def to_guarded(array: np.ndarray[Any, Any]) -> Guarded:
+    """Copy an array, with zones beside it that tell what else a kernel writes."""
+    return on_host(array)
 
 
 def to_host(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -24,6 +24,7 @@ from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.foreign import CudaMemory, cuda_memory
+from kgen.runtime.guarded import MARK, ZONE, Guarded, is_marked
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -58,6 +59,7 @@ __all__ = [
     "number_of",
     "open_device",
     "to_device",
+    "to_guarded",
     "to_host",
     "unit_of",
 ]
@@ -180,6 +182,33 @@ def driver_of(*args: Any) -> str:
 def to_device(array: np.ndarray[Any, Any]) -> Any:
     """Copy an array to the device of the current context."""
     return upload(None, "", array)
+
+
+def to_guarded(array: np.ndarray[Any, Any]) -> Guarded:
+    """Copy an array to the device, with zones beside it that tell what else a kernel writes."""
+    made: list[tuple[Any, int]] = []
+
+    def allocate(size: int) -> int:
+        memory = drv.mem_alloc(size + 2 * ZONE)
+        made.append((memory, size))
+        for start in (0, ZONE + size):
+            drv.memset_d8(int(memory) + start, MARK, ZONE)
+        return int(memory) + ZONE
+
+    def is_intact() -> bool:
+        return all(
+            is_marked(_bytes_at(int(memory)), _bytes_at(int(memory) + ZONE + size))
+            for memory, size in made
+        )
+
+    return Guarded(upload(allocate, "", array), is_intact)
+
+
+def _bytes_at(address: int) -> np.ndarray[Any, Any]:
+    """Return the bytes of a zone on the device."""
+    found = np.empty(ZONE, np.uint8)
+    drv.memcpy_dtoh(found, address)
+    return found
 
 
 def to_host(array: Any) -> np.ndarray[Any, Any]:

@@ -41,6 +41,8 @@ __all__ = ["Bench", "Engine", "ExecutorEngine", "LocalEngine", "awaited", "make_
 Result = TypeVar("Result")
 #: How many kernels are made ahead of those that are measured.
 _AHEAD = 2
+#: Processes that make kernels for one device, where there are as many processors.
+_MAKERS = 8
 #: How many deadlines a reference has, and code that is made.
 _REFERENCE, _COMPILATION = 10, 4
 #: After these a process may be damaged.
@@ -285,7 +287,8 @@ def make_engine(
 ) -> Engine:
     """Return an engine for an executor; without one, for processes of this machine."""
     if executor is None:
-        return LocalEngine(devices, workers or max(1, min(8, _cores() - 1)), timeout)
+        makers = max(1, min(_cores() - 1, _MAKERS * len(devices)))
+        return LocalEngine(devices, workers or makers, timeout)
     return ExecutorEngine(executor, devices, workers or _workers_of(executor), timeout)
 
 

@@ -132,13 +132,15 @@ def difference(result: Array, expected: Array, tolerance: float | None = None) -
     if expected.dtype.kind not in "fc":
         wrong = result != expected
         return f"it differs {_where(wrong, result, expected)}" if wrong.any() else None
-    both = (result == expected) | (np.isnan(result) & np.isnan(expected))
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.where(both, 0, np.abs(result - expected))
-    known = np.abs(expected[np.isfinite(expected)])
-    scale = float(known.max(initial=0)) or 1.0
-    gap = np.where(np.isfinite(gap), gap / scale, np.inf)
     limit = TOLERANCES[np.finfo(expected.dtype).dtype.itemsize] if tolerance is None else tolerance
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(result - expected)
+        if gap.max(initial=0) <= limit * np.abs(expected).max(initial=0):  # false for NaN
+            return None
+        both = (result == expected) | (np.isnan(result) & np.isnan(expected))
+        known = np.abs(expected[np.isfinite(expected)])
+        scale = float(known.max(initial=0)) or 1.0
+        gap = np.where(both, 0, np.where(np.isfinite(gap), gap / scale, np.inf))
     worst = float(gap.max(initial=0))
     if worst <= limit:
         return None

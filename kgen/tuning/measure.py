@@ -15,10 +15,10 @@ from kgen.performance.model import Work, find_work
 from kgen.performance.peaks import measure_device
 from kgen.performance.timing import settle
 from kgen.runtime.autotest import fitted_data, in_shapes_of
+from kgen.runtime.guarded import Guarded
 from kgen.tuning.compiling import Compiled, ConfigurationError, failing_as, module_of, opened
 from kgen.tuning.devices import DeviceInfo, device_info
 from kgen.tuning.expected import difference, expected_of
-from kgen.tuning.guards import GuardedArray, guarded
 from kgen.tuning.sampling import PROBES, SLOWER, calls_in_batch, full_samples
 from kgen.tuning.sensors import Sensors, sensors_of
 from kgen.tuning.task import Task, load_task
@@ -162,27 +162,26 @@ class _Run:
         self.leading = self.executor.leading_arguments()
         self.runtime = kernel.target.load_runtime()
         self.options = {"out_host": False} if kernel.target.has_work_items else {}
-        self.on_host = self.runtime.device_of(*opening).api == "c"
         self.sensors: Sensors = sensors_of(self.runtime.unit_of(*opening))
         self.is_single = self.module.steps == self.module.launches[:1]
         self.placed: dict[str, Any] = {}
-        self.guarded: dict[str, GuardedArray] = {}
+        self.guarded: dict[str, Guarded] = {}
         self.batch = 1
 
     def place(self) -> None:
-        """Put arguments on the device, as they are before a call."""
+        """Put arguments on the device, as they are before a call; what is only read, once."""
         expected = self.expected
         data = fitted_data(expected.module, self.module, expected.data, expected.parameters)
-        names = {info.name for info in self.module.arguments if not info.is_temporary}
-        given = {name: value for name, value in data.items() if name in names}
-        arrays = {name: v for name, v in given.items() if isinstance(v, np.ndarray)}
-        self.placed = given
-        if self.on_host:
-            self.guarded = {name: guarded(value) for name, value in arrays.items()}
-            self.placed.update({name: one.array for name, one in self.guarded.items()})
-        else:
-            for name, value in arrays.items():
-                self.placed[name] = self.runtime.to_device(value, *self.leading)
+        for info in self.module.arguments:
+            is_kept = info.name in self.placed and not info.is_output
+            if info.name in data and not info.is_temporary and not is_kept:
+                self.placed[info.name] = self._placed(info.name, data[info.name])
+
+    def _placed(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        self.guarded[name] = self.runtime.to_guarded(value, *self.leading)
+        return self.guarded[name].array
 
     def launch(self) -> Any:
         """Call the kernel once; return its event."""
@@ -201,7 +200,7 @@ class _Run:
                 if name in self.placed
             }
         for name, one in self.guarded.items():
-            if not one.is_intact:
+            if not one.is_intact():
                 raise ConfigurationError("bounds", f"the kernel writes beside array '{name}'")
         with failing_as("result"):
             self._compare(found)

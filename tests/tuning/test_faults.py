@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kgen as lp
@@ -158,6 +159,30 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     assert sorted(found) == [2, 4, 8, 16]  # none was measured twice
 
 
+INTERRUPTED = """
+    import sys
+    import kgen as lp
+    from tests.tuning.test_faults import build
+
+    result = lp.tune(
+        build, {"fault": ["none", "never ends"], "compiler": [""]}, strategy="exhaustive",
+        sizes={"n": 1000}, timeout=100, records=sys.argv[1])
+    print(result.is_interrupted, result.stopped, result.best.configuration["fault"])
+"""
+
+
+def test_ctrl_c_ends_a_tune_that_returns_what_it_has(tmp_path: Path) -> None:
+    program, file = tmp_path / "program.py", tmp_path / "records"
+    program.write_text(textwrap.dedent(INTERRUPTED))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(program), str(file)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as tune:
+        wait_for(lambda: len(results_in(file)) >= 1)
+        tune.send_signal(signal.SIGINT)
+        printed, _ = tune.communicate(timeout=60)
+    assert printed == "True interrupted none\n"
+
+
 def results_in(file: Path) -> list[dict[str, Any]]:
     lines = file.read_text().splitlines() if file.exists() else []
     return [line for line in map(json.loads, lines) if line["event"] == "result"]
@@ -199,3 +224,22 @@ def test_two_tunes_share_a_file(tmp_path: Path) -> None:
     assert {record.key for record in Records(file).all()} == {
         record.key for result in results for record in result.records
     }
+
+
+def test_what_is_written_beside_an_array_of_opencl_is_found() -> None:
+    pytest.importorskip("pyopencl")
+    runtime = lp.PyOpenCLTarget().load_runtime()
+    (queue,) = runtime.open_device()
+    made = runtime.to_guarded(np.arange(100, dtype=np.float32), queue)
+    assert (runtime.to_host(made.array, queue) == np.arange(100)).all()
+    assert made.is_intact()
+    knl = lp.make_kernel(
+        "{ [i]: 0<=i<n }",
+        [lp.CInstruction("i", "out[i + 97] = 1;", assignees="out[i]", id="beside")],
+        [lp.GlobalArg("out", np.float32, shape="n"), ...],
+        assumptions="n >= 1",
+    )
+    knl(queue, n=3, out=made.array[:3])
+    assert made.is_intact()
+    knl(queue, n=4, out=made.array[:4])
+    assert not made.is_intact()

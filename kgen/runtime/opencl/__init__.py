@@ -8,6 +8,7 @@ from kgen.runtime.opencl.devices import (
     number_of,
     open_device,
     to_device,
+    to_guarded,
     to_host,
     unit_of,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "open_device",
     "resources_of",
     "to_device",
+    "to_guarded",
     "to_host",
     "unit_of",
 ]

@@ -12,6 +12,7 @@ import pyopencl.array as cla
 
 from kgen.errors import InvocationError
 from kgen.runtime.devices import RunningOn, position_of
+from kgen.runtime.guarded import MARK, ZONE, Guarded, is_marked
 from kgen.runtime.opencl.memory import download, upload
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.opencl import limits_of_device
@@ -24,6 +25,7 @@ __all__ = [
     "number_of",
     "open_device",
     "to_device",
+    "to_guarded",
     "to_host",
     "unit_of",
 ]
@@ -122,6 +124,33 @@ def driver_of(queue: cl.CommandQueue) -> str:
 def to_device(array: np.ndarray[Any, Any], queue: cl.CommandQueue) -> cla.Array:
     """Copy an array to the device of a queue."""
     return upload(queue, None, "", array)
+
+
+def to_guarded(array: np.ndarray[Any, Any], queue: cl.CommandQueue) -> Guarded:
+    """Copy an array to a device, with zones beside it that tell what else a kernel writes."""
+    made: list[tuple[cl.Buffer, int]] = []
+
+    def allocate(size: int) -> cl.Buffer:
+        whole = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size + 2 * ZONE)
+        made.append((whole, size))
+        for start in (0, ZONE + size):
+            cl.enqueue_copy(queue, whole, np.full(ZONE, MARK, np.uint8), dst_offset=start)
+        return whole.get_sub_region(ZONE, size)
+
+    def is_intact() -> bool:
+        return all(
+            is_marked(_bytes_at(queue, whole, 0), _bytes_at(queue, whole, ZONE + size))
+            for whole, size in made
+        )
+
+    return Guarded(upload(queue, allocate, "", array), is_intact)
+
+
+def _bytes_at(queue: cl.CommandQueue, memory: cl.Buffer, start: int) -> np.ndarray[Any, Any]:
+    """Return the bytes of a zone of a buffer."""
+    found = np.empty(ZONE, np.uint8)
+    cl.enqueue_copy(queue, found, memory, src_offset=start)
+    return found
 
 
 def to_host(array: cla.Array, queue: cl.CommandQueue) -> np.ndarray[Any, Any]:

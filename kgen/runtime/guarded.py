@@ -1,0 +1,48 @@
+"""Arrays between zones of memory that no kernel may write: what is beside its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["MARK", "ZONE", "Guarded", "is_marked", "on_host"]
+
+#: The bytes of a zone, a multiple of what sub-buffers begin at; and what each of them is.
+ZONE: Final = 4096
+MARK: Final = 0xC5
+_ALIGNMENT: Final = 64
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """An array on a device; ``is_intact()`` tells whether nothing was written beside it."""
+
+    array: Any
+    is_intact: Callable[[], bool]
+
+
+def is_marked(*zones: np.ndarray[Any, Any]) -> bool:
+    """Tell whether zones are as they were made."""
+    return all(bool((zone == MARK).all()) for zone in zones)
+
+
+def on_host(value: np.ndarray[Any, Any]) -> Guarded:
+    """Copy an array of numpy's; without zones where its elements do not lie side by side.
+
+    >>> copy = on_host(np.arange(3.0))
+    >>> copy.array, copy.is_intact()
+    (array([0., 1., 2.]), True)
+    """
+    is_fortran = value.flags.f_contiguous and not value.flags.c_contiguous
+    if not (is_fortran or value.flags.c_contiguous) or value.nbytes == 0:
+        return Guarded(value.copy(order="K"), lambda: True)
+    memory = np.full(value.nbytes + 2 * ZONE + _ALIGNMENT, MARK, np.uint8)
+    start = ZONE + -(memory.ctypes.data + ZONE) % _ALIGNMENT
+    stop = start + value.nbytes
+    order = "F" if is_fortran else "C"
+    array = memory[start:stop].view(value.dtype).reshape(value.shape, order=order)
+    array[...] = value
+    return Guarded(array, lambda: is_marked(memory[:start], memory[stop:]))
