@@ -148,6 +148,14 @@ class CFamilyLanguage(Target):
         """
         return None
 
+    @property
+    def has_long_split_groups(self) -> bool:
+        """Tell whether ``3200*gid(0) + 100*i + j`` is computed in 64 bits, whatever its range.
+
+        As it is for compilers that take arrays to be read here and there otherwise.
+        """
+        return False
+
     def independent_loop_pragma(self) -> str | None:
         """Return what tells the compiler that iterations of a loop are independent, if anything.
 

@@ -104,8 +104,8 @@ class OpenCLTarget(CFamilyTarget):
     ``suits_pocl``: write what PoCL 3.1 compiles rightly, see ``docs/pocl.md``. Begin and end
     branches that have barriers with one, begin such loops with one and write one behind them;
     declare variables with a value; do not promise that arrays that are written overlap no others;
-    and keep loops scalar that vectors would take beyond private arrays. Calls on PoCL's devices
-    ask for it.
+    keep loops scalar that vectors would take beyond private arrays; and compute some subscripts
+    in 64 bits, which is faster there. Calls on PoCL's devices ask for it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -193,6 +193,11 @@ class OpenCLTarget(CFamilyTarget):
     def adapt_tree(self, body: Node) -> Node:
         """Return the code tree of a function, its barriers kept apart where that is asked for."""
         return separate_barriers(body) if self.suits_pocl else body
+
+    @property
+    def has_long_split_groups(self) -> bool:
+        """PoCL's compiler finds no neighbours by sums of 32 bits with the number of a group."""
+        return self.suits_pocl
 
     def scalar_loop_pragma(self) -> str | None:
         """Return what asks PoCL's compiler not to vectorize a loop."""

@@ -24,6 +24,22 @@ def body_of(domain: str, instruction: str, assumptions: str | None = None) -> st
 SIZES = [lp.ValueArg("n", np.int32), lp.ValueArg("m", np.int32)]
 
 
+def test_subscripts_with_a_group_index_are_long_for_pocl() -> None:
+    data = [
+        lp.GlobalArg("u, o", np.float32, shape="800, 10"),
+        lp.GlobalArg("s", np.float32, shape=800),
+    ]
+    code = "o[e, j] = 2*u[e, j] + s[e]"
+    knl = lp.make_kernel("{ [e, j]: 0 <= e < 800 and 0 <= j < 10 }", code, data)
+    knl = lp.split_iname(knl, "e", 32, outer_tag="g.0")
+    plain, pocl = (
+        lp.generate_body(knl.copy(target=lp.OpenCLTarget(suits_pocl=suits)))
+        for suits in (False, True)
+    )
+    assert "u[320 * gid(0) + 10 * e_inner + j] + s[32 * gid(0) + e_inner]" in plain
+    assert "u[320 * (long) gid(0) + 10 * e_inner + j] + s[32 * gid(0) + e_inner]" in pocl
+
+
 def test_product_of_variables() -> None:
     assert "a[(int64_t) n * i + j]" in body_of("{ [i, j]: 0 <= i, j < n }", "a[i, j] = 1")
 

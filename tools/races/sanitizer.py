@@ -19,6 +19,9 @@ LOG = "KGEN_RACES"
 
 _RUNTIME = Path(__file__).with_name("openmp.c")
 _FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=thread", "-fPIC", "-shared", "-pthread")
+#: The line behind all reports.
+_COUNT = "ThreadSanitizer: reported"
+
 _OPTIONS = {
     # Python, numpy and ctypes are not instrumented: what they do is not judged
     "ignore_noninstrumented_modules": 1,
@@ -62,7 +65,7 @@ def watch(arguments: Sequence[str]) -> Watched:
         found = _run([sys.executable, "-m", "tools.races.inside", *arguments], folder)
         reports = [path.read_text() for path in sorted(folder.glob("report.*"))]
     parts = [part.strip() for text in reports for part in text.split("=" * 18)]
-    races = tuple(part for part in parts if "SUMMARY" in part)
+    races = tuple(part for part in parts if part and not part.startswith(_COUNT))
     return Watched(found.returncode, found.stdout, races)
 
 

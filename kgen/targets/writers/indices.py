@@ -93,6 +93,25 @@ def _is_number(expr: Expr) -> bool:
     return isinstance(expr, _INTEGERS)
 
 
+def _has_split_group(index: Expr) -> bool:
+    """Tell whether one group index is in a sum beside what its loop was split into.
+
+    As in ``3200*gid(0) + 100*i + j``, which is ``100*(32*gid(0) + i) + j``.
+    """
+    terms = [_scaled(term) for term in index.children] if isinstance(index, p.Sum) else []
+    groups = [factor for factor, term in terms if isinstance(term, GroupHardwareAxisIndex)]
+    inner = [factor for factor, term in terms if not is_constant(term)]
+    return len(groups) == 1 and any(1 < b < groups[0] and groups[0] % b == 0 for b in inner)
+
+
+def _scaled(term: Expr) -> tuple[int, Expr]:
+    """Return the constant factor of a term, and the other one."""
+    match term:
+        case p.Product((int(factor), other)):
+            return factor, other
+    return 1, term
+
+
 def _is_long_value(arg: ArrayArg | ValueArg) -> bool:
     dtype = arg.dtype
     is_integer = isinstance(arg, ValueArg) and dtype is not None and dtype.is_integral()
@@ -194,6 +213,8 @@ class IntegerWriter:
         """
         if isinstance(index, _VALUES):
             return False
+        if self.target.has_long_split_groups and _has_split_group(index):
+            return True
         found, has_large = self.ranges.survey(index)
         if not has_large and (fits or is_int32(found)):
             return False
