@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgen.analysis.address_space import infer_address_spaces
 from kgen.errors import KgenError, ScheduleError
-from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import LocalInameTagBase
@@ -45,11 +45,28 @@ def _differs(kernel: LoopKernel, apart: LoopKernel, items: frozenset[str]) -> bo
         if _shares_memory(on_axes):
             return True
     try:
-        loops = items_as_loops(PreparedKernel(kernel))
+        loops = items_as_loops(PreparedKernel(_with_sums(kernel)))
         order_kernel(loops, sequential_axes=not kernel.target.has_hardware_axes)
     except ScheduleError:
         return True
     return False
+
+
+def _with_sums(kernel: LoopKernel) -> LoopKernel:
+    """Add instructions for reductions in loops that other instructions have, which they share."""
+    loops = frozenset[str]().union(*(insn.within_inames for insn in kernel.instructions))
+    make_id = kernel.get_instruction_id_generator()
+    instructions: list[InstructionBase] = []
+    for insn in kernel.instructions:
+        shared = loops & insn.reduction_inames()
+        if shared:
+            update = insn.copy(
+                id=make_id(f"{insn.id}_sum"), within_inames=insn.within_inames | shared
+            )
+            instructions.append(update)
+        more = {str(insn.id) for insn in instructions[-1:] if shared}
+        instructions.append(insn.copy(depends_on=insn.depends_on | more))
+    return kernel.copy(instructions=instructions)
 
 
 def _keeps_values(kernel: LoopKernel, items: frozenset[str]) -> bool:

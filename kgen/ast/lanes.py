@@ -178,11 +178,12 @@ class _Separator:
         return [part for part in found if part is not True]
 
     def _ends(self, loop: For) -> tuple[int, int] | None:
-        """Return the first lane of a tile, and where the last one ends."""
+        """Return the first lane of a tile, and where the last one ends, as far as numbers say."""
         values = self.kernel.get_iname_bounds(loop.iname).interval
         if values.low is None or values.high is None or loop.step != 1:
             return None
-        return values.low, values.high + 1
+        first = max([values.low, *_numbers(p.Max, loop.first)])
+        return first, min([values.high + 1, *_numbers(p.Min, loop.stop)])
 
     def _whole(self, node: Node, tiles: Mapping[int, For]) -> Node:
         inside = map_children(node, lambda child: self._whole(child, tiles))
@@ -249,6 +250,12 @@ def _bound_by(condition: Expr, name: str) -> tuple[Expr, int] | None:
         return None
     least = factor if len(condition.operator) == 2 else factor - 1
     return simplify(p.Sum((slack, p.Product((factor, p.Variable(name))), least))), factor
+
+
+def _numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> list[int]:
+    """Return the parts of a bound that are numbers."""
+    parts = bound.children if isinstance(bound, kind) else (bound,)
+    return [part for part in parts if isinstance(part, int)]
 
 
 def _open(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:

@@ -105,7 +105,9 @@ def _step_through_neighbours(kernel: LoopKernel, launch: LaunchFeedback) -> Iter
 
 def _has_axes(kernel: LoopKernel) -> bool:
     """Tell whether the target of a kernel has work-groups and work-items."""
-    return isinstance(kernel.target, Target) and kernel.target.has_work_items
+    target = kernel.target
+    is_device = target.has_work_items and not target.loops_over_items
+    return isinstance(target, Target) and is_device
 
 
 def _same(kernel: LoopKernel, found: AccessFeedback) -> Access:

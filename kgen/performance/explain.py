@@ -224,13 +224,15 @@ class _Collector:
     def _axis(self, iname: str) -> LoopFeedback:
         """Describe a loop that the hardware runs."""
         tag = self._tag(iname)
-        level = "gang"
+        level, hardware = "gang", self.target.axis_name(tag)
         if isinstance(tag, LocalInameTag):
             level = f"{_LEVELS[tag.axis]}({self.function.locals[tag.axis]})"
+            if self.target.loops_over_items:
+                hardware = f"{hardware}: loops between barriers"
         return LoopFeedback(
             iname=iname,
             level=level,
-            hardware=self.target.axis_name(tag),
+            hardware=hardware,
             trips=trip_count(self.kernel, iname),
         )
 
@@ -286,7 +288,8 @@ class _Collector:
         if is_zero(stride):
             return "uniform"
         if isinstance(stride, int) and abs(stride) == 1:
-            return "coalesced" if self._has_lanes else "contiguous"
+            is_device = self._has_lanes and not self.target.loops_over_items
+            return "coalesced" if is_device else "contiguous"
         return "strided"
 
     # -- memory ---------------------------------------------------------------------------------

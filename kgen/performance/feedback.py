@@ -167,10 +167,11 @@ def _grid(launch: LaunchFeedback) -> str:
     counts = [to_text(count) for count in launch.groups]
     if len(counts) > 1:
         counts = [f"({count})" if " " in count else count for count in counts]
-    if launch.threads is not None:
-        return f"{' x '.join(counts)} groups, {launch.threads}"
     items = " x ".join(map(str, launch.locals))
-    return f"{' x '.join(counts) or 1} groups of {items or 1} work-items"
+    groups = f"{' x '.join(counts) or 1} groups"
+    if launch.threads is None or items:
+        groups = f"{groups} of {items or 1} work-items"
+    return groups if launch.threads is None else f"{groups}, {launch.threads}"
 
 
 def _loop_row(loop: LoopFeedback) -> tuple[str, ...]:

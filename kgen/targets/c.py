@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,7 +15,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.tags import AxisTag
+from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import INT32, INT64, AddressSpace
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
@@ -57,6 +58,9 @@ CACHE_LINE: Final = 64
 #: Larger temporaries are not on the stack.
 STACK_BYTES: Final = 1 << 15
 
+#: What OpenMP has in the clause ``schedule``.
+_SCHEDULE: Final = re.compile(r"(static|dynamic|guided)(, ?[1-9][0-9]*)?|auto|runtime")
+
 _STDINT = (include("stdint.h"),)
 _COMPLEX = (include("complex.h"),)
 
@@ -67,7 +71,10 @@ class CTarget(CFamilyTarget):
 
     ``function_specifiers`` stand in front of each function: ``"static inline"``, for code that is
     included in a program. ``threads``: how many run the work-groups of loops tagged ``g.N``, by
-    OpenMP; ``None`` leaves the number to that, 1 makes plain loops. ``fast_math``: compilers may
+    OpenMP; ``None`` leaves the number to that, 1 makes plain loops. ``schedule``: how they share
+    the work-groups, in OpenMP's words: ``"static"``, ``"dynamic"``, ``"guided"``, ``"runtime"``, or
+    ``"dynamic, 4"`` for four at a time; ``None`` is dynamic where bounds of loops are computed, and
+    static elsewhere. ``fast_math``: compilers may
     compute sums in another order, multiply by reciprocals, approximate roots, and take it that no
     number is infinite or none; without it they may only contract ``a*b + c``.
 
@@ -84,6 +91,7 @@ class CTarget(CFamilyTarget):
 
     function_specifiers: str = field(default="", kw_only=True, repr=False)
     threads: int | None = field(default=1, kw_only=True, repr=False)
+    schedule: str | None = field(default=None, kw_only=True, repr=False)
     fast_math: bool = field(default=False, kw_only=True, repr=False)
     #: work-items are told apart, as they have to be where they wait for each other
     work_items: bool = field(default=False, kw_only=True, repr=False)
@@ -147,6 +155,8 @@ class CTarget(CFamilyTarget):
 
         if self.threads is not None and not (type(self.threads) is int and self.threads > 0):
             raise unfit("'threads' of a CTarget", "a positive number, or None", self.threads)
+        if self.schedule is not None and not _SCHEDULE.fullmatch(str(self.schedule)):
+            raise unfit("'schedule' of a CTarget", "'static', 'dynamic, 4' or such", self.schedule)
         if not isinstance(self.fast_math, bool):
             raise unfit("'fast_math' of a CTarget", "True or False", self.fast_math)
 
@@ -185,7 +195,10 @@ class CTarget(CFamilyTarget):
         """Say whether threads run the work-groups, and why not."""
         if function.is_serial:
             return "one after the other: whether they write the same elements depends on data"
-        return "on all threads" if self.threads is None else f"on {self.threads} threads"
+        if self.threads == 1:
+            return "one after the other"
+        threads = "on all threads" if self.threads is None else f"on {self.threads} threads"
+        return f"{threads} ({self.schedule})" if self.schedule else threads
 
     def independent_loop_pragma(self) -> str | None:
         """Return what gcc is told; others take no notice of it."""
@@ -200,8 +213,9 @@ class CTarget(CFamilyTarget):
         return lane_function_need(function)
 
     def axis_name(self, tag: AxisTag) -> str:
-        """Return what the index of a work-group is called."""
-        return self.group_index[tag.axis]
+        """Return what the index of a work-group, or work-item, is called."""
+        is_group = isinstance(tag, GroupInameTag)
+        return self.group_index[tag.axis] if is_group else f"lid{tag.axis}"
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""
@@ -265,8 +279,9 @@ class CASTBuilder(ASTBuilderBase):
             clauses.append(f"if ({' || '.join(f'{count} > 1' for count in groups)})")
         if len(launch.groups) > 1:
             clauses.append(f"collapse({len(launch.groups)})")
-        if launch.is_uneven:
-            clauses.append("schedule(dynamic)")
+        schedule = self.target.schedule or ("dynamic" if launch.is_uneven else None)
+        if schedule is not None:
+            clauses.append(f"schedule({schedule})")
         if self.target.threads is not None:
             clauses.append(f"num_threads({self.target.threads})")
         return " ".join(clauses)

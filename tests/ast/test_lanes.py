@@ -121,3 +121,12 @@ def test_a_tile_in_memory_is_named_by_an_aligned_pointer() -> None:
     knl = lp.add_prefetch(lp.assume(knl, "n mod 1024 = 0"), "a", "i_inner", default_tag=None)
     text = lp.generate_body(lp.split_iname(knl, "i_inner", 8, inner_tag="vec"))
     assert "float *const a_fetch = __builtin_assume_aligned(a_fetch_elements, 64);" in text
+
+
+@pytest.mark.parametrize("tag", ["ilp", "vec"])
+def test_a_whole_tile_may_be_short(tag: str) -> None:
+    code = "out[i] = a[i] {id=s, if=i < 2}"
+    knl = make("{ [i]: 0 <= i < n }", code, assumptions="n >= 1")
+    knl = lp.split_iname(lp.remove_unused_arguments(knl), "i", 4, outer_tag="g.0", inner_tag=tag)
+    out = knl(a=np.ones(10, F32), out=np.zeros(10, F32))[1][0]
+    assert out.tolist() == [1, 1, *[0] * 8]

@@ -172,6 +172,21 @@ def test_rows_of_different_length_are_handed_out_one_by_one() -> None:
     np.testing.assert_allclose(knl(starts=starts, a=A)[1][0], expected)
 
 
+@pytest.mark.parametrize("schedule", ["static", "dynamic", "guided", "dynamic, 4", "runtime"])
+def test_how_threads_share_work_groups(schedule: str) -> None:
+    target = lp.ExecutableCTarget(schedule=schedule)
+    knl = blocks("out[i] = 2*a[i]", [lp.GlobalArg("a", np.float64, shape="n")], target)
+    assert f" schedule({schedule})\n" in lp.generate_code_v2(knl).host_code()
+    assert f"on all threads ({schedule})" in str(lp.explain(knl))
+    np.testing.assert_array_equal(knl(a=A)[1][0], 2 * A)
+
+
+@pytest.mark.parametrize("schedule", ["fast", "dynamic, 0", "static,", "", 4])
+def test_a_wrong_schedule(schedule: Any) -> None:
+    with pytest.raises(lp.KgenError, match="'schedule' of a CTarget"):
+        lp.CTarget(schedule=schedule)
+
+
 def test_tiles_are_each_threads_own() -> None:
     knl = blocks("out[i] = a[i] + a[i + 1]", [lp.GlobalArg("a", np.float64, shape="n + 1")])
     knl = lp.untag_inames(knl, "i_inner", LocalInameTag)
