@@ -25,10 +25,9 @@ _POOL = 3000
 #: Of the best rows, those whose neighbors are in the pool, and how many of them.
 _BEST, _NEIGHBORS = 3, 500
 #: Times that the model learns at most.
-_LEARNED = 250
-#: Gradient steps of the model: at first, and then for each time that is told, or for some only.
-_FIRST_STEPS, _STEPS = 30, 4
-_EACH, _SELDOM = 50, 3
+_LEARNED = 200
+#: Gradient steps of the model: at first, and then after each time; of _SELDOM * n times, each n-th.
+_FIRST_STEPS, _STEPS, _SELDOM = 30, 4, 25
 
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 
@@ -114,7 +113,7 @@ class Auto(Strategy):
     def _fit(self, rows: Rows, values: Array) -> None:
         """Update the model; its lengths and noise only now and then, once many times are known."""
         self._fits += 1
-        is_due = len(values) < _EACH or self._fits % _SELDOM == 0
+        is_due = self._fits % max(1, len(values) // _SELDOM) == 0
         steps = _FIRST_STEPS if self._fits == 1 else _STEPS * is_due
         self._model.fit(self._places[rows], values, steps)
         if self.under_way:

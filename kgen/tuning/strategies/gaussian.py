@@ -63,8 +63,9 @@ class GaussianProcess:
 
     def fit(self, places: Places, values: Array, steps: int) -> None:
         """Take the values of configurations, after some gradient steps."""
+        pairs = self._pairs(places) if steps else []
         for _ in range(steps):
-            self._descend(self.loss(places, values)[1])
+            self._descend(self.gradient(pairs, values))
         terms = [self._terms(parameter) for parameter in range(self._count)]
         columns = [
             (kernel[:, column], logarithm[:, column])
@@ -86,25 +87,44 @@ class GaussianProcess:
         deviation = np.sqrt(self._variance * np.maximum(left, 1e-6 * total))
         return self._mean + known @ self._weights, deviation
 
-    def loss(self, places: Places, values: Array) -> tuple[float, Array]:
-        """Return the negative logarithm of the posterior density, and its gradient."""
-        terms = [
-            [table[np.ix_(column, column)] for table in self._terms(parameter)]
-            for parameter, column in enumerate(places.T)
-        ]
-        first, second = np.exp(self.parameters[-3:-1])
-        single = first / self._count * _sum(kernel for kernel, *_ in terms)
-        product = second * np.exp(_sum(logarithm for _, logarithm, *_ in terms))
+    def loss(self, places: Places, values: Array) -> float:
+        """Return the negative logarithm of the posterior density, but for a constant."""
+        single, product, _ = self._terms_of(self._pairs(places))
+        inverse, _, _, variance = self._solve(single + product, values)
+        steps = (self.parameters - self._prior) / self._widths
+        density = len(values) * math.log(variance) - np.linalg.slogdet(inverse)[1]
+        return 0.5 * float(density + steps @ steps)
+
+    def gradient(self, pairs: Sequence[Places], values: Array) -> Array:
+        """Return the gradient of the loss.
+
+        :arg pairs: for each parameter the places of all pairs in its table of distances
+        """
+        single, product, slopes = self._terms_of(pairs)
         inverse, weights, _, variance = self._solve(single + product, values)
         # The loss changes by half of this with each element of the covariance.
         change = inverse - np.outer(weights, weights) / variance
-        in_sum, in_product = change * (first / self._count), change * product
-        gradient = [(in_sum * one + in_product * two).sum() for _, _, one, two in terms]
-        gradient += [(change * single).sum(), in_product.sum()]
+        in_sum = change * math.exp(self.parameters[-3]) / self._count
+        in_product = change * product
+        gradient = [np.vdot(in_sum, one) + np.vdot(in_product, two) for one, two in slopes]
+        gradient += [np.vdot(change, single), in_product.sum()]
         gradient.append(np.trace(change) * math.exp(self.parameters[-1]))
-        steps = (self.parameters - self._prior) / self._widths
-        density = len(values) * math.log(variance) - np.linalg.slogdet(inverse)[1]
-        return 0.5 * float(density + steps @ steps), 0.5 * np.array(gradient) + steps / self._widths
+        return 0.5 * np.array(gradient) + (self.parameters - self._prior) / self._widths**2
+
+    def _pairs(self, places: Places) -> list[Places]:
+        columns = zip(places.T, self.distances, strict=True)
+        return [column[:, None] * len(table) + column for column, table in columns]
+
+    def _terms_of(self, pairs: Sequence[Places]) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+        """Return the sum and the product of kernels, and the slopes of each parameter's in both."""
+        terms = [
+            [table.take(pair) for table in self._terms(parameter)]
+            for parameter, pair in enumerate(pairs)
+        ]
+        first, second = map(float, np.exp(self.parameters[-3:-1]))
+        single = first / self._count * _sum(kernel for kernel, *_ in terms)
+        product = second * np.exp(_sum(logarithm for _, logarithm, *_ in terms))
+        return single, product, [(one, two) for *_, one, two in terms]
 
     def _covariance(self, columns: Sequence[tuple[Array, Array]], places: Places) -> Array:
         """Return the covariance of configurations with those that are known.
