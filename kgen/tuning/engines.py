@@ -111,13 +111,14 @@ class Bench:
 
     def compare(
         self, content: bytes, kernels: Sequence[Compiled], rounds: int
-    ) -> list[tuple[float, ...]]:
+    ) -> tuple[list[tuple[float, ...]], DeviceInfo]:
         """Time kernels in turn, alone on the device."""
         info = self._load(content, kernels)
         with device_lock(info.unit):
-            return self._call(
+            samples = self._call(
                 compare_kernels, content, self.device, kernels, rounds, times=len(kernels)
             )
+        return samples, info
 
     def limits(self, content: bytes, wanted: Device | bool) -> tuple[Device | None, Work | None]:
         """Return the limits of the device, and the work of the kernel as written."""

@@ -65,6 +65,8 @@ class SearchResult:
     #: the limits of the device, and the work of the kernel as written, if they are known
     limits: Device | None = None
     work: Work | None = None
+    #: times on devices of other workers than the first one
+    elsewhere: tuple[Record, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -235,6 +237,11 @@ class TuneResult:
         parts = [search.importance for search in self.searches]
         mean = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
         return dict(sorted(mean.items(), key=lambda item: -item[1]))
+
+    @property
+    def elsewhere(self) -> tuple[Record, ...]:
+        """The records of other devices than the first one, where workers have different ones."""
+        return tuple(record for search in self.searches for record in search.elsewhere)
 
     @property
     def stopped(self) -> str:

@@ -29,6 +29,8 @@ __all__ = ["Search", "roofline_of"]
 #: The best ones are compared in turn: so many, in so many rounds, where they are as near as this.
 _FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
 _COMPARISONS = 3
+#: Where devices differ, a configuration is measured again until it was on the first one: so often.
+_ELSEWHERE = 4
 
 
 @dataclass(eq=False)
@@ -41,6 +43,8 @@ class _Trial:
     compiled: Compiled | None = None
     #: whether a worker died while it ran this or something else
     is_suspect: bool = False
+    #: how often it was measured on another device than the first one
+    elsewhere: int = 0
 
 
 def roofline_of(work: Work) -> float:
@@ -76,6 +80,7 @@ class Search:
         self.compiled: dict[int, Compiled] = {}
         self.winner: Best | None = None
         self.notes: list[str] = []
+        self.elsewhere: list[Record] = []
         self._making: dict[Future[Any], _Trial] = {}
         self._ready: list[_Trial] = []
         self._measuring: dict[Future[Any], _Trial] = {}
@@ -117,6 +122,7 @@ class Search:
             roofline_s=self.stop.roofline_s,
             limits=self.task.limits,
             work=self.work,
+            elsewhere=tuple(self.elsewhere),
             notes=tuple(self.notes),
         )
 
@@ -264,8 +270,18 @@ class Search:
             interval=median_interval(measurement.samples),
             sensors=measurement.sensors,
         )
-        metrics = {**record.metrics, **measurement.metrics}
-        self._take(trial, replace(record, metrics=metrics))
+        record = replace(record, metrics={**record.metrics, **measurement.metrics})
+        if info.identity == self.info.identity:
+            self._take(trial, record)
+            return
+        if trial.elsewhere == _ELSEWHERE:
+            text = f"no worker with {self.info} was free for it"
+            self._fail(trial, ConfigurationError("device", text))
+            return
+        self.records.add(record, trial.attempt)
+        self.elsewhere.append(record)
+        trial.elsewhere += 1
+        self._ready.append(trial)
 
     def _take(self, trial: _Trial, record: Record, *, is_new: bool = True) -> None:
         """Keep what is known of a configuration, on disk too; tell the strategy."""
@@ -355,14 +371,15 @@ class Search:
         kernels = [self.compiled[row] for row in rows]
         future = self._submit("compare", self.content, kernels, _ROUNDS)
         try:
-            samples = [] if future is None else awaited(future)
+            samples, info = ([], self.info) if future is None else awaited(future)
         except Exception as error:
             self.notes.append(f"the best configurations could not be compared again: {error}")
             return False
         taken = {row: times for row, times in zip(rows, samples, strict=False) if times}
-        if taken:
-            self._decide(taken)
-        return bool(taken)
+        if not taken or info.identity != self.info.identity:
+            return False
+        self._decide(taken)
+        return True
 
     def _decide(self, samples: Mapping[int, tuple[float, ...]]) -> None:
         for row, times in samples.items():

@@ -6,8 +6,12 @@ import contextlib
 import functools
 import inspect
 import io
+import sys
+import sysconfig
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -24,6 +28,8 @@ from kgen.transforms.storage.declarations import add_dtypes
 
 __all__ = ["Builder", "Problem", "Reference", "Task", "Transformed", "as_builder", "load_task"]
 
+#: Where kgen is: no module of a user's.
+_OWN = (str(Path(__file__).parents[1]),)
 #: Makes a transformed kernel of a configuration, or a kernel and a function of it.
 Builder: TypeAlias = Callable[..., Any]
 #: What results are compared with: a kernel, or a function of the arguments of a call.
@@ -152,11 +158,17 @@ class Task:
     @functools.cached_property
     def digest(self) -> str:
         """What kernels follow from besides a configuration, as far as it can be told."""
-        return content_key(own_identity(), str(self.problem), *_contents(self.build))
+        with _sent_by_value(self.build):
+            return content_key(own_identity(), str(self.problem), _content(self.build))
 
     def dumps(self) -> bytes:
         """Return this as bytes, for :func:`load_task`."""
-        return cloudpickle.dumps(self)  # type: ignore[no-any-return]
+        try:
+            with _sent_by_value(self.build, self.reference, self.arguments):
+                found: bytes = cloudpickle.dumps(self)
+        except Exception:  # something in the user's module has no value that can be sent
+            found = cloudpickle.dumps(self)
+        return found
 
 
 @functools.lru_cache(maxsize=8)
@@ -181,14 +193,46 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return repr(sorted(map(repr, value))) if isinstance(value, set | frozenset) else None
 
 
-def _contents(build: Builder) -> Iterator[str | bytes]:
-    """Yield what a builder is, and the text of its module if it is in one."""
+def _content(build: Builder) -> bytes:
+    """Return what a builder is: its code, and what that refers to."""
     file = io.BytesIO()
-    _Pickler(file).dump(build)
-    yield file.getvalue()
-    module = inspect.getmodule(getattr(build, "function", build))
-    with contextlib.suppress(OSError, TypeError):  # typed in, or no function of Python
-        yield inspect.getsource(module or type(build))
+    try:
+        _Pickler(file).dump(build)
+    except Exception:  # what cannot be sent by value is known by its name
+        return repr(getattr(build, "__qualname__", type(build))).encode()
+    return file.getvalue()
+
+
+_sending = threading.Lock()
+
+
+@contextlib.contextmanager
+def _sent_by_value(*functions: Any) -> Iterator[None]:
+    """Send functions of the user's modules by value in a block, not by name.
+
+    Other processes may not find these modules: they may be tests, programs, in a notebook.
+    """
+    with _sending:
+        known = {_module_of(function) for function in functions} - {None}
+        chosen = [m for m in known if m.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+        for module in chosen:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            for module in chosen:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+def _module_of(function: Any) -> Any:
+    """Return the module that defines a function, unless that is installed."""
+    inner = function.function if isinstance(function, Transformed) else function
+    module = inspect.getmodule(inner) if callable(inner) else None
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or sys.modules.get(module.__name__) is not module:
+        return None
+    folders = (*map(sysconfig.get_path, ("purelib", "platlib", "stdlib")), *_OWN)
+    return None if file.startswith(tuple(folders)) else module
 
 
 def _as_written(unit: TranslationUnit) -> TranslationUnit:

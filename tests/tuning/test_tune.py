@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ import kgen as lp
 from kgen.targets.limits import DeviceLimits
 from kgen.tuning.compiling import ConfigurationError, compile_configuration
 from kgen.tuning.derived import find_obstacle
+from kgen.tuning.engines import run_step
 from kgen.tuning.expected import difference
 from kgen.tuning.measure import measure_kernel, prepare_task
+from kgen.tuning.records import Records
 from kgen.tuning.task import Problem, Task
 
 ROOT = Path(__file__).parents[2]
@@ -298,3 +301,39 @@ def test_mpi(tmp_path: Path) -> None:
         pytest.skip("no mpiexec beside Python")
     command = (str(mpiexec), "-n", "3", sys.executable, "-m", "mpi4py.futures")
     assert output_of(MPI, tmp_path, *command) == "2 2\n"
+
+
+class OtherDevices(ThreadPoolExecutor):
+    """Measures every second configuration on a device of another name."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.count = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        step = args[2]
+        self.count += step == "measure"
+        return super().submit(self.renamed if self.count % 2 and step == "measure" else fn, *args)
+
+    @staticmethod
+    def renamed(*args: Any) -> Any:
+        measurement, info = run_step(*args)
+        return measurement, replace(info, name="another")
+
+
+def test_devices_may_differ(tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    with OtherDevices() as executor:
+        result = lp.tune(
+            by_block,
+            {"block": [4, 8]},
+            sizes={"n": 100},
+            types={"a": "float32"},
+            executor=executor,
+            workers=1,
+            records=file,
+        )
+    assert len(result.searches[0].measured) == 2
+    assert len(result.elsewhere) == 2
+    assert {record.device["name"] for record in result.elsewhere} == {"another"}
+    assert len({record.device["name"] for record in Records(file).all()}) == 2
