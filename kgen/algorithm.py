@@ -18,7 +18,7 @@ from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.places import Place, find_place, flat, is_array, new_array
 from kgen.ready.radix import RadixPass
-from kgen.ready.snippet import Signature, call_options
+from kgen.ready.snippet import Signature, allocator_of, call_options
 from kgen.scan import ExclusiveScanKernel, GenericScanKernel
 
 __all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
@@ -314,6 +314,7 @@ class RadixSort:
         flipped = 0
         if self.key_dtype.kind == "i" and key_bits is None:
             flipped = 1 << (width - 1)
+        allocator = allocator or allocator_of(arrays)
         more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
         bits = self.bits_at_a_time or (5 if place.is_gpu else 8)
         sorts = self._sort_on_gpu if place.is_gpu else self._sort_on_host
@@ -364,7 +365,11 @@ class RadixSort:
         scan = self._scans.get(index_dtype)
         if scan is None:
             scan = self._scans[index_dtype] = ExclusiveScanKernel(None, index_dtype, "a+b", "0")
-        offsets = scan(counts, queue=place.leading[0] if place.leading else None)
+        offsets = scan(
+            counts,
+            allocator=more.get("allocator"),
+            queue=place.leading[0] if place.leading else None,
+        )
         move = self._executor(place, "build_move", bits, size)
         event, moved = move(*place.leading, **given, **numbers, offsets=offsets, **more)
         return moved, event

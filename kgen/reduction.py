@@ -25,7 +25,8 @@ from kgen.ready.expressions import Scope, to_value
 from kgen.ready.indices import Indices
 from kgen.ready.operations import operation_of, read_combination
 from kgen.ready.places import Place, as_axes, find_place
-from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
+from kgen.ready.shortcut import Shortcut, shortcut_for
+from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
 
 __all__ = ["ReductionKernel"]
 
@@ -93,6 +94,7 @@ class ReductionKernel:
         self._operation = operation_of(self._combination)
         self._plain = plain_arrays(self.signature, self._mapped)
         self._executors: dict[Any, Any] = {}
+        self._shortcut: Shortcut | None = None
 
     def _mapped(self, scope: Scope) -> Expr:
         return to_value(self._map, "map_expr", scope, self.dtype_out)
@@ -106,6 +108,7 @@ class ReductionKernel:
         rank: int = 1,
         step: int | None = None,
         along: str | None = None,
+        in_one_group: bool = False,
         index_dtype: Any = np.int32,
         is_gpu: bool = True,
         **schedule: Any,
@@ -116,6 +119,7 @@ class ReductionKernel:
         :arg step: the step of a range of indices from ``start``; ``None`` for all indices
         :arg along: with arrays of three axes, reduce the middle one; its elements are neighbours
             (``"rows"``), or those of the last axis are (``"columns"``)
+        :arg in_one_group: for few elements: one launch of one work-group
         :arg schedule: on a GPU ``group_size`` work-items in each of ``groups``; on a host ``lanes``
             values side by side, and ``chunk`` times that for a thread at a time
 
@@ -131,12 +135,15 @@ class ReductionKernel:
         indices = Indices(self.signature.size, rank, step)
         if is_gpu or rank > 1 or step not in (None, 1):
             knl = self._make(target, [indices], index_dtype)
-            scheduled = schedules.reduction_of_all if is_gpu else schedules.reduction_on_host
-            return scheduled(knl, indices.inames, **settings)
+            if is_gpu:
+                return schedules.reduction_of_all(
+                    knl, indices.inames, in_one_group=in_one_group, **settings
+                )
+            return schedules.reduction_on_host(knl, indices.inames, **settings)
         lanes = settings.pop("lanes", max(8, 256 // self.dtype_out.itemsize))
         main, rest = indices.in_lanes(lanes)
         knl = self._make(target, [main, rest], index_dtype)
-        return schedules.reduction_in_lanes(knl, main.inames, **settings)
+        return schedules.reduction_in_lanes(knl, main.inames, in_one_group=in_one_group, **settings)
 
     def _make(self, target: TargetBase, parts: list[Indices], index_dtype: Any) -> TranslationUnit:
         """Return the kernel that reduces all elements, given as some disjoint parts."""
@@ -201,19 +208,7 @@ class ReductionKernel:
 
     # -- calls ----------------------------------------------------------------------------
 
-    def __call__(
-        self,
-        *args: Any,
-        return_event: bool = False,
-        queue: Any = None,
-        allocator: Any = None,
-        wait_for: Any = None,
-        out: Any = None,
-        range: builtins.slice | None = None,
-        slice: builtins.slice | None = None,
-        axis: int | None = None,
-        stream: Any = None,
-    ) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         """Return the reduction of all elements, or of those of a range, or along an axis.
 
         :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
@@ -226,8 +221,33 @@ class ReductionKernel:
 
         The result is an array where the arguments are: of shape ``()`` without *axis*.
         """
+        shortcut = self._shortcut
+        if shortcut is not None and not options:
+            try:
+                done = shortcut(args)
+                if done is not None:
+                    return done[1][0]
+            except InvocationError:  # other arrays are not like those of the call before
+                pass
+        return self._call_with(args, **options)
+
+    def _call_with(
+        self,
+        args: tuple[Any, ...],
+        *,
+        return_event: bool = False,
+        queue: Any = None,
+        allocator: Any = None,
+        wait_for: Any = None,
+        out: Any = None,
+        range: builtins.slice | None = None,
+        slice: builtins.slice | None = None,
+        axis: int | None = None,
+        stream: Any = None,
+    ) -> Any:
         given = bind(self.name, self.signature.arguments, args)
         place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         if axis is not None:
             if range is not None or slice is not None:
@@ -243,9 +263,19 @@ class ReductionKernel:
         elements = fit(self.signature, self._plain, given, *ranges)
         index_dtype = place.index_dtype(elements.size)
         indices = elements.indices
+        in_one_group = elements.is_plain and place.is_small(elements.size)
         executor = self._executor(
-            place, rank=indices.rank, step=indices.step, index_dtype=index_dtype
+            place,
+            rank=indices.rank,
+            step=indices.step,
+            in_one_group=in_one_group,
+            index_dtype=index_dtype,
         )
+        if elements.is_plain:
+            sizes = place.sizes_like(elements.size)
+            self._shortcut = shortcut_for(
+                place, executor, self.signature, given, sizes, allocates=True
+            )
         if out is not None:
             more["out"] = out if out.shape == () else as_axes(place, out, ())
         event, (result,) = executor(*place.leading, **elements.arguments, **more)

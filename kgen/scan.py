@@ -25,16 +25,16 @@ from kgen.ready.expressions import Scope, to_condition, to_value
 from kgen.ready.indices import Indices
 from kgen.ready.operations import FlaggedOperation, operation_of, read_combination
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
-from kgen.ready.snippet import Signature, call_options, plain_arrays
+from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
 from kgen.ready.statements import Program, read_statements
 
 __all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
 
 _BOOL: Final = np.dtype(np.bool_)
-#: Scans of at most this many elements are left to one work-group.
-_MAX_IN_ONE_GROUP: Final = {False: 2**15, True: 2**13}
 
 
+#: More elements than these are scanned in several turns by each work-group of a GPU.
+_MANY: Final = 2**24
 _RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 
 
@@ -214,8 +214,8 @@ class GenericScanKernel:
         :arg stores_results: store the results in arrays ``kgen_item`` and ``kgen_prev_item``, on
             which the kernel of :meth:`build_output` runs the output statement. That is so if the
             statement overwrites what is scanned
-        :arg schedule: ``group_size`` work-items of a GPU with ``items`` elements each; a thread of
-            a host has ``chunk`` elements
+        :arg schedule: ``group_size`` work-items of a GPU with ``items`` elements each, in each of
+            ``turns``; a thread of a host has ``chunk`` elements
         """
         stores_results = self._stores_results if stores_results is None else stores_results
         axes = 3 if along is not None else 1
@@ -315,6 +315,7 @@ class GenericScanKernel:
         """
         given = bind(self.name, self.signature.arguments, args)
         place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         event, _ = self._run(place, given, size, axis, more)
         return event
@@ -341,10 +342,12 @@ class GenericScanKernel:
             given[self.signature.size] = size
         layout = {"index_dtype": self.index_dtype or place.index_dtype(size)}
         stores_results = self._stores_results or is_shared
+        turns = {"turns": 8} if place.is_gpu and size > _MANY else {}
         knl = self._executor(
             place,
             "build",
-            in_one_group=size <= _MAX_IN_ONE_GROUP[place.is_gpu],
+            **{**turns, **self.schedule},
+            in_one_group=place.is_small(size),
             stores_results=stores_results,
             **layout,
         )
@@ -567,6 +570,7 @@ class _ScanOfArray(GenericScanKernel):
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
         place = find_place(self.name, [input_ary], queue)
+        allocator = allocator or allocator_of([input_ary])
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         given = {"input_ary": input_ary}
         if output_ary is not None and (output_ary is not input_ary or axis is None):

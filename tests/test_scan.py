@@ -110,16 +110,17 @@ def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
 
 def test_the_schedule_of_gpus(opencl_queue: Any) -> None:
     x, starts = integers(5000), (integers(5000) > 80).astype(np.int8)
-    knl = SEGMENTED.build(lp.PyOpenCLTarget(), group_size=32, items=4)
-    _, (out, prev) = knl(opencl_queue, x=x, s=starts)
     expected = segments(x, starts)
-    np.testing.assert_array_equal(out, expected[0])
-    np.testing.assert_array_equal(prev, expected[1])
+    for turns in (1, 3):
+        knl = SEGMENTED.build(lp.PyOpenCLTarget(), group_size=32, items=4, turns=turns)
+        _, (out, prev) = knl(opencl_queue, x=x, s=starts)
+        np.testing.assert_array_equal(out, expected[0])
+        np.testing.assert_array_equal(prev, expected[1])
 
 
 def test_what_cannot_be_done_says_why() -> None:
     with pytest.raises(lp.KgenError, match="neutral"):
-        GenericScanKernel(np.int32, "int *x", "x[i]", "a+b", None, "x[i] = prev_item")
+        GenericScanKernel(np.int32, "int *x", "x[i]", "b ? b : a", None, "x[i] = prev_item")
     with pytest.raises(lp.KgenError, match="OFFSET"):
         GenericScanKernel(
             np.int32, "int *x", "x[i]", "a+b", "0", "x[i] = item", input_fetch_exprs=[("y", "x", 1)]

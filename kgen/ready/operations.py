@@ -60,6 +60,8 @@ def read_combination(
 ) -> Combination:
     """Return what an expression in C of ``a`` and ``b`` combines.
 
+    The neutral element of sums, products, maxima and minima is known if it is left out.
+
     >>> combination = read_combination("a > b ? a : b", "reduce_expr", np.int32, "0", {})
     >>> str(combination.of(p.Variable("x"), p.Variable("y"))), combination.neutral
     ('x if x > y else y', np.int32(0))
@@ -68,10 +70,26 @@ def read_combination(
     numbers = {name: Value(p.Variable(name), dtype) for name in "ab"}
     numbers[_CROSSING] = Value(p.Variable(_CROSSING), _BOOL)
     combined = to_value(text, what, Scope(numbers, {}, functions), dtype)
-    start = None
+    start = _neutral_of(combined, dtype)
     if neutral is not None:
         start = to_value(str(neutral), "neutral", Scope({}, {}, functions), dtype)
     return Combination(text, dtype, combined, start)
+
+
+_A, _B = p.Variable("a"), p.Variable("b")
+
+
+def _neutral_of(combined: Expr, dtype: Dtype) -> Expr:
+    """Return the neutral element of an operation that is known; ``None`` for others."""
+    if combined in (p.Sum((_A, _B)), p.BitwiseOr((_A, _B)), p.BitwiseXor((_A, _B))):
+        return dtype.type(0)
+    if combined == p.Product((_A, _B)):
+        return dtype.type(1)
+    for name in ("max", "min"):
+        if combined == p.Variable(name)(_A, _B) and dtype.kind in "iuf":
+            (neutral,) = parse_reduction_op(name).neutral((NumpyType(dtype),))
+            return neutral
+    return None
 
 
 class SnippetOperation(ReductionOperation):
@@ -156,8 +174,8 @@ class FlaggedOperation(ReductionOperation):
 
 #: Operations of kgen's own by what they combine, and their neutral elements.
 _KNOWN: Final = {
-    "sum": (p.Sum((p.Variable("a"), p.Variable("b"))), 0),
-    "product": (p.Product((p.Variable("a"), p.Variable("b"))), 1),
+    "sum": (p.Sum((_A, _B)), 0),
+    "product": (p.Product((_A, _B)), 1),
 }
 
 

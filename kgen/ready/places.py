@@ -19,7 +19,17 @@ from kgen.targets.cuda import PyCudaTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.loops.split import split_iname
 
-__all__ = ["Place", "as_axes", "copy_to", "dense", "find_place", "flat", "is_array", "new_array"]
+__all__ = [
+    "_MAX_NARROW",
+    "Place",
+    "as_axes",
+    "copy_to",
+    "dense",
+    "find_place",
+    "flat",
+    "is_array",
+    "new_array",
+]
 
 #: Sizes up to this are indexed by 32 bits, with room for what schedules round up.
 _MAX_NARROW: Final = 2**31 - 2**24
@@ -41,6 +51,27 @@ class Place:
         """
         return np.int32 if size <= _MAX_NARROW else np.int64
 
+    def is_small(self, size: int) -> bool:
+        """Tell whether so few elements are left to one work-group."""
+        return size <= (_FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST)
+
+    def sizes_like(self, size: int) -> tuple[int, int]:
+        """Return the fewest and the most elements that run the same code as *size* elements."""
+        few = _FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST
+        if size <= few:
+            return (0, few)
+        fewest, most = self.sizes_of(self.index_dtype(size))
+        return (max(fewest, few + 1), most)
+
+    def sizes_of(self, index_dtype: Any) -> tuple[int, int]:
+        """Return the fewest and the most elements for which a call has indices of a type."""
+        is_narrow = np.dtype(index_dtype).itemsize < np.dtype(np.int64).itemsize
+        return (0, _MAX_NARROW) if is_narrow else (_MAX_NARROW + 1, 2**63)
+
+
+#: So many elements are left to one work-group.
+_FEW_ON_HOST: Final = 2**15
+_FEW_ON_GPU: Final = 2**13
 
 HOST: Final = Place(ExecutableCTarget(), (), is_gpu=False)
 _OPENCL: Final = PyOpenCLTarget()

@@ -43,14 +43,20 @@ def elementwise(
             return prioritize_loops(knl, ", ".join((f"{around[0]}_inner", *around[1:], last)))
         return split_iname(knl, last, chunk, outer_tag="g.0")
     knl = split_iname(knl, last, group_size, inner_tag="l.0")
-    knl = split_iname(knl, f"{last}_outer", items, outer_tag="g.0", inner_tag="unr")
+    slabs = (0, 1) if items > 1 else (0, 0)
+    knl = split_iname(knl, f"{last}_outer", items, outer_tag="g.0", inner_tag="unr", slabs=slabs)
     for axis, iname in enumerate(reversed(around[-2:]), start=1):
         knl = split_iname(knl, iname, rows, outer_tag=f"g.{axis}")
     return knl
 
 
 def reduction_of_all(
-    knl: TranslationUnit, inames: Sequence[str], *, group_size: int = 256, groups: int = 1024
+    knl: TranslationUnit,
+    inames: Sequence[str],
+    *,
+    in_one_group: bool = False,
+    group_size: int = 256,
+    groups: int = 1024,
 ) -> TranslationUnit:
     """Let each work-item of a GPU reduce elements in strides of the whole grid.
 
@@ -61,6 +67,8 @@ def reduction_of_all(
         knl = split_iname(knl, inames[0], groups, inner_tag="g.0")
         return split_iname(knl, last, group_size, inner_tag="l.0")
     knl = split_iname(knl, last, group_size, inner_tag="l.0")
+    if in_one_group:
+        return knl
     return split_iname(knl, f"{last}_outer", groups, inner_tag="g.0")
 
 
@@ -76,11 +84,13 @@ def reduction_on_host(
 
 
 def reduction_in_lanes(
-    knl: TranslationUnit, inames: Sequence[str], *, chunk: int = 256
+    knl: TranslationUnit, inames: Sequence[str], *, in_one_group: bool = False, chunk: int = 256
 ) -> TranslationUnit:
     """Let threads reduce *chunk* blocks of lanes at a time."""
     block, lane = inames
     knl = tag_inames(knl, {lane: "ilp.seq"})
+    if in_one_group:
+        return knl
     return split_iname(knl, block, chunk, outer_tag="g.0")
 
 
@@ -122,16 +132,23 @@ def scan(
     in_one_group: bool,
     group_size: int = 256,
     items: int = 8,
+    turns: int = 1,
     chunk: int = 16384,
 ) -> TranslationUnit:
     """Distribute the loop of a scan over work-groups, unless it is short.
 
-    Each work-item of a GPU has *items* consecutive steps, each thread of a host *chunk* of them.
+    Each work-item of a GPU has *items* consecutive steps, in each of *turns*; each thread of a host
+    has *chunk* steps.
     """
     if is_gpu:
-        outer_tag = None if in_one_group else "g.0"
-        knl = split_iname(knl, iname, group_size * items, outer_tag=outer_tag)
-        knl = split_iname(knl, f"{iname}_inner", items, outer_tag="l.0")
+        block = group_size * items
+        if not in_one_group:
+            knl = split_iname(knl, iname, block * turns, outer_tag="g.0", slabs=(0, 1))
+            iname = f"{iname}_inner"
+        if in_one_group or turns > 1:
+            knl = split_iname(knl, iname, block)
+            iname = f"{iname}_inner"
+        knl = split_iname(knl, iname, items, outer_tag="l.0")
     elif not in_one_group:
         knl = split_iname(knl, iname, chunk, outer_tag="g.0")
     return realize_reduction(knl, force_scan=True)

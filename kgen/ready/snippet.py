@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from kgen.ready.expressions import Scope
 from kgen.ready.indices import Indices
 from kgen.ready.places import flat
 
-__all__ = ["Elements", "Signature", "call_options", "fit", "plain_arrays"]
+__all__ = ["Elements", "Signature", "allocator_of", "call_options", "fit", "plain_arrays"]
 
 _RESERVED = ("i", "start", "n_indices")
 
@@ -107,6 +107,8 @@ class Elements:
     arguments: dict[str, Any]
     size: int
     restrict: bool
+    #: Arrays are as they were passed, with one axis, and all indices are used.
+    is_plain: bool = False
 
 
 def fit(
@@ -135,7 +137,7 @@ def fit(
         if all(array.shape == shape for array in arrays):
             if plain != frozenset(names):
                 given[signature.size] = shape[0]
-            return Elements(Indices(signature.size), given, shape[0], restrict)
+            return Elements(Indices(signature.size), given, shape[0], restrict, is_plain=True)
         return _of_lengths(signature, plain, given, restrict)
     flattened = [flat(array) for array in arrays]
     is_same = all(array.shape == shape for array in arrays)
@@ -206,6 +208,11 @@ def _of_lengths(
     if plain != frozenset(names):
         given[signature.size] = size
     return Elements(Indices(signature.size), given, size, restrict)
+
+
+def allocator_of(arrays: Iterable[Any]) -> Any:
+    """Return what allocates memory like that of the first array on a device, or ``None``."""
+    return next((array.allocator for array in arrays if hasattr(array, "allocator")), None)
 
 
 def call_options(**options: Any) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Calls that are like the one before: of arrays with one axis, in the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from kgen.ready.places import Place
+from kgen.ready.snippet import Signature
+
+__all__ = ["Shortcut", "shortcut_for"]
+
+#: Makes a call with some arguments, or returns ``None`` if that runs other code.
+Shortcut: TypeAlias = Callable[[tuple[Any, ...]], Any]
+
+
+def shortcut_for(
+    place: Place,
+    executor: Any,
+    signature: Signature,
+    given: Mapping[str, Any],
+    sizes: tuple[int, int],
+    *,
+    allocates: bool = False,
+) -> Shortcut | None:
+    """Return what makes calls like one with the arguments *given*, if there is such a shortcut.
+
+    Those are calls whose first array is of the same type and in the same queue, and has one axis;
+    the code checks the other arrays. To find the code anew takes longer than such a call.
+
+    :arg sizes: the fewest and the most elements that the code is for
+    :arg allocates: a call makes arrays, which are allocated like the first one
+
+    There is none if the call runs in a queue that is not the first array's.
+    """
+    names = tuple(one.name for one in signature.arguments)
+    first = names.index(signature.arrays[0].name)
+    array_type: Any = type(given[names[first]])
+    queue = getattr(given[names[first]], "queue", None)
+    if queue is not (place.leading[0] if place.leading else None):
+        return None
+    has_allocator = allocates and hasattr(given[names[first]], "allocator")
+    leading, count, has_queue = place.leading, len(names), queue is not None
+    size = signature.size if signature.size in given else None
+    fewest, most = sizes
+
+    def call(args: tuple[Any, ...]) -> Any:
+        if len(args) != count:
+            return None
+        array = args[first]
+        if type(array) is not array_type or (has_queue and array.queue is not queue):
+            return None
+        shape = array.shape
+        if len(shape) != 1 or not fewest <= shape[0] <= most:
+            return None
+        named = dict(zip(names, args))  # noqa: B905 (a keyword takes time)
+        if size is not None:
+            named[size] = shape[0]
+        if has_allocator and array.allocator is not None:
+            named["allocator"] = array.allocator
+        return executor(*leading, **named)
+
+    return call
