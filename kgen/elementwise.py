@@ -115,7 +115,7 @@ class ElementwiseKernel:
             name=self.name,
             target=target,
             index_dtype=index_dtype,
-            assumptions=" and ".join(f"{size} >= 0" for size in indices.sizes),
+            assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
             silenced_warnings=[
                 f"write_race({insn.id})"

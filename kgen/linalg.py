@@ -13,6 +13,7 @@ from kgen.autoschedule import autoschedule
 from kgen.errors import InvocationError, counted
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
+from kgen.ready.indices import assumptions
 from kgen.ready.places import Place, as_axes, find_place
 from kgen.ready.snippet import call_options
 from kgen.transforms.storage.declarations import add_dtypes
@@ -200,6 +201,6 @@ def build(
         name="einsum",
         target=target,
         index_dtype=index_dtype,
-        assumptions=" and ".join(f"N{name} >= 0" for name in letters) or None,
+        assumptions=assumptions([f"N{name}" for name in letters], index_dtype) or None,
     )
     return add_dtypes(knl, dict(zip(names, dtypes, strict=True)))

@@ -175,7 +175,7 @@ class ReductionKernel:
             name=self.name,
             target=target,
             index_dtype=index_dtype,
-            assumptions=" and ".join(f"{size} >= 0" for size in whole.sizes),
+            assumptions=whole.assume(index_dtype),
             options={"insert_gbarriers": True, "build_options": self.options or ()},
         )
 
@@ -201,7 +201,7 @@ class ReductionKernel:
             name=self.name,
             target=target,
             index_dtype=index_dtype,
-            assumptions=" and ".join(f"{size} >= 0" for size in indices.sizes),
+            assumptions=indices.assume(index_dtype),
             options={"build_options": self.options or ()},
         )
         return schedules.reduction_along(knl, indices.inames, along, is_gpu=is_gpu, **schedule)

@@ -237,7 +237,7 @@ class GenericScanKernel:
             name=self.name,
             target=target,
             index_dtype=index_dtype,
-            assumptions=" and ".join(f"{size} >= 0" for size in step.sizes),
+            assumptions=step.assume(index_dtype),
             options={"build_options": self.options or ()},
             silenced_warnings=body.silenced,
         )
@@ -279,7 +279,7 @@ class GenericScanKernel:
             name=f"{self.name}_output",
             target=target,
             index_dtype=index_dtype,
-            assumptions=f"{self.signature.size} >= 0",
+            assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
             silenced_warnings=_races(program, self._plain),
         )
@@ -582,6 +582,8 @@ class _ScanOfArray(GenericScanKernel):
         if output_ary is not None:
             copy_to(place, result.reshape(output_ary.shape), output_ary)
             return output_ary
+        if result.shape == input_ary.shape:
+            return result
         is_transposed = input_ary.flags.f_contiguous and not input_ary.flags.c_contiguous
         order = "F" if is_transposed and axis is None else "C"
         return result.reshape(input_ary.shape, order=order)

@@ -119,6 +119,7 @@ PROGRAMS = {
     "dg.py": "300 elements: maximal error",
     "spmv.py": "all stages: maximal error",
     "compact.py": "of 300 numbers packed",
+    "particles.py": "300 particles in",
 }
 
 
@@ -147,6 +148,7 @@ def test_program_on_cuda(name: str) -> None:
         ("dg.py", "divergence_in_numpy"),
         ("spmv.py", "multiply_in_numpy"),
         ("compact.py", "compact_in_numpy"),
+        ("particles.py", "count_in_numpy"),
     ],
 )
 def test_program_notices_a_wrong_result(

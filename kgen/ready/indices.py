@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -14,7 +15,7 @@ from kgen.ir.types import INT64
 from kgen.ready.c_functions import Value
 from kgen.ready.expressions import to_index
 
-__all__ = ["Indices", "wide"]
+__all__ = ["MAX_NARROW", "Indices", "assumptions", "wide"]
 
 _LONG: Final = np.dtype(np.int64)
 
@@ -22,6 +23,18 @@ _LONG: Final = np.dtype(np.int64)
 def wide(name: str) -> Expr:
     """Return a variable in 64 bits, as snippets of C compute with indices and sizes."""
     return TypeCast(INT64, p.Variable(name))
+
+
+#: Sizes up to this are indexed by 32 bits, with room for what schedules round up.
+MAX_NARROW: Final = 2**31 - 2**24
+
+
+def assumptions(sizes: Sequence[str], index_dtype: Any) -> str:
+    """Return what holds for sizes that are indexed by integers of a type."""
+    parts = [f"{size} >= 0" for size in sizes]
+    if np.dtype(index_dtype).itemsize < _LONG.itemsize:
+        parts += [f"{size} <= {MAX_NARROW}" for size in sizes]
+    return " and ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,16 @@ class Indices:
             f"0 <= {iname} < {size}" for iname, size in zip(self.inames, self.sizes, strict=True)
         )
         return f"{{ [{', '.join(self.inames)}]: {' and '.join(bounds)} }}"
+
+    def assume(self, index_dtype: Any) -> str:
+        """Return what holds for sizes; those that have narrow indices are not rounded up past them.
+
+        >>> Indices("n").assume(np.int64)
+        'n >= 0'
+        >>> Indices("n").assume(np.int32)
+        'n >= 0 and n <= 2130706432'
+        """
+        return assumptions(self.sizes, index_dtype)
 
     @cached_property
     def index(self) -> Value:

@@ -14,13 +14,14 @@ from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
+from kgen.ready.indices import MAX_NARROW
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.cuda import PyCudaTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.loops.split import split_iname
 
 __all__ = [
-    "_MAX_NARROW",
+    "MAX_NARROW",
     "Place",
     "as_axes",
     "copy_to",
@@ -30,9 +31,6 @@ __all__ = [
     "is_array",
     "new_array",
 ]
-
-#: Sizes up to this are indexed by 32 bits, with room for what schedules round up.
-_MAX_NARROW: Final = 2**31 - 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +47,7 @@ class Place:
         >>> HOST.index_dtype(2**20).__name__, HOST.index_dtype(2**32).__name__
         ('int32', 'int64')
         """
-        return np.int32 if size <= _MAX_NARROW else np.int64
+        return np.int32 if size <= MAX_NARROW else np.int64
 
     def is_small(self, size: int) -> bool:
         """Tell whether so few elements are left to one work-group."""
@@ -66,7 +64,7 @@ class Place:
     def sizes_of(self, index_dtype: Any) -> tuple[int, int]:
         """Return the fewest and the most elements for which a call has indices of a type."""
         is_narrow = np.dtype(index_dtype).itemsize < np.dtype(np.int64).itemsize
-        return (0, _MAX_NARROW) if is_narrow else (_MAX_NARROW + 1, 2**63)
+        return (0, MAX_NARROW) if is_narrow else (MAX_NARROW + 1, 2**63)
 
 
 #: So many elements are left to one work-group.

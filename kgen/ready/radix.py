@@ -23,6 +23,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.c_text import CArgument
+from kgen.ready.indices import assumptions
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
 
@@ -219,7 +220,7 @@ class RadixPass:
             "name": f"{self.name}{suffix}",
             "target": target,
             "index_dtype": index_dtype,
-            "assumptions": "n >= 0",
+            "assumptions": assumptions(["n"], index_dtype),
             "substitutions": {
                 "key": key,
                 "digit": SubstitutionRule("digit", ("i",), parse(digit)),
