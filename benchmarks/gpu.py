@@ -41,9 +41,15 @@ def make(domain: str, text: str, assumptions: str) -> lp.TranslationUnit:
     return lp.make_kernel(domain, text, target=lp.PyCudaTarget(), assumptions=assumptions)
 
 
-def axpy(size: int, lanes: int = 1) -> Case:
+#: What cases that are scheduled by analysis have in their titles.
+FOUND = ", autoschedule"
+
+
+def axpy(size: int, lanes: int = 1, *, auto: bool = False) -> Case:
     knl = make("{[i]: 0<=i<n}", "out[i] = 2*x[i] + y[i]", "n >= 1")
-    if lanes == 1:
+    if auto:
+        knl = lp.autoschedule(knl)
+    elif lanes == 1:
         knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
     else:
         knl = lp.split_iname(knl, "i", 256 * lanes, outer_tag="g.0")
@@ -52,7 +58,7 @@ def axpy(size: int, lanes: int = 1) -> Case:
     x, y = (rng.random(size, dtype=np.float32) for _ in range(2))
     rows = slice(size - 1000, size)
     return Case(
-        title="z = 2x + y" if lanes == 1 else f"z = 2x + y, {lanes} lanes",
+        title="z = 2x + y" + (FOUND if auto else f", {lanes} lanes" if lanes > 1 else ""),
         kernel=knl,
         inputs={"x": x, "y": y},
         output_shape=(size,),
@@ -60,14 +66,17 @@ def axpy(size: int, lanes: int = 1) -> Case:
     )
 
 
-def total(size: int) -> Case:
+def total(size: int, *, auto: bool = False) -> Case:
     """Add everything up: strides of the grid, lanes of warps, then a second launch."""
     knl = make("{[i]: 0<=i<n}", "out = sum(i, a[i])", "n >= 1 and n mod 4 = 0")
-    knl = lp.split_iname(knl, "i", 256, inner_tag="l.0")
-    knl = lp.split_iname(knl, "i_outer", 4096, inner_tag="g.0")
+    if auto:
+        knl = lp.autoschedule(lp.add_dtypes(knl, {"a": F32}))
+    else:
+        knl = lp.split_iname(knl, "i", 256, inner_tag="l.0")
+        knl = lp.split_iname(knl, "i_outer", 4096, inner_tag="g.0")
     a = np.random.default_rng(4).random(size, dtype=np.float32)
     return Case(
-        title="sum",
+        title="sum" + FOUND * auto,
         kernel=knl,
         inputs={"a": a},
         output_shape=(),
@@ -75,9 +84,11 @@ def total(size: int) -> Case:
     )
 
 
-def transpose(size: int, *, tile: bool = False) -> Case:
+def transpose(size: int, *, tile: bool = False, auto: bool = False) -> Case:
     knl = make("{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", "1 <= n <= 40000")
-    if tile:
+    if auto:
+        knl = lp.autoschedule(lp.add_dtypes(lp.assume(knl, "n mod 32 = 0"), {"a": F32}))
+    elif tile:
         knl = lp.add_dtypes(lp.assume(knl, "n mod 32 = 0"), {"a": F32})
         knl = in_padded_tiles(knl)
     else:
@@ -86,7 +97,8 @@ def transpose(size: int, *, tile: bool = False) -> Case:
     a = np.random.default_rng(2).random((size, size), dtype=np.float32)
     rows = slice(size - 10, size)
     return Case(
-        title="transpose, tile of 32x33, 8x32" if tile else "transpose, 32x32, no tile",
+        title="transpose"
+        + (FOUND if auto else ", tile of 32x33, 8x32" if tile else ", 32x32, no tile"),
         kernel=knl,
         inputs={"a": a},
         output_shape=(size, size),
@@ -94,7 +106,7 @@ def transpose(size: int, *, tile: bool = False) -> Case:
     )
 
 
-def laplacian(size: int, *, tile: bool = False, rows_each: int = 1) -> Case:
+def laplacian(size: int, *, tile: bool = False, rows_each: int = 1, auto: bool = False) -> Case:
     """Five points; with a *tile* in shared memory, or *rows_each* for each work-item."""
     knl = make(
         "{[i,j]: 0<=i,j<n}",
@@ -102,7 +114,9 @@ def laplacian(size: int, *, tile: bool = False, rows_each: int = 1) -> Case:
         "+ u[i+2,j+1] + u[i,j+1] + u[i+1,j+2] + u[i+1,j]",
         "1 <= n <= 40000",
     )
-    if rows_each > 1:
+    if auto:
+        knl = lp.autoschedule(lp.add_dtypes(knl, {"u": F32}))
+    elif rows_each > 1:
         knl = lp.split_iname(knl, "i", 2 * rows_each, outer_tag="g.1")
         knl = lp.split_iname(knl, "i_inner", rows_each, outer_tag="l.1", inner_tag="ilp")
         knl = lp.split_iname(lp.assume(knl, "n mod 128 = 0"), "j", 128)
@@ -124,7 +138,8 @@ def laplacian(size: int, *, tile: bool = False, rows_each: int = 1) -> Case:
         return difference
 
     return Case(
-        title="5-point Laplacian, " + _ways(tile=tile, rows_each=rows_each),
+        title="5-point Laplacian"
+        + (FOUND if auto else ", " + _ways(tile=tile, rows_each=rows_each)),
         kernel=knl,
         inputs={"u": u},
         output_shape=(size, size),
@@ -138,7 +153,7 @@ def _ways(*, tile: bool, rows_each: int) -> str:
     return "8x32" if rows_each == 1 else f"2x128, {rows_each} rows each"
 
 
-def sparse_product(size: int) -> Case:
+def sparse_product(size: int, *, auto: bool = False) -> Case:
     """Multiply the matrix of five points on a square by a vector, a row for each work-item."""
     knl = lp.make_kernel(
         ["{[row]: 0<=row<n}", "{[k]: first<=k<last}"],
@@ -158,14 +173,17 @@ def sparse_product(size: int) -> Case:
         target=lp.PyCudaTarget(),
         assumptions="n >= 1",
     )
-    knl = lp.split_iname(knl, "row", 128, outer_tag="g.0", inner_tag="l.0")
+    if auto:
+        knl = lp.autoschedule(knl)
+    else:
+        knl = lp.split_iname(knl, "row", 128, outer_tag="g.0", inner_tag="l.0")
     rows = np.arange(size * size).reshape(size, size)
     columns = np.stack([rows, *(np.roll(rows, s, a) for s in (1, -1) for a in (0, 1))], axis=-1)
     columns = np.sort(columns.reshape(-1, 5), axis=1).astype(np.int32)
     values = np.random.default_rng(5).random(columns.shape, dtype=np.float32)
     x = np.random.default_rng(6).random(size * size, dtype=np.float32)
     return Case(
-        title="sparse product (CSR), 5 per row",
+        title="sparse product (CSR), 5 per row" + FOUND * auto,
         kernel=knl,
         inputs={
             "values": values.ravel(),
@@ -232,11 +250,16 @@ def main() -> None:
         lambda: laplacian(8192, tile=True),
         lambda: laplacian(8192, rows_each=8),
         lambda: sparse_product(2048),
+        lambda: axpy(1 << 28, auto=True),
+        lambda: total(1 << 28, auto=True),
+        lambda: transpose(8192, auto=True),
+        lambda: laplacian(8192, auto=True),
+        lambda: sparse_product(2048, auto=True),
     )
     for make_case in cases:
         case = make_case()
         rate = figures[case.title] = run(case, options.rounds)
-        print(f"{case.title:36} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
+        print(f"{case.title:46} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kgen.analysis.access import Access
 from kgen.autoschedule.machine import Machine
 from kgen.autoschedule.nests import Nest
 from kgen.autoschedule.planner import Planner
 from kgen.autoschedule.steps import Step, step
-from kgen.ir.expr import variable_names
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.storage.padding import add_padding
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -20,6 +21,8 @@ __all__ = ["OnItems"]
 
 #: Work-groups that add up everything there is.
 GROUPS = 1024
+#: Adjacent elements of a scan that a work-item adds up.
+EACH = 4
 #: The sides of a tile of a matrix product.
 BLOCK = 16
 
@@ -39,7 +42,12 @@ class OnItems:
         if not loops:
             yield from self.sum_in_groups(nest)
             return
-        for recipe in (self.product_in_tiles, self.transposition_in_tiles, self.sums_of_rows):
+        for recipe in (
+            self.running_sums,
+            self.product_in_tiles,
+            self.transposition_in_tiles,
+            self.sums_of_rows,
+        ):
             yield from recipe(nest, loops)
         yield self.spread_out(nest, loops)
         yield (step(split_iname, loops[0], self.warp, outer_tag="g.0", inner_tag="l.0"),)
@@ -102,6 +110,20 @@ class OnItems:
         steps += [step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)]
         yield steps
 
+    def running_sums(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedules of scans: across work-groups, or of a row for each work-item."""
+        found = nest.find_scan()
+        if found is None:
+            return
+        along, reducing = found
+        scan = step(realize_reduction, reducing, force_scan=True)
+        rows = [name for name in loops if name != along]
+        if not rows:
+            groups = step(split_iname, along, EACH * self.items, outer_tag="g.0")
+            yield groups, step(split_iname, f"{along}_inner", EACH, outer_tag="l.0"), scan
+        else:
+            yield step(split_iname, rows[0], self.warp, outer_tag="g.0", inner_tag="l.0"), scan
+
     # -- tiles in local memory --------------------------------------------------------------
 
     def transposition_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
@@ -113,27 +135,28 @@ class OnItems:
             across = [n for n in loops if n != j and nest.is_unit(access, n)]
             is_far = not nest.is_unit(access, j) and not nest.is_uniform(access, j)
             if is_far and across and nest.is_only_read(access.array):
-                yield self._through_tile(nest, access, across[0], j)
+                steps = self._through_tile(nest, access, across[0], j)
+                width = (self.warp + 1) * nest.kernel.array_vars[access.array].dtype.itemsize
+                yield *steps, step(add_padding, f"{access.array}_tile", 0, width)
+                yield steps
                 return
 
     def _through_tile(self, nest: Nest, access: Access, i: str, j: str) -> Sequence[Step]:
         side, array = self.warp, access.array
-        axes = [
-            name for index in access.index or () for name in variable_names(index) if name in (i, j)
-        ]
+        others = [name for name in nest.band if name not in (i, j)]
         names = {i: f"{array}_column", j: f"{array}_row"}
-        width = (side + 1) * nest.kernel.array_vars[array].dtype.itemsize
         inner = {"outer_tag": "unr", "inner_tag": "l.1"}
-        steps = (
+        return (
+            *(step(tag_inames, f"{name}:g.2") for name in others[:1]),
             step(split_iname, i, side, outer_tag="g.1"),
             step(split_iname, j, side, outer_tag="g.0", inner_tag="l.0"),
             step(
                 add_prefetch,
                 array,
                 [f"{j}_inner", f"{i}_inner"],
-                [names[axis] for axis in axes],
+                [_axis_name(names, index, array) for index in access.index or ()],
                 default_tag=None,
-                fetch_outer_inames=f"{i}_outer,{j}_outer",
+                fetch_outer_inames=",".join((*others, f"{i}_outer", f"{j}_outer")),
                 temporary_name=f"{array}_tile",
                 temporary_address_space=AddressSpace.LOCAL,
             ),
@@ -141,7 +164,6 @@ class OnItems:
             step(split_iname, names[j], self.rows, **inner),
             step(split_iname, f"{i}_inner", self.rows, **inner),
         )
-        return (*steps, step(add_padding, f"{array}_tile", 0, width)) if axes == [j, i] else steps
 
     def product_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedule of a matrix product: work-groups fetch a tile of both factors."""
@@ -159,6 +181,11 @@ class OnItems:
         for array, axes in nest.factors(i, j, k):
             steps.append(step(add_prefetch, array, [f"{name}_inner" for name in axes]))
         yield steps
+
+
+def _axis_name(names: Mapping[str, str], index: Expr, array: str) -> str:
+    """Return the loop of a fetch along one axis: by the loop variable of the subscript."""
+    return next((names[n] for n in variable_names(index) if n in names), f"{array}_plane")
 
 
 def _power(number: int) -> int:

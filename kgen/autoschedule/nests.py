@@ -10,7 +10,7 @@ from functools import cached_property
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError
 from kgen.ir.data import ArrayArg
-from kgen.ir.expr import Expr, is_constant, is_zero
+from kgen.ir.expr import Expr, is_constant, is_zero, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
@@ -194,6 +194,22 @@ class Nest:
                 if rows and self.is_only_read(access.array):
                     return rows[-1], j, k, access.array
         return None
+
+    def find_scan(self) -> tuple[str, list[str]] | None:
+        """Return the loop with which the range of the only reduction grows, and who reduces."""
+        if len(self.inner) != 1 or not self.reduced.issuperset(self.inner):
+            return None
+        (k,) = self.inner
+        bounding = [name for name in self.band if self._bounds(name, k)]
+        reducing = [str(insn.id) for insn in self.instructions if insn.reduction_inames()]
+        if len(bounding) != 1 or not all(map(self.is_free, (k, *bounding))):
+            return None
+        return bounding[0], reducing
+
+    def _bounds(self, outer: str, inner: str) -> bool:
+        """Tell whether the length of a loop depends on the variable of one around it."""
+        found = trip_count(self.kernel, inner, (outer,))
+        return found.value is not None and outer in variable_names(found.value)
 
     def _are_long(self, *inames: str) -> bool:
         """Tell whether loops may have the length of a tile, and data do not decide it."""

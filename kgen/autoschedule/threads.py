@@ -11,6 +11,7 @@ from kgen.targets.c import CTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.nesting import split_reduction_outward
+from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.storage.declarations import set_options
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -28,6 +29,8 @@ LANES = 64
 LANE_BYTES = 128
 #: Iterations that share what is loaded for all of them.
 SHARED = 32
+#: The same, where loops inside of the lanes go through memory in rows.
+ROW_BYTES = 512
 #: Independent sums that one thread computes, for vectors and their latency.
 SUMS = 32
 #: So many copies of an instruction are worth it to unroll loops.
@@ -43,7 +46,7 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
     if not loops:
         yield from sum_in_pieces(nest)
         return
-    for recipe in (product_in_tiles, transposition_in_tiles, lanes_outside):
+    for recipe in (running_sums, product_in_tiles, transposition_in_tiles, lanes_outside):
         yield from recipe(nest, loops)
     spread = spread_out(nest, loops)
     for more in (sums_in_lanes(nest, loops), unroll_short(nest)):
@@ -124,7 +127,7 @@ def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
     if lane is None or not inner or lane_tag(nest) != "vec":
         return
     is_fit = all(nest.is_unit(a, lane) or nest.is_uniform(a, lane) for a in nest.accesses)
-    length = LANE_BYTES // nest.itemsize()
+    length = _lanes(nest, lane)
     if not is_fit or any(map(nest.is_data, inner)) or (nest.trips(lane) or length) < length:
         return
     outer = [name for name in loops if name != lane and (nest.trips(name) or FEW) >= FEW]
@@ -135,6 +138,28 @@ def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
     each = length * len(nest.insn_ids) * nest.expected_trips(nest.inner)
     pieces = piece(each, None)
     yield lanes, step(split_iname, f"{lane}_outer", pieces, outer_tag="g.0")
+
+
+def _lanes(nest: Nest, lane: str) -> int:
+    """Return how many iterations are lanes: more where inner loops go from row to row of memory."""
+    rows = (a for a in nest.accesses if nest.is_unit(a, lane))
+    is_across = any(not nest.is_uniform(a, name) for a in rows for name in nest.inner)
+    return (ROW_BYTES if is_across else LANE_BYTES) // nest.itemsize()
+
+
+def running_sums(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+    """Yield schedules in which each sum goes on from the one before: of rows, or in pieces."""
+    found = nest.find_scan()
+    if found is None:
+        return
+    along, reducing = found
+    scan = step(realize_reduction, reducing, force_scan=True)
+    rows = [name for name in loops if name != along and (nest.trips(name) or FEW) >= FEW]
+    if rows:
+        yield in_pieces(nest, rows[0], None), scan
+    else:
+        yield step(split_iname, along, 4 * GRAIN, outer_tag="g.0"), scan
+    yield (scan,)
 
 
 def sums_in_lanes(nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:

@@ -25,6 +25,8 @@ def pasted(knl: lp.TranslationUnit, text: str) -> lp.TranslationUnit:
 
 
 SQUARE = "{ [i, j]: 0 <= i, j < n }"
+B = lp.GlobalArg("b", np.float64, shape="n")
+V = lp.GlobalArg("v", np.float64, shape="n, n")
 KERNELS = {
     "elementwise": make("{ [i]: 0 <= i < n }", "out[i] = 2*b[i]"),
     "stencil": make("{ [i, j]: 0 < i, j < 299 }", "out[i, j] = v[i-1, j] + v[i+1, j] + v[i, j+1]"),
@@ -34,6 +36,10 @@ KERNELS = {
     "product": make("{ [i, j, k]: 0 <= i, j, k < n }", "out[i, j] = sum(k, a[i, k]*a[k, j])"),
     "fixed product": make(
         "{ [i, j, k]: 0 <= i, j, k < 100 }", "out[i, j] = sum(k, a[i, k]*a[k, j])"
+    ),
+    "scan": make("{ [i, j]: 0 <= j <= i < n }", "out[i] = sum(j, b[j])", B),
+    "scans": make(
+        "{ [r, i, j]: 0 <= r < n and 0 <= j <= i < n }", "out[r, i] = sum(j, v[r, j])", V
     ),
     "total": make("{ [i, j]: 0 <= i < n }", "out = sum(i, b[i])"),
     "two nests": make(SQUARE, ["b[i] = 2*c[i] {id=b}", "out[j] = b[n - 1 - j] {dep=b}"]),

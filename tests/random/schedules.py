@@ -39,6 +39,7 @@ _FINE: Mapping[object, Mapping[str, int]] = {
         "LANES": 2,
         "SUMS": 3,
         "LANE_BYTES": 16,
+        "ROW_BYTES": 16,
         "SHARED": 2,
     },
     items: {"GROUPS": 2, "BLOCK": 2},

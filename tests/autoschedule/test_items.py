@@ -1,0 +1,65 @@
+"""Schedules for OpenCL and CUDA: work-items on GPUs, work-groups alone on processors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.autoschedule.test_threads import KERNELS, pasted, tags
+
+GPU = lp.Device(name="gpu", bandwidth=1e12, cache_bandwidth=1e13, local_bandwidth=1e13)
+CPU = lp.Device(name="cpu", bandwidth=1e10, cache_bandwidth=1e11)
+ON_GPU = ("transposition", "rows", "fixed product", "scan", "two nests", "batch")
+
+
+def run(program: lp.TranslationUnit, *queue: Any) -> list[Any]:
+    rng = np.random.default_rng(0)
+    shapes = {"a": (100, 100), "v": (300, 300), "b": (5000,), "c": (5000,), "u": (700, 4, 4)}
+    names = sorted({**shapes, "d": (4, 4)}.keys() & program.default_entrypoint.arg_dict.keys())
+    inputs = {name: rng.random(shapes.get(name, (4, 4))) for name in names}
+    return list(program(*queue, **inputs)[1])
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_schedules_for_gpus_compute_the_same(name: str, opencl_queue: Any) -> None:
+    knl = KERNELS[name].copy(target=lp.PyOpenCLTarget())
+    schedule = lp.find_schedule(knl, GPU)
+    assert "l.0" in str(schedule)
+    fast = lp.autoschedule(knl, GPU)
+    assert pasted(knl, str(schedule)) == fast
+    expected = run(KERNELS[name])
+    for found, right in zip(run(fast, opencl_queue), expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["transposition", "rows", "total", "product"])
+def test_schedules_for_processors_have_no_work_items(name: str, opencl_queue: Any) -> None:
+    fast = lp.autoschedule(KERNELS[name], opencl_queue.device)
+    assert isinstance(fast.target, lp.PyOpenCLTarget)
+    assert "g.0" in tags(fast)
+    assert "l.0" not in tags(fast)
+    assert fast == lp.autoschedule(KERNELS[name].copy(target=fast.target), CPU)
+    for found, right in zip(run(fast, opencl_queue), run(KERNELS[name]), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def test_adjacent_work_items_access_adjacent_elements() -> None:
+    for name in ("stencil", "transposition", "elementwise"):
+        knl = lp.autoschedule(KERNELS[name], lp.CudaTarget())
+        known = {n: np.float64 for n in knl.default_entrypoint.arg_dict if n in "abv"}
+        (launch,) = lp.explain(knl, known).launches
+        assert {a.pattern for a in launch.accesses if a.memory == "global"} == {"coalesced"}
+
+
+def test_a_gpu_updates_atomically_in_parallel() -> None:
+    data = [
+        lp.GlobalArg("count", np.int32, shape="m", for_atomic=True),
+        lp.GlobalArg("at", np.int32, shape="n"),
+        ...,
+    ]
+    code = "count[at[i]] = count[at[i]] + 1 {atomic}"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", code, data, target=lp.CudaTarget())
+    assert tags(lp.autoschedule(knl)) == "i_inner:l.0 i_outer:g.0"
