@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from pytools.graph import CycleError, compute_topological_order
@@ -69,18 +69,51 @@ class LoopNesting:
         only_one = sorted(self._inside[one] - self._inside[other])
         only_other = sorted(self._inside[other] - self._inside[one])
         both = sorted(self._inside[one] & self._inside[other])
+        because = (
+            f"{_listed(both)} inside both, {_listed(only_one)} only inside '{one}', "
+            f"{_listed(only_other)} only inside '{other}'"
+        )
+        hint = (
+            f"duplicate_inames(kernel, '{other}', within='id:{only_other[0]}') gives "
+            f"'{only_other[0]}' a loop of its own"
+        )
+        for name in (one, other):
+            reasons = [self._inherited(insn_id, name) for insn_id in both]
+            why = next(filter(None, reasons), None)
+            if why is not None:
+                because += f"; {why}"
+            if all(reasons):
+                within = " or ".join(f"id:{insn_id}" for insn_id in both)
+                hint = (
+                    f"remove_inames_from_insn(kernel, '{name}', '{within}') runs "
+                    f"{_quoted(both)} behind the loop; {hint}"
+                )
+                break
         return ScheduleError(
             f"loops '{one}' and '{other}' cannot be nested",
             kernel=self.kernel.name,
-            because=(
-                f"'{both[0]}' is inside both, '{only_one[0]}' only inside '{one}', "
-                f"'{only_other[0]}' only inside '{other}'"
-            ),
-            hint=(
-                f"duplicate_inames(kernel, '{other}', within='id:{only_other[0]}') gives "
-                f"'{only_other[0]}' a loop of its own"
-            ),
+            because=because,
+            hint=hint,
         )
+
+    def _inherited(self, insn_id: str, loop: str) -> str | None:
+        """Say why an instruction is in a loop that it does not use, if it reads what is there."""
+        kernel = self.kernel
+        insn = kernel.id_to_insn[insn_id]
+        if loop in kernel.with_outer_inames(insn.dependency_names() & set(kernel.inames)):
+            return None
+        sources = (
+            (name, writer)
+            for name in sorted(insn.dependency_names() & set(kernel.writers))
+            for writer in sorted(kernel.writers[name])
+            if writer != insn_id and loop in kernel.id_to_insn[writer].within_inames
+        )
+        for name, writer in sources:
+            return (
+                f"'{insn_id}' does not use '{loop}', but reads '{name}', "
+                f"which '{writer}' writes in that loop"
+            )
+        return None
 
     def _order_equals(self, insns: frozenset[str], names: list[str]) -> list[str]:
         """Order loops around the same instructions: a topological sort by priority."""
@@ -117,6 +150,21 @@ class LoopNesting:
             )
             for name in names
         }
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name the first few, as the subject of a sentence.
+
+    >>> _listed(["a"]), _listed(["a", "b", "c", "d", "e"])
+    ("'a' is", "'a', 'b', 'c' and 2 others are")
+    """
+    if len(names) > 4:
+        return f"{_quoted(names[:3])} and {len(names) - 3} others are"
+    return f"{_quoted(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _priority_closure(kernel: PreparedKernel) -> Mapping[str, frozenset[str]]:

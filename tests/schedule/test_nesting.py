@@ -66,3 +66,22 @@ def test_ordered_loops_go_outside() -> None:
     knl = lp.make_kernel("{[i, t]: 0 <= i, t < n}", "a[t, i] = 0")
     knl = lp.tag_inames(knl, {"i": "ord"})
     assert tree(knl).startswith("for i")
+
+
+def test_the_error_names_the_value_that_brought_an_instruction_into_a_loop() -> None:
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < 8}",
+        "t[k] = a[i, k] {id=fill}\nw[j] = a[j, 0] {id=w}\nout[j] = w[j]*t[j] {id=use}",
+        silenced_warnings="*",
+    )
+    with pytest.raises(lp.KgenError, match="'use' does not use 'i', but reads 't'") as caught:
+        tree(knl)
+    assert "remove_inames_from_insn(kernel, 'i', 'id:use')" in str(caught.value)
+    assert "for k" in tree(lp.remove_inames_from_insn(knl, "i", "id:use"))
+
+
+def test_the_error_names_a_few_of_many_instructions() -> None:
+    rows = "\n".join(f"a{n}[i] = 0 {{id=a{n}}}" for n in range(6))
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", f"{rows}\nb[i, j] = 1\nc[j] = 2 {{id=c}}")
+    with pytest.raises(lp.KgenError, match="'a0', 'a1', 'a2' and 3 others are only inside 'i'"):
+        tree(knl)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import where
-from kgen.ir.expr import variable_names
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.mentions import Mentions
+from kgen.ir.mentions import Mentions, mentions_of
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
@@ -25,8 +24,8 @@ def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> lis
     They are those that the instruction asks for, those whose variables it mentions, and,
     unless ``within_inames_is_final``, those in which the values that it reads are computed:
     of every variable read, the loops that all its writers share, except where a loop variable
-    is in the subscript that is written, or the reader reduces over it. Loops on which bounds
-    depend are added.
+    is in the subscript that is written, be it through temporaries or rules, or the reader
+    reduces over it. Loops on which bounds depend are added.
     """
     inames = frozenset(kernel.inames)
     own = []
@@ -55,8 +54,12 @@ def _inherit(
     writers: dict[str, list[tuple[int, frozenset[str]]]] = {}
     for k, insn in enumerate(kernel.instructions):
         for lhs in insn.assignees:
-            subscript = inames.intersection(variable_names(*index_of(lhs)))
-            writers.setdefault(assignee_name(lhs), []).append((k, subscript))
+            found = mentions_of(*index_of(lhs), rules=kernel.substitutions)
+            writers.setdefault(assignee_name(lhs), []).append((k, frozenset(found.variables)))
+    writers = {
+        name: [(k, _loops_named(index, writers, own) & inames) for k, index in places]
+        for name, places in writers.items()
+    }
     if all(own[k] <= subscript for places in writers.values() for k, subscript in places):
         return own
     sources = [
@@ -86,6 +89,15 @@ def _inherit(
                 queue.extend(again)
                 queued.update(again)
     return result
+
+
+def _loops_named(
+    index: frozenset[str],
+    writers: Mapping[str, Sequence[tuple[int, frozenset[str]]]],
+    own: Sequence[frozenset[str]],
+) -> frozenset[str]:
+    """Return the variables in a subscript, and the loops in which these are computed."""
+    return index.union(*(own[k] for name in index for k, _ in writers.get(name, ())))
 
 
 def _written_inputs(

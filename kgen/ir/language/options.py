@@ -155,7 +155,7 @@ def _priority(value: str, at: int) -> Fields:
 
 def _inames(value: str, at: int) -> Fields:
     if value.startswith("+"):
-        return {"within_inames": _words(value[1:]), "within_inames_is_final": False}
+        return _more_inames(value[1:], at)
     return {"within_inames": Exactly(_words(value)), "within_inames_is_final": True}
 
 

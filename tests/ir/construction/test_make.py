@@ -190,6 +190,20 @@ def test_final_inames_of_objects_are_respected() -> None:
     assert loops(make([text, does_not]))["insn_0"] == "j"
 
 
+@pytest.mark.parametrize("option", ["inames=+i", "inames_dep=i"])
+def test_more_inames_in_a_for_block_bring_no_loops_of_writers(option: str) -> None:
+    block = f"for k\n out[k] = t[k] {{id=use, {option}}}\nend"
+    assert loops(make("t[0] = a[j]\n" + block))["use"] == "ik"
+
+
+@pytest.mark.parametrize(
+    "text", ["<>row = 2*j\nt[row] = a[j]", "row := 2*j\nt[row] = a[j]", "t[2*j] = a[j]"]
+)
+def test_a_loop_that_a_written_subscript_names_stays_with_the_writer(text: str) -> None:
+    assert loops(make(f"{text}\nout[k] = t[k] {{id=use}}"))["use"] == "k"
+    assert loops(make("t[0] = a[j]\nout[k] = t[k] {id=use}"))["use"] == "jk"
+
+
 # -- ids and dependencies -------------------------------------------------------------
 
 
