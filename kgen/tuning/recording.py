@@ -84,9 +84,10 @@ class Recording:
     def costs(self) -> list[float | None]:
         """For each row of the space what a search minimizes; ``None`` where it failed."""
         costs: list[float | None] = [None] * len(self.space)
+        row_of = {tuple(places): row for row, places in enumerate(self.space.indices.tolist())}
         for evaluation in self.evaluations:
-            row = self.space.row(evaluation.configuration)
-            if row is not None and evaluation.value is not None:
+            if evaluation.value is not None:
+                row = row_of[self.space.positions(evaluation.configuration)]
                 costs[row] = self.cost(evaluation.value)
         return costs
 

@@ -116,12 +116,19 @@ class SearchSpace:
 
         :raises KgenError: it lacks a parameter, or has one or a value that the space does not have
         """
-        for name in (*self.names, *config):
-            if name not in config or name not in self.tune_params:
-                lacks = "the configuration" if name not in config else "the search space"
-                known = config if name not in config else self.names
-                raise KgenError(f"{lacks} has no parameter '{name}'", hint=near_names(name, known))
-        return tuple(self._position(name, config[name]) for name in self.names)
+        if config.keys() != self.tune_params.keys():
+            raise self._differs(config)
+        return tuple(self._position(name, config[name]) for name in self.tune_params)
+
+    def _differs(self, config: Mapping[str, Any]) -> KgenError:
+        """Return the error for a configuration with other parameters."""
+        for name in self.names:
+            if name not in config:
+                hint = near_names(name, config)
+                return KgenError(f"the configuration has no parameter '{name}'", hint=hint)
+        name = next(name for name in config if name not in self.tune_params)
+        hint = near_names(name, self.names)
+        return KgenError(f"the search space has no parameter '{name}'", hint=hint)
 
     def _position(self, name: str, value: Any) -> int:
         values = self.tune_params[name]

@@ -109,7 +109,8 @@ class GaussianProcess:
         gradient = [np.vdot(in_sum, one) + np.vdot(in_product, two) for one, two in slopes]
         gradient += [np.vdot(change, single), in_product.sum()]
         gradient.append(np.trace(change) * math.exp(self.parameters[-1]))
-        return 0.5 * np.array(gradient) + (self.parameters - self._prior) / self._widths**2
+        from_prior: Array = (self.parameters - self._prior) / self._widths**2
+        return from_prior + 0.5 * np.array(gradient)
 
     def _pairs(self, places: Places) -> list[Places]:
         columns = zip(places.T, self.distances, strict=True)
