@@ -118,9 +118,7 @@ class ElementwiseKernel:
             assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
             silenced_warnings=[
-                f"write_race({insn.id})"
-                for insn in program.instructions
-                if step is not None or insn.assignee_name not in self._plain
+                f"write_race({name})" for name in program.scattered(indices.element)
             ],
         )
         settings = {**self.schedule, **schedule}

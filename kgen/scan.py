@@ -281,7 +281,7 @@ class GenericScanKernel:
             index_dtype=index_dtype,
             assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
-            silenced_warnings=_races(program, self._plain),
+            silenced_warnings=_races(program, indices),
         )
         return schedules.elementwise(knl, indices.inames, is_gpu=is_gpu, **schedule)
 
@@ -490,15 +490,13 @@ class _Body:
         program = kernel._output(kernel._with_results(self.scope), self.step.inames)
         self.temporaries |= program.temporaries
         self.domains = program.domains
-        self.silenced = _races(program, kernel._plain)
+        self.silenced = _races(program, self.step)
         yield from program.instructions
 
 
-def _races(program: Program, plain: frozenset[str]) -> list[str]:
+def _races(program: Program, indices: Indices) -> list[str]:
     """Return the warnings of stores to elements other than x[i], which C leaves to its writer."""
-    return [
-        f"write_race({insn.id})" for insn in program.instructions if insn.assignee_name not in plain
-    ]
+    return [f"write_race({name})" for name in program.scattered(indices.element)]
 
 
 def _read_fetches(

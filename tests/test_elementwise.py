@@ -107,6 +107,12 @@ def test_elements_other_than_the_own() -> None:
     np.testing.assert_array_equal(y[order], z)
 
 
+def test_elements_that_other_indices_write_are_rejected() -> None:
+    knl = ElementwiseKernel("float *x", "x[i] = x[i+1]")
+    with pytest.raises(lp.KgenError, match=r"x"):
+        knl(floats(50000))
+
+
 def test_a_context_and_lists_of_arguments_as_in_pyopencl(opencl_queue: Any) -> None:
     tools = pytest.importorskip("pyopencl.tools")
     array = pytest.importorskip("pyopencl.array")

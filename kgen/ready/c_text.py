@@ -47,15 +47,16 @@ class CArgument:
     is_array: bool
 
 
-def _parse(code: str, what: str) -> c_ast.FileAST:
+_HINT: Final = "close all brackets, and end each statement with a semicolon"
+_HINT_FOR_ARGUMENTS: Final = "declare numbers and arrays of types that C or OpenCL has: float *x"
+
+
+def _parse(code: str, what: str, hint: str = _HINT) -> c_ast.FileAST:
     """Parse a file; errors tell the line and the column of the part called *what*."""
     try:
         return CParser().parse(f"{_TYPEDEFS}\n{code}\n")
     except ParseError as error:
-        raise KgenSyntaxError(
-            f"'{what}' is not C: {error}",
-            hint="close all brackets, and end each statement with a semicolon",
-        ) from None
+        raise KgenSyntaxError(f"'{what}' is not C: {error}", hint=hint) from None
 
 
 def _cleaned(text: str) -> str:
@@ -125,7 +126,8 @@ def parse_arguments(text: str, what: str = "arguments") -> tuple[CArgument, ...]
     """
     if not text.strip():
         return ()
-    tree = _parse(f'void snippet(\n#line 1 "{what}"\n{_cleaned(text)}\n);', what)
+    code = f'void snippet(\n#line 1 "{what}"\n{_cleaned(text)}\n);'
+    tree = _parse(code, what, _HINT_FOR_ARGUMENTS)
     parameters = tree.ext[-1].type.args.params
     return tuple(_argument(node, what) for node in parameters)
 

@@ -130,6 +130,10 @@ class Indices:
     def _flat(self) -> Expr:
         return to_index(self.index.expr)
 
+    def element(self, array: str) -> Expr:
+        """Return the access to element ``i``."""
+        return self.access(array, self._flat)
+
     def access(self, array: str, at: Expr) -> Expr:
         """Return the access to an element at a flat index."""
         if self.rank > 1 and at == self._flat:

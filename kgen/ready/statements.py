@@ -42,6 +42,15 @@ class Program:
         """The names of what is assigned, arrays and temporaries."""
         return frozenset(insn.assignee_name for insn in self.instructions)
 
+    def scattered(self, access: Callable[[str], Expr]) -> list[str]:
+        """Return the ids of stores to elements other than *access* has, which may coincide."""
+        return [
+            str(insn.id)
+            for insn in self.instructions
+            if insn.assignee_name not in self.temporaries
+            and insn.assignee != access(insn.assignee_name)
+        ]
+
     @property
     def read(self) -> frozenset[str]:
         """The names of what the values and conditions use."""
