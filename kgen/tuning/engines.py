@@ -199,7 +199,7 @@ class LocalEngine:
         """End all processes, whatever they do."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for bench in (*self._making, *self._measuring):
-            bench.close()
+            bench.worker.end()
         self._threads.shutdown(wait=True)
 
 

@@ -52,6 +52,8 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._printed: Any = None
+        self._starting = threading.Lock()
+        self._is_ended = False
 
     @property
     def pid(self) -> int | None:
@@ -65,9 +67,7 @@ class Worker:
         """
         request = cloudpickle.dumps((function, args))
         try:
-            if self._process is None:
-                self._start()
-                self._receive(_START_S)
+            self._ensure_started()
             is_good, found = self._exchange(request, timeout)
         except BaseException:  # also a Ctrl-C: the answer to this call must not meet the next one
             self.close()
@@ -90,6 +90,15 @@ class Worker:
             return self._connection.recv()
         except (EOFError, OSError):
             raise WorkerDied("the process died", because=self._last_words()) from None
+
+    def _ensure_started(self) -> None:
+        with self._starting:
+            if self._is_ended:
+                raise WorkerDied("the worker was ended")
+            if self._process is not None:
+                return
+            self._start()
+        self._receive(_START_S)
 
     def _start(self) -> None:
         mine, other = Pipe()
@@ -124,8 +133,14 @@ class Worker:
         printed = self._printed.read().decode(errors="replace").strip()
         return f"{how}; it printed: {printed[-1000:]}" if printed else how
 
+    def end(self) -> None:
+        """End the process, for good: from another thread, whatever this one does."""
+        with self._starting:
+            self._is_ended = True
+        self.close()
+
     def close(self) -> None:
-        """End the process, with all that it started."""
+        """End the process, with all that it started; the next call starts another one."""
         process, self._process = self._process, None
         if process is None:
             return
