@@ -167,7 +167,18 @@ class Task:
             with _sent_by_value(self.build, self.reference, self.arguments):
                 found: bytes = cloudpickle.dumps(self)
         except Exception:  # something in the user's module has no value that can be sent
-            found = cloudpickle.dumps(self)
+            found = self._by_name()
+        return found
+
+    def _by_name(self) -> bytes:
+        try:
+            found: bytes = cloudpickle.dumps(self)
+        except Exception as error:
+            raise KgenError(
+                "the kernels cannot be made in another process",
+                because=f"what makes them cannot be sent there: {error}",
+                hint="build, arguments and reference may not hold queues, contexts or open files",
+            ) from None
         return found
 
 

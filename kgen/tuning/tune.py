@@ -11,6 +11,7 @@ import numpy as np
 
 from kgen.errors import KgenError, near_names
 from kgen.ir.checked import checked
+from kgen.ir.types import read_type
 from kgen.performance.device import Device
 from kgen.performance.model import find_work
 from kgen.targets.opencl import PyOpenCLTarget
@@ -121,6 +122,7 @@ def tune(
         stop = Stop(evaluations=min(len(space), _EVALUATIONS))
     problems = list(_problems(sizes, types))
     _check_metrics(metrics)
+    _check_running(executor, workers, timeout)
     first = Task(
         build=as_builder(build.build if isinstance(build, HasSpace) else build),
         problem=problems[0],
@@ -321,7 +323,10 @@ def _problems(sizes: Any, types: Any) -> Iterator[Problem]:
     """Yield all pairs of sizes and types."""
     for numbers in _listed(sizes, "sizes", {"n": 1024}):
         for dtypes in _listed(types, "types", {"a": "float32"}):
-            names = {name: np.dtype(dtype).name for name, dtype in dtypes.items()}
+            names = {
+                name: read_type(dtype, f"types['{name}']").numpy_dtype.name
+                for name, dtype in dtypes.items()
+            }
             yield Problem({n: plain_number(v) for n, v in numbers.items()}, names)
 
 
@@ -346,6 +351,18 @@ def _check_metrics(metrics: Sequence[str]) -> None:
     for name in metrics:
         if name not in _METRICS:
             raise KgenError(f"there is no metric '{name}'", hint=near_names(name, _METRICS))
+
+
+def _check_running(executor: Any, workers: int | None, timeout: float) -> None:
+    """Reject what is no executor, and numbers that are not positive."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise KgenError(
+            f"executor= is a concurrent.futures.Executor, not {executor!r}",
+            hint="ProcessPoolExecutor(2), client.get_executor() of dask, MPIPoolExecutor()",
+        )
+    for name, number in (("workers", workers), ("timeout", timeout)):
+        if number is not None and not number > 0:
+            raise KgenError(f"{name}= is a positive number, not {number!r}")
 
 
 def _devices(device: Any) -> list[str | None]:

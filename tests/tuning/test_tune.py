@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -230,6 +231,10 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"strategy": "guess", "sizes": {"n": 10}, "types": {"a": "int32"}}, "no strategy 'guess'"),
         ({"tune_params": {}}, "at least one parameter"),
         ({"records": "/"}, "records cannot be written"),
+        ({"executor": "dask"}, "executor= is a concurrent.futures.Executor"),
+        ({"workers": 0}, "workers= is a positive number"),
+        ({"types": {"a": "float33"}}, "float33"),
+        ({"arguments": {"a": threading.Lock()}}, "cannot be made in another process"),
     ],
 )
 def test_what_makes_no_sense_is_rejected(arguments: dict[str, Any], message: str) -> None:
