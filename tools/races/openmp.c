@@ -80,4 +80,18 @@ bool GOMP_loop_nonmonotonic_dynamic_start(
   return GOMP_loop_nonmonotonic_dynamic_next(from, to);
 }
 
+/* The other schedules hand out pieces likewise, of one iteration where none is named. */
+bool GOMP_loop_nonmonotonic_guided_next(long *, long *)
+    __attribute__((alias("GOMP_loop_nonmonotonic_dynamic_next")));
+bool GOMP_loop_nonmonotonic_guided_start(long, long, long, long, long *, long *)
+    __attribute__((alias("GOMP_loop_nonmonotonic_dynamic_start")));
+bool GOMP_loop_maybe_nonmonotonic_runtime_next(long *, long *)
+    __attribute__((alias("GOMP_loop_nonmonotonic_dynamic_next")));
+
+bool GOMP_loop_maybe_nonmonotonic_runtime_start(
+    long start, long end, long step, long *from, long *to)
+{
+  return GOMP_loop_nonmonotonic_dynamic_start(start, end, step, 1, from, to);
+}
+
 void GOMP_loop_end_nowait(void) {}
