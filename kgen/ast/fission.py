@@ -12,13 +12,32 @@ import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction, conjuncts
 from kgen.ast.narrow import narrowed
-from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, parts_of
+from kgen.ast.nodes import (
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    parts_of,
+    runs_in,
+)
 from kgen.ast.unroll import bind
 from kgen.ir.expr import Expr, IdentityMapper, LocalHardwareAxisIndex, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment, NoOpInstruction
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tree import Barrier, children_of, exprs_of, has_barrier, map_children, map_exprs
+from kgen.ir.tree import (
+    Barrier,
+    children_of,
+    exprs_of,
+    has_barrier,
+    map_children,
+    map_exprs,
+    nodes_in,
+)
 from kgen.ir.types import INT32, AddressSpace
 
 __all__ = ["Axes", "AxesOf", "WorkGroup"]
@@ -254,7 +273,43 @@ class WorkGroup:
         if isinstance(body, Block) and len(body.children) == 1:
             body = body.children[0]
         is_alike = not any(self.varying[name] for name in self.uses(body))
-        return narrowed(For(name, INT32, 0, size, 1, body), is_alike=is_alike)
+        is_simd = len(axes) == 1 and self._is_simd(body, axes[0])
+        loop = For(name, INT32, 0, size, 1, body, is_simd=is_simd)
+        return narrowed(loop, is_alike=is_alike)
+
+    def _is_simd(self, body: Node, axis: int) -> bool:
+        """Tell whether work-items may run at once in lanes, so far as their own variables go.
+
+        What they share they do not meet at between barriers, unless that is not proved.
+        """
+        if self.function.is_serial or not self.kernel.target.has_simd_loops:
+            return False
+        nodes, runs = nodes_in(body), runs_in(body)
+        if any(isinstance(node, For) for node in nodes) or not self.kernel.options.restrict:
+            return False
+        return all(self._is_in_lanes(run, axis) for run in runs) and all(
+            name not in self.varying
+            or axis in self.spread.get(name, _NONE)
+            or self._is_set_first(name, body)
+            for run in runs
+            for name in self.kernel.id_to_insn[run.insn_id].assignee_var_names()
+        )
+
+    def _is_in_lanes(self, run: Run, axis: int) -> bool:
+        """Tell whether lanes assign values of their own, or at elements of their own."""
+        insn = self.kernel.id_to_insn[run.insn_id]
+        is_plain = isinstance(insn, Assignment) and not insn.atomicity
+        is_own = self.private.issuperset(insn.assignee_var_names())
+        return is_plain and (is_own or self.names[axis] in variable_names(*run.values.values()))
+
+    def _is_set_first(self, name: str, body: Node) -> bool:
+        """Tell whether a scalar is set, in any case, before it is used: each lane has its own."""
+        first = next(part for part in parts_of(body) if name in self.uses(part))
+        if not isinstance(first, Run):
+            return False
+        insn = self.kernel.id_to_insn[first.insn_id]
+        is_scalar = self.kernel.temporary_variables[name].shape == ()
+        return is_scalar and name not in insn.read_dependency_names()
 
     # -- temporaries that loops share ----------------------------------------------------------
 

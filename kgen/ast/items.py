@@ -13,7 +13,9 @@ from typing import Final
 
 import pymbolic.primitives as p
 
+from kgen.ast.facts import Facts
 from kgen.ast.fission import AxesOf, WorkGroup
+from kgen.ast.lanes import separate_tiles_of
 from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import DeviceFunction, For, Node, Run
 from kgen.ir.data import Iname
@@ -71,10 +73,15 @@ def with_item_loops(
     sizes = [max(_size(function, axis) for function in functions) for axis in range(len(names))]
     rewriter = _Rewriter(kernel, names, sizes, {n: axes for n, axes in spread.items() if axes})
     result = rewriter.kernel_after()
-    return result, tuple(
-        replace(f, locals=(), body=merge_guards(rewriter.node(tree, frozenset()), result))
-        for f, tree in zip(functions, trees, strict=True)
-    )
+
+    def finished(tree: Node) -> Node:
+        rewritten = rewriter.node(tree, frozenset())
+        facts = Facts(result.assumptions.params())
+        whole = separate_tiles_of(frozenset(names), rewritten, result, facts)
+        return merge_guards(whole, result)
+
+    pairs = zip(functions, trees, strict=True)
+    return result, tuple(replace(f, locals=(), body=finished(tree)) for f, tree in pairs)
 
 
 def _item_names(kernel: DeviceKernel, functions: Sequence[DeviceFunction]) -> list[str]:

@@ -11,6 +11,7 @@ from kgen.analysis.access import collect_accesses_to
 from kgen.ast.expr import compare_with_bound, conjunction
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import Block, For, If, Let, Node, runs_in
+from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, TruncQuotient, variable_names
 from kgen.ir.fields import replace
@@ -19,13 +20,13 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag
-from kgen.ir.tree import map_children, nodes_in
+from kgen.ir.tree import has_barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace
 from kgen.schedule.lanes import dependence_in, is_simd
 from kgen.schedule.tree import LoopKind, Schedule, insn_ids, loops_in
 from kgen.transforms.storage.unprivatize import unprivatize_temporaries_with_inames
 
-__all__ = ["lanes_in_scalars", "mark_simd_loops", "separate_whole_tiles"]
+__all__ = ["lanes_in_scalars", "mark_simd_loops", "separate_tiles_of", "separate_whole_tiles"]
 
 
 # -- temporaries ---------------------------------------------------------------------------------
@@ -111,20 +112,28 @@ def separate_whole_tiles(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
     """
     if not kernel.target.has_simd_loops:
         return node
-    return _Separator(kernel).at_top(node, Facts(facts.params()))
+    inames = frozenset(
+        name
+        for name in kernel.inames
+        if is_simd(kernel, name)
+        or (kernel.has_tag(name, UnrolledIlpTag) and not kernel.has_tag(name, LoopedIlpTag))
+    )
+    return separate_tiles_of(inames, node, kernel, Facts(facts.params()))
+
+
+def separate_tiles_of(
+    inames: frozenset[str], node: Node, kernel: DeviceKernel, facts: Facts
+) -> Node:
+    """Tell whole tiles of some loops, whose domains are numbers, from those at an edge."""
+    return _Separator(kernel, inames).at_top(node, facts)
 
 
 class _Separator:
     """Chooses between two versions of what is inside the loop that lengths of tiles depend on."""
 
-    def __init__(self, kernel: DeviceKernel) -> None:
+    def __init__(self, kernel: DeviceKernel, inames: frozenset[str]) -> None:
         self.kernel = kernel
-        self.inames = frozenset(
-            name
-            for name in kernel.inames
-            if is_simd(kernel, name)
-            or (kernel.has_tag(name, UnrolledIlpTag) and not kernel.has_tag(name, LoopedIlpTag))
-        )
+        self.inames = inames
 
     def at_top(self, node: Node, facts: Facts) -> Node:
         return self._separated(node, facts, None) if self.inames else node
@@ -150,9 +159,12 @@ class _Separator:
         inside = {part.name for part in nodes_in(body) if isinstance(part, For | Let)}
         tiles: dict[int, For] = {}
         found: dict[Expr, None] = {}
+        has_barriers = has_barrier(body)
         for loop in nodes_in(body):
             conditions = self._conditions(loop)
             names = variable_names(*conditions)
+            if has_barriers and any(map(differs_in_group, conditions)):
+                continue  # all work-items meet a barrier
             if conditions and inside.isdisjoint(names) and variable in (None, *names):
                 tiles[id(loop)] = loop
                 found.update(dict.fromkeys(conditions))

@@ -26,29 +26,38 @@ def loops(code: str, size: str = "16", tags: str = "i:l.0", **more: Any) -> str:
     return print_tree(function.body)
 
 
-def test_conditions_are_bounds() -> None:
-    assert loops("b[i] = a[i] {id=w}", "n") == "for lid0 = 0 .. min(16, n)\n  w(i=lid0)"
+def test_conditions_are_bounds_and_whole_groups_have_none() -> None:
+    assert (
+        loops("b[i] = a[i] {id=w}", "n")
+        == """\
+if n >= 16
+  simd lid0 = 0 .. 16
+    w(i=lid0)
+else
+  simd lid0 = 0 .. n
+    w(i=lid0)"""
+    )
 
 
 def test_statements_that_share_no_value_have_loops_of_their_own() -> None:
     text = loops("t[i] = a[i] {id=one}\nb[i] = a[i] {id=two}")
-    assert text == "for lid0 = 0 .. 16\n  one(i=lid0)\nfor lid0 = 0 .. 16\n  two(i=lid0)"
+    assert text == "simd lid0 = 0 .. 16\n  one(i=lid0)\nsimd lid0 = 0 .. 16\n  two(i=lid0)"
 
 
 def test_a_value_stays_in_one_loop() -> None:
     text = loops("<> x = a[i] {id=x}\nb[i] = x {id=b}")
-    assert text == "for lid0 = 0 .. 16\n  x(i=lid0)\n  b(i=lid0)"
+    assert text == "simd lid0 = 0 .. 16\n  x(i=lid0)\n  b(i=lid0)"
 
 
 def test_values_pass_barriers_in_arrays() -> None:
     text = loops("<> x = a[i] {id=x}\nt[i] = x {id=t}\nb[i] = x + t[15 - i] {id=b}")
-    loop = "for lid0 = 0 .. 16\n  {}(lid0=lid0, i=lid0)"
+    loop = "simd lid0 = 0 .. 16\n  {}(lid0=lid0, i=lid0)"
     assert text == "\n".join((loop, loop, loop)).format("x", "t", "b")
 
 
 def test_loops_of_instructions_are_outside() -> None:
     text = loops("b[i] = a[i] {id=w}\nfor k\n  b[i] = b[i] + k {id=add, dep=w}\nend", "n")
-    assert text.endswith("for k = 0 .. m\n  for lid0 = 0 .. min(16, n)\n    add(i=lid0)")
+    assert text.endswith("  for k = 0 .. m\n    simd lid0 = 0 .. n\n      add(i=lid0)")
 
 
 def test_bounds_that_differ_are_inside() -> None:

@@ -206,7 +206,7 @@ def declare_at_top(
         elif temporary.base_storage is not None:
             shared.setdefault(temporary.base_storage, []).append(temporary)
         else:
-            if has_lanes and (pointer := _pointer_to_tile(writer, temporary)):
+            if has_lanes and (pointer := _pointer_to_tile(builder, writer, temporary)):
                 yield from pointer
                 continue
             value = writer.target.first_value(temporary)
@@ -228,7 +228,7 @@ _REGISTERS: Final = 2048
 
 
 def _pointer_to_tile(
-    writer: ExpressionWriter, temporary: TemporaryVariable
+    builder: ASTBuilderBase, writer: ExpressionWriter, temporary: TemporaryVariable
 ) -> list[cgen.Generable] | None:
     """Declare a tile in memory that lanes use: its elements, and a pointer to them.
 
@@ -251,7 +251,7 @@ def _pointer_to_tile(
     array = cgen.ArrayOf(cgen.Value(type_name, elements), size)
     pointer = cgen.Value(type_name, f"*const {temporary.name}")
     return [
-        cgen.AlignedAttribute(alignment, array),
+        builder.get_temporary_decl(temporary, cgen.AlignedAttribute(alignment, array)),
         cgen.Initializer(pointer, f"{aligned}({elements}, {alignment})"),
     ]
 
