@@ -29,7 +29,12 @@ from kgen.ir.sets.partition import partition
 from kgen.ir.sets.text import parse_set
 from kgen.ir.tags import ConcurrentTag
 from kgen.transforms.loops.piece_graph import PieceGraph, explained
-from kgen.transforms.loops.rewrite import InameMapper, Replacement, replace_in_priority
+from kgen.transforms.loops.rewrite import (
+    InameMapper,
+    Replacement,
+    reject_torn_dependences,
+    replace_in_priority,
+)
 from kgen.transforms.select import (
     NothingSelectedError,
     matcher,
@@ -217,6 +222,9 @@ class Pieces:
         used = frozenset[str]().union(*(depends_on(kernel, insn) for insn in rest))
         kept = frozenset(self.copied) & used
         gone = frozenset(self.copied) - kept
+        around = frozenset[str]().union(*(insn.within_inames for insn in rest))
+        hint = "split the domain first, and fetch or precompute after that"
+        reject_torn_dependences(kernel, kept & around, self.ids, hint)
         inames = {name: iname for name, iname in kernel.inames.items() if name not in gone}
         slabs = {n: s for n, s in kernel.iname_slab_increments.items() if n not in gone}
         priority: dict[tuple[str, ...], None] = {}

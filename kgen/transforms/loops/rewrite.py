@@ -56,6 +56,7 @@ __all__ = [
     "Selection",
     "bounds_follow",
     "in_present_inames",
+    "reject_torn_dependences",
     "replace_in_domains",
     "replace_in_priority",
     "replace_inames",
@@ -194,7 +195,7 @@ def replace_inames(
     select = select_users(kernel, change.old, matches)
     domains = new_domains(select) if new_domains else replace_in_domains(kernel, change, select)
     _reject_torn_bounds(kernel, change, select, new_tags)
-    _reject_torn_dependences(kernel, select)
+    reject_torn_dependences(kernel, select.kept, select.chosen)
     substitutions, renamed = _replace_in_rules(kernel, change, select)
     mapper = InameMapper(change, renamed)
     instructions = [
@@ -282,24 +283,28 @@ def _reject_torn_bounds(
                     raise _torn_bound(kernel, name, read, writer)
 
 
-def _reject_torn_dependences(kernel: LoopKernel, select: Selection) -> None:
+def reject_torn_dependences(
+    kernel: LoopKernel, kept: Collection[str], chosen: Collection[str], hint: str | None = None
+) -> None:
     """Reject other loops for instructions whose values others need, or which need those of others.
 
-    Where that depends on data, there is a warning; for arguments as well: who gives instructions
-    loops of their own says when these read and write them.
+    The *chosen* get others for the loops *kept*, which other instructions keep. Where a dependence
+    depends on data, there is a warning; for arguments as well: who gives instructions loops of their
+    own says when these read and write them. *hint* says what to do; by default, to change both.
     """
-    if not select.kept:
+    if not kept:
         return
-    name, changed = min(select.kept), None
-    for found in find_violated_by_distribution(kernel, select.kept, select.chosen):
+    name, changed = min(kept), None
+    for found in find_violated_by_distribution(kernel, kept, chosen):
         changed = changed if changed and changed.is_certain else found
         if found.is_certain and found.first.array in kernel.temporary_variables:
-            hint = (
+            both = (
                 f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'; or "
                 f"let each iteration have a '{found.first.array}' of its own: "
                 "privatize_temporaries_with_inames(kernel, ...)"
             )
-            raise TransformError(_torn(kernel, found, "cannot get different loops", name, hint))
+            text = _torn(kernel, found, "cannot get different loops", name, hint or both)
+            raise TransformError(text)
     if changed is not None:
         verb = "" if changed.is_certain else "may "
         kernel.warn(

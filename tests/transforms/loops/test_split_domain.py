@@ -388,3 +388,16 @@ def test_suffixes_are_two_different_names() -> None:
 def test_what_has_several_functions_has_no_single_body(into: Any, text: str) -> None:
     with pytest.raises(lp.KgenError, match=text):
         lp.generate_body(lp.split_domain(heat(), "{ [i]: i < 4 }", into=into))
+
+
+def test_what_is_fetched_in_a_loop_that_stays_is_not_read_in_copies_of_it() -> None:
+    knl = lp.make_kernel(
+        ["{ [i]: 0 <= i < n }", "{ [j]: 0 <= j <= i }"],
+        "twice(x) := 2*a[x]\n out[j, i] = twice(j)",
+        [lp.GlobalArg("a", "float32", shape="n"), lp.GlobalArg("out", shape="n, n"), ...],
+        assumptions="n >= 1",
+    )
+    knl = lp.split_iname(knl, "j", 2)
+    fetched = lp.precompute(knl, "twice", ["j_inner"], default_tag=None)
+    with pytest.raises(lp.TransformError, match="cannot get different loops for 'j_outer'"):
+        lp.split_domain(fetched, "{ [i]: 1 <= i < 6 }")
