@@ -60,7 +60,12 @@ def array(names: str, shape: str | None, dtype: Any = F64) -> lp.GlobalArg:
     return lp.GlobalArg(names, dtype, shape=shape)
 
 
-@scheduled(split("i", 8192))
+def past_the_cache(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    knl = lp.tag_instructions(knl, "!streaming_store")
+    return lp.split_iname(knl, "i", 8192, outer_tag="g.0")
+
+
+@scheduled(past_the_cache)
 def axpy() -> lp.TranslationUnit:
     data = [lp.ValueArg("a", F64), array("x, y, out", "n")]
     return make("{ [i]: 0 <= i < n }", "out[i] = a*x[i] + y[i]", data)
@@ -74,10 +79,12 @@ def laplacian() -> lp.TranslationUnit:
 
 
 def in_tiles(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Squares of 16 x 16, in registers, within blocks of 64 x 256."""
     knl = lp.split_iname(lp.assume(knl, "n <= 40000"), "i", 64, outer_tag="g.1")
     knl = lp.split_iname(knl, "j", 256, outer_tag="g.0")
-    knl = lp.add_prefetch(knl, "a", ["i_inner", "j_inner"], default_tag=None)
-    return lp.prioritize_loops(knl, "i_inner, j_inner")
+    knl = lp.split_iname(lp.split_iname(knl, "j_inner", 16), "i_inner", 16)
+    inner = "j_inner_outer, i_inner_outer, i_inner_inner, j_inner_inner"
+    return lp.prioritize_loops(knl, inner)
 
 
 @scheduled(in_tiles, multiple=256)
@@ -136,8 +143,8 @@ def csr() -> lp.TranslationUnit:
 
 
 def in_sums(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Add up in 32 sums for each work-group, whose order the compiler need not change."""
-    knl = lp.split_iname(lp.set_options(knl, insert_gbarriers=True), "i", 32, inner_tag="ilp.seq")
+    """Add up in 32 lanes for each work-group, whose order the compiler need not change."""
+    knl = lp.split_iname(lp.set_options(knl, insert_gbarriers=True), "i", 32, inner_tag="vec")
     return lp.split_iname(knl, "i_outer", 512, outer_tag="g.0")
 
 
@@ -166,26 +173,23 @@ def small_products() -> lp.TranslationUnit:
     return make(domain, "out[e, i, j] = sum(k, d[i, k]*u[e, k, j])", data)
 
 
-def in_lanes(length: int, loop: str, state: str) -> Transform:
-    """Let *length* values of ``i`` go through *loop* together, each with its own *state*."""
+def in_lanes(length: int, lanes: int) -> Transform:
+    """Let threads run *length* values of ``i``, so many *lanes* at a time."""
 
     def schedule(knl: lp.TranslationUnit) -> lp.TranslationUnit:
         knl = lp.split_iname(knl, "i", length, outer_tag="g.0")
-        knl = lp.privatize_temporaries_with_inames(knl, "i_inner", set(state.split()))
-        for part in ("id:first*", "id:last*"):
-            knl = lp.duplicate_inames(knl, "i_inner", within=part)
-        return lp.prioritize_loops(knl, f"{loop}, i_inner")
+        return lp.split_iname(knl, "i_inner", lanes, inner_tag="vec")
 
     return schedule
 
 
-@scheduled(in_lanes(64, "j", "sx sy sz"), multiple=64)
+@scheduled(in_lanes(64, 16))
 def nbody() -> lp.TranslationUnit:
     code = """
     for i
-        <> sx = cast(np.float32, 0) {id=first_x}
-        <> sy = cast(np.float32, 0) {id=first_y}
-        <> sz = cast(np.float32, 0) {id=first_z}
+        <> sx = cast(np.float32, 0)
+        <> sy = cast(np.float32, 0)
+        <> sz = cast(np.float32, 0)
         for j
             <> dx = x[j] - x[i]
             <> dy = y[j] - y[i]
@@ -196,16 +200,16 @@ def nbody() -> lp.TranslationUnit:
             sy = sy + w*dy
             sz = sz + w*dz
         end
-        ax[i] = sx {id=last_x}
-        ay[i] = sy {id=last_y}
-        az[i] = sz {id=last_z}
+        ax[i] = sx
+        ay[i] = sy
+        az[i] = sz
     end
     """
     data = [array("x, y, z, mass, ax, ay, az", "n", F32)]
     return make("{ [i, j]: 0 <= i, j < n }", code, data, in_order=True)
 
 
-@scheduled(in_lanes(32, "t", "sx sy sz"), multiple=32)
+@scheduled(in_lanes(64, 32))
 def rk4() -> lp.TranslationUnit:
     def stage(at: str, slope: str, step: str, to: str) -> str:
         derivatives = f"""
@@ -216,13 +220,13 @@ def rk4() -> lp.TranslationUnit:
             f"\n            <> {to}{c} = s{c} + {step}*{slope}{c}" for c in "xyz" if to
         )
 
-    state = "".join(f"\n        <> s{c} = {c}s[i] {{id=first_{c}}}" for c in "xyz")
+    state = "".join(f"\n        <> s{c} = {c}s[i]" for c in "xyz")
     stages = stage("s", "k1", "h/2", "p") + stage("p", "k2", "h/2", "q")
     stages += stage("q", "k3", "h", "r") + stage("r", "k4", "", "")
     update = "".join(
         f"\n            s{c} = s{c} + h/6*(k1{c} + 2*k2{c} + 2*k3{c} + k4{c})" for c in "xyz"
     )
-    results = "".join(f"\n        o{c}[i] = s{c} {{id=last_{c}}}" for c in "xyz")
+    results = "".join(f"\n        o{c}[i] = s{c}" for c in "xyz")
     code = f"for i{state}\n        for t{stages}{update}\n        end{results}\nend"
     data = [lp.ValueArg("h", F64), array("xs, ys, zs, ox, oy, oz", "n")]
     return make("{ [i, t]: 0 <= i < n and 0 <= t < 10 }", code, data, in_order=True)

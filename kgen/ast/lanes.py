@@ -8,9 +8,10 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.ast.expr import compare_with_bound, conjunction
+from kgen.ast.expr import compare_with_bound, conjunction, minimum
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import Block, For, If, Let, Node, runs_in
+from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in
+from kgen.ast.streams import is_contiguous
 from kgen.ast.verify import differs_in_group
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, TruncQuotient, variable_names
@@ -19,7 +20,7 @@ from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.stages import DeviceKernel, PreparedKernel
-from kgen.ir.tags import LoopedIlpTag, UnrolledIlpTag
+from kgen.ir.tags import ItemLoopTag, LocalInameTag, LoopedIlpTag, UnrolledIlpTag
 from kgen.ir.tree import has_barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace
 from kgen.schedule.lanes import dependence_in, is_simd
@@ -239,13 +240,16 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
         return None
     total, factor = bound
     index = p.Variable(loop.iname)
-    behind = (p.Comparison(index, ">=", loop.first), p.Comparison(index, ">=", loop.stop))
-    if loop.first != 0 or not facts.with_(*behind, body.condition).are_contradictory():
+    inside = facts.with_(p.Comparison(index, ">=", loop.first), body.condition)
+    tops = loop.stop.children if isinstance(loop.stop, p.Min) else (loop.stop,)
+    behind = [inside.with_(p.Comparison(index, ">=", top)) for top in _open(p.Min, loop.stop)]
+    if loop.first != 0 or not all(place.are_contradictory() for place in behind):
         return None
     end = start = total if factor == 1 else TruncQuotient(total, factor)
     if not facts.imply(p.Comparison(total, ">=", 0)):
         start = p.Max((0, end))
-    whole = replace(loop, stop=end, body=body.body)
+    stop = minimum([*(top for top in tops if isinstance(top, int)), end])
+    whole = replace(loop, stop=stop, body=body.body)
     return Block((whole, replace(loop, first=start, body=body.orelse)))
 
 
@@ -286,9 +290,46 @@ def _without_numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> Expr:
 
 
 def mark_simd_loops(node: Node, kernel: DeviceKernel) -> Node:
-    """Mark the loops over lanes whose iterations are proved to be independent."""
+    """Mark the loops over lanes whose iterations are proved to be independent.
+
+    Those are tagged ``vec``, or are innermost loops over the work-items along ``l.0``.
+    """
+    if not kernel.target.has_simd_loops:
+        return node
     node = map_children(node, lambda child: mark_simd_loops(child, kernel))
-    if not isinstance(node, For) or not is_simd(kernel, node.iname):
+    if not isinstance(node, For) or not _has_lanes(kernel, node):
         return node
     ids = tuple(dict.fromkeys(run.insn_id for run in runs_in(node.body)))
     return replace(node, is_simd=dependence_in(kernel, node.iname, ids) is None)
+
+
+def _has_lanes(kernel: DeviceKernel, loop: For) -> bool:
+    if is_simd(kernel, loop.iname):
+        return True
+    tags = kernel.inames[loop.iname].tags if loop.iname in kernel.inames else frozenset()
+    is_first = not tags.isdisjoint((ItemLoopTag(), LocalInameTag(0)))
+    return is_first and _has_neighbours(kernel, loop)
+
+
+def _has_neighbours(kernel: DeviceKernel, loop: For) -> bool:
+    """Tell whether a loop is innermost, and its iterations set neighbours and scalars of theirs."""
+    if any(isinstance(part, For | Let) for part in nodes_in(loop.body)):
+        return False
+    runs = runs_in(loop.body)
+    return all(
+        _is_own_scalar(kernel, loop, runs, name)
+        if kernel.array_vars[name].shape == ()
+        else is_contiguous(kernel, loop.iname, run)
+        for run in runs
+        for name in kernel.id_to_insn[run.insn_id].assignee_var_names()
+    )
+
+
+def _is_own_scalar(kernel: DeviceKernel, loop: For, runs: Sequence[Run], name: str) -> bool:
+    """Tell whether an iteration sets a scalar first, and nothing outside of the loop uses it."""
+    users = {insn.id for insn in kernel.instructions if name in insn.dependency_names()}
+    using = [run for run in runs if run.insn_id in users]
+    first = kernel.id_to_insn[using[0].insn_id]
+    direct = loop.body.children if isinstance(loop.body, Block) else (loop.body,)
+    is_first = using[0] in direct and name not in first.read_dependency_names()
+    return is_first and users == {run.insn_id for run in using}

@@ -7,8 +7,7 @@ import pymbolic.primitives as p
 from kgen.ast.nodes import Block, For, Let, Node, Run
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.assignee import index_of
-from kgen.ir.data import ArrayBase
-from kgen.ir.expr import Expr, TruncQuotient, variable_names
+from kgen.ir.expr import TruncQuotient, substitute, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -18,7 +17,7 @@ from kgen.ir.tree import map_children, nodes_in
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.schedule.lanes import dependence_in
 
-__all__ = ["lanes_of", "streamed_runs", "streams_in_blocks"]
+__all__ = ["is_contiguous", "lanes_of", "streamed_runs", "streams_in_blocks"]
 
 #: The bytes of a line of the cache, which a block of lanes fills.
 _LINE = 64
@@ -52,24 +51,26 @@ def streamed_runs(kernel: LoopKernel, loop: For) -> list[Run]:
 
 def _is_streamed(kernel: LoopKernel, iname: str, run: Run) -> bool:
     insn = kernel.id_to_insn[run.insn_id]
-    if not isinstance(insn, Assignment) or insn.atomicity or not insn.tags_of_type(_STREAMING):
+    if (
+        not isinstance(insn, Assignment)
+        or insn.atomicity
+        or not insn.tags_of_type(UseStreamingStoreTag)
+    ):
         return False
-    array = kernel.array_vars.get(insn.assignee_var_names()[0])
-    if array is None or array.address_space != AddressSpace.GLOBAL:
-        return False
+    array = kernel.array_vars[insn.assignee_var_names()[0]]
     is_number = isinstance(array.dtype, NumpyType) and array.dtype.dtype.kind in "iuf"
-    return is_number and _is_contiguous(array, index_of(insn.assignee), iname, run)
+    is_global = array.address_space == AddressSpace.GLOBAL
+    return is_number and is_global and is_contiguous(kernel, iname, run)
 
 
-_STREAMING = UseStreamingStoreTag
-
-
-def _is_contiguous(array: ArrayBase, index: tuple[Expr, ...], iname: str, run: Run) -> bool:
-    """Tell whether iterations of a loop are at neighbouring elements."""
-    variable = p.Variable(iname)
-    others = [value for name, value in run.values.items() if name != iname]
-    if run.values.get(iname, variable) != variable or iname in variable_names(*others):
+def is_contiguous(kernel: LoopKernel, iname: str, run: Run) -> bool:
+    """Tell whether neighbouring iterations of a loop assign to neighbouring elements."""
+    insn = kernel.id_to_insn[run.insn_id]
+    if not isinstance(insn, Assignment):
         return False
+    array = kernel.array_vars[insn.assignee_var_names()[0]]
+    index = tuple(substitute(part, run.values) for part in index_of(insn.assignee))
+    variable = p.Variable(iname)
     if len(index) != len(array.dim_tags or ()):
         return False
     steps = []

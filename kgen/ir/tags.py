@@ -237,6 +237,10 @@ class UseStreamingStoreTag(Tag):
         return _STREAMING
 
 
+class ItemLoopTag(Tag):
+    """A loop over the work-items along ``l.0``, where threads run work-groups without them."""
+
+
 class FoundInCallTag(Tag):
     """A value argument that follows from the arrays of a call and is never passed."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.ast.nodes import DeviceFunction
+from kgen.ast.nodes import DeviceFunction, For
 from kgen.ir.checked import checked
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -19,7 +20,7 @@ from kgen.ir.tags import (
     UnrolledIlpTag,
     VectorizeTag,
 )
-from kgen.ir.tree import Barrier
+from kgen.ir.tree import Barrier, nodes_in
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import lower
@@ -201,10 +202,18 @@ class _Collector:
         kernel = self.kernel
         if kernel.has_tag(loop.iname, VectorizeTag):
             return "simd" if self._dependence(loop) is None else "seq"
+        if loop.iname in self._in_lanes:
+            return "simd"
         if kernel.has_tag(loop.iname, IlpBaseTag):
             unrolled = kernel.has_tag(loop.iname, UnrolledIlpTag)
             return "interleaved, unrolled" if unrolled else "interleaved"
         return "unrolled" if loop.kind is LoopKind.UNROLL else "seq"
+
+    @cached_property
+    def _in_lanes(self) -> frozenset[str]:
+        """The loops of the code that compilers are to make vectors of."""
+        nodes = nodes_in(self.function.body)
+        return frozenset(node.iname for node in nodes if isinstance(node, For) and node.is_simd)
 
     def _dependence(self, loop: Loop) -> str | None:
         """Return why iterations of a loop over lanes run one after the other, if they do."""

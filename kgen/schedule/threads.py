@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Collection
 
 from kgen.errors import ScheduleError
+from kgen.ir.data import Iname
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import GroupInameTag, LocalInameTagBase
+from kgen.ir.tags import GroupInameTag, ItemLoopTag, LocalInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace
 
 __all__ = [
@@ -48,10 +49,16 @@ def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:
     if not items or not has_item_loops(kernel):
         return kernel
     inames = {
-        name: iname.without_tags(iname.tags_of_type(LocalInameTagBase)) if name in items else iname
-        for name, iname in kernel.inames.items()
+        name: _as_loop(iname) if name in items else iname for name, iname in kernel.inames.items()
     }
     return PreparedKernel(kernel.copy(inames=inames))
+
+
+def _as_loop(iname: Iname) -> Iname:
+    """Replace the tag of work-items; the loop along ``l.0`` is kept in mind."""
+    tags = iname.tags_of_type(LocalInameTagBase)
+    loop = iname.without_tags(tags)
+    return loop.copy(tags=loop.tags | {ItemLoopTag()}) if LocalInameTag(0) in tags else loop
 
 
 def check_values_stay(kernel: LoopKernel) -> LoopKernel:

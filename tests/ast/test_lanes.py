@@ -130,3 +130,57 @@ def test_a_whole_tile_may_be_short(tag: str) -> None:
     knl = lp.split_iname(lp.remove_unused_arguments(knl), "i", 4, outer_tag="g.0", inner_tag=tag)
     out = knl(a=np.ones(10, F32), out=np.zeros(10, F32))[1][0]
     assert out.tolist() == [1, 1, *[0] * 8]
+
+
+@pytest.mark.parametrize("threads", [1, None])
+def test_work_items_are_lanes_where_these_are_neighbours(threads: int | None) -> None:
+    knl = make("{ [i]: 0 <= i < n }", "<> t = 2*a[i]\nout[i] = t*t")
+    knl = lp.remove_unused_arguments(knl.copy(target=lp.ExecutableCTarget(threads=threads)))
+    items = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    assert "#pragma omp simd" in lp.generate_code_v2(items).device_code()
+    assert lp.explain(items).launches[0].loop("i_inner").level == "simd"
+    a = np.arange(99, dtype=F32)
+    np.testing.assert_array_equal(items(a=a)[1][0], 4 * a * a)
+    strided = lp.split_iname(knl, "i", 64, inner_tag="g.0", outer_tag="l.0")
+    strided = lp.assume(strided, "n <= 640 and n mod 64 = 0")
+    assert "omp simd" not in lp.generate_code_v2(strided).device_code()
+
+
+def test_tiles_of_tiles() -> None:
+    knl = make("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", assumptions="n >= 1")
+    knl = lp.split_iname(lp.split_iname(knl, "i", 32), "i_inner", 8, inner_tag="vec")
+    expect(
+        knl,
+        """
+        for i_outer = 0 .. (n + 31) // 32
+          for i_inner_outer = 0 .. min(4, (n - 32*i_outer) // 8)
+            simd i_inner_inner = 0 .. 8
+              insn()
+          for i_inner_outer = (n - 32*i_outer) // 8 .. min(4, (n - 1) // 8 - 4*i_outer + 1)
+            simd i_inner_inner = 0 .. n - 32*i_outer - 8*i_inner_outer
+              insn()
+        """,
+    )
+
+
+def test_loops_that_gcc_may_interchange_have_vectors_of_the_longest_registers() -> None:
+    knl = make("{ [i, t]: 0 <= i < n and 0 <= t < 9 }", "out[i] = out[i] + a[i]*t")
+    knl = lp.assume(lp.split_iname(knl, "i", 32, inner_tag="vec"), "n mod 32 = 0")
+    assert "simdlen(16)" in lp.generate_body(knl)
+
+
+def test_work_items_that_share_a_tile_are_lanes_between_barriers() -> None:
+    knl = make(
+        "{ [i, j, k]: 0 <= i, j, k < n }", "out[i, j] = sum(k, a[i, k]*b[k, j])", shape="n, n"
+    )
+    knl = lp.assume(knl, "n >= 1 and n mod 8 = 0")
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(
+        lp.split_iname(knl, "k", 8), "b", ["k_inner", "j_inner"], default_tag="l.auto"
+    )
+    text = lp.generate_code_v2(knl).device_code()
+    loop = "#pragma omp simd simdlen(8)\n        for (int lid0 = 0; lid0 < 8; ++lid0)\n"
+    assert f"{loop}          acc_k_outer_k_inner[8 * lid1 + lid0] +=" in text
+    a, b = np.random.default_rng(1).random((2, 24, 24), F32)
+    np.testing.assert_allclose(knl(a=a, b=b)[1][0], a @ b, rtol=1e-5)

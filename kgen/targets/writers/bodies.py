@@ -22,7 +22,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.instruction import Assignment
 from kgen.ir.tags import UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
-from kgen.ir.types import INT64, NumpyType
+from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.streams import END_OF_STREAMS, STREAM, STREAM_NEEDS
 from kgen.targets.writers.calls import is_statement
@@ -63,6 +63,7 @@ class BodyEmitter:
 
     def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
         self.writer = writer.at(writer.site.at_top())
+        self.perfectly_nested: set[int] = set()
         self.builder = builder
         self.kernel = writer.kernel
 
@@ -146,6 +147,7 @@ class BodyEmitter:
             yield from statements
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
+        self.perfectly_nested.add(id(node.body))
         dtype = self._type_of(node)
         first = self._value(writer, node.first, dtype)
         condition = f"{node.iname} < {self._value(writer, node.stop, dtype, PREC_COMPARISON)}"
@@ -178,11 +180,18 @@ class BodyEmitter:
         return (self._unroll_pragma(node),)
 
     def _lanes(self, node: For) -> int | None:
-        """Return how many lanes a vector is to have: as many as fit into the longest registers."""
-        count, most = lanes_of(node), _LONGEST_VECTOR // self._widest(node)
+        """Return how many lanes a vector is to have: as many as fit into the longest registers.
+
+        ``None`` leaves that to the compiler, where the number of iterations is no multiple. gcc
+        counts by the shortest type. That is an int where it interchanges a loop with one around it.
+        """
+        count, size = lanes_of(node), self._widest(node)
         if count is None:
             return None
-        return max((n for n in range(2, most + 1) if count % n == 0), default=None)
+        if id(node) in self.perfectly_nested:
+            size = min(size, INT32.itemsize)
+        lanes = min(count & -count, _LONGEST_VECTOR // size)  # a power of two that divides it
+        return lanes if lanes > 1 and (lanes == count or lanes * size >= _SHORTEST) else None
 
     def _widest(self, node: For) -> int:
         """Return the bytes of the longest number that a loop assigns or reads from an array."""
@@ -347,6 +356,8 @@ class _DeviceEmitter(BodyEmitter):
 
 #: Stores past the cache are of a multiple of so many bytes.
 _STREAMED: Final = 16
+#: The bytes of vectors that compilers are asked for at least.
+_SHORTEST: Final = 32
 #: The bytes of the longest vector registers there are.
 _LONGEST_VECTOR: Final = 64
 
