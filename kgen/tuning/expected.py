@@ -53,6 +53,13 @@ def expected_of(content: bytes) -> Expected:
     module = module_of(written)
     given = task.given_arguments()
     parameters = {**given, **task.problem.sizes}
+    for arg in module.arguments:
+        if not (arg.is_array or arg.is_temporary or arg.name in parameters):
+            raise KgenError(
+                f"no value for argument '{arg.name}'",
+                kernel=module.name,
+                hint=f"tune(..., sizes={{'{arg.name}': 1024}})",
+            )
     made_up = random_data(module, parameters)
     data = {**made_up, **{name: given[name] for name in made_up if name in given}}
     outputs = [arg for arg in module.arguments if arg.is_array and arg.is_output]

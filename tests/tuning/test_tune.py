@@ -144,6 +144,11 @@ def test_arguments_are_those_of_the_user() -> None:
     assert min(measured(task, {"block": 4})) > 0
 
 
+def test_size_that_is_missing_is_named() -> None:
+    with pytest.raises(lp.KgenError, match=r"sizes=\{'n': 1024\}"):
+        prepared(problem=Problem({}, {"a": "float32"}))
+
+
 def test_another_result_is_found_by_proof() -> None:
     def build(block: int) -> lp.TranslationUnit:
         if block == 4:
