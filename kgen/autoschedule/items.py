@@ -8,6 +8,7 @@ from kgen.analysis.access import Access
 from kgen.autoschedule.machine import Machine
 from kgen.autoschedule.nests import Nest
 from kgen.autoschedule.planner import Planner
+from kgen.autoschedule.products import product_on_items
 from kgen.autoschedule.steps import Step, step
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.types import AddressSpace
@@ -25,13 +26,15 @@ GROUPS = 1024
 EACH = 4
 #: The sides of a tile of a matrix product.
 BLOCK = 16
+#: Those of the tile of a work-group whose work-items have many sums each.
+SIDE = 128
 
 
 class OnItems:
     """The recipes for a device whose work-items run in step."""
 
     def __init__(self, machine: Machine) -> None:
-        self.warp = machine.warp
+        self.machine, self.warp = machine, machine.warp
         self.items = machine.most_items
         self.rows = max(1, self.items // self.warp)
 
@@ -171,6 +174,10 @@ class OnItems:
         if found is None:
             return
         i, j, k, _ = found
+        if nest.divides(SIDE, i) and nest.divides(SIDE, j) and nest.divides(BLOCK, k):
+            choices = product_on_items(self.machine, nest, *found)
+            if choices is not None:
+                yield choices.steps(choices.first)
         steps = [
             step(split_iname, i, BLOCK, outer_tag="g.1", inner_tag="l.1"),
             step(split_iname, j, BLOCK, outer_tag="g.0", inner_tag="l.0"),

@@ -18,6 +18,7 @@ from kgen.autoschedule.machine import Machine
 from kgen.autoschedule.nests import Nest
 from kgen.autoschedule.steps import Step, step
 from kgen.autoschedule.threads import product_steps
+from kgen.ir.expr import variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
@@ -111,7 +112,9 @@ def product_on_items(
     if lengths[2] is not None and lengths[2] % 32 == 0:
         restrictions.append(f"{lengths[2]} % {k}_tile == 0")
     family = _ProductOnItems(nest, i, j, k, panel, other, factors)
-    first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16, f"{i}_each": 4, f"{j}_each": 4}
+    each = 8 if all((trips or 512) >= 512 for trips in lengths) else 4
+    first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16}
+    first |= {f"{i}_each": each, f"{j}_each": each}
     first |= {f"{k}_tile": 16, "lanes": params["lanes"][-1], f"turn_{other}": True}
     first |= {"registers": is_even and most > 1, f"{k}_unroll": True}
     return Choices(params, tuple(restrictions), family.steps, first)
@@ -176,6 +179,15 @@ class _ProductOnItems:
         (name,) = set(self.factors[array]) - {self.k}
         return [*self._pieces(name, config), f"{name}_item", f"{name}_sum", f"{self.k}_inner"]
 
+    def _axes(self, array: str, names: Mapping[str, str]) -> list[str]:
+        """Return names for the loops of a fetch along the axes of an array."""
+        access = next(access for access in self.nest.accesses if access.array == array)
+        found = [set(variable_names(index)) & names.keys() for index in access.index or ()]
+        return [
+            names[min(loops)] if loops else f"{array}_plane_{axis}"
+            for axis, loops in enumerate(found)
+        ]
+
     def _fetch(self, array: str, config: Configuration) -> list[Step]:
         """Let all work-items fetch a tile, adjacent vectors for adjacent ones."""
         rows, columns = f"{array}_row", f"{array}_column"
@@ -186,7 +198,7 @@ class _ProductOnItems:
                 add_prefetch,
                 array,
                 self._swept(array, config),
-                [rows, columns],
+                self._axes(array, dict(zip(self.factors[array], (rows, columns), strict=True))),
                 default_tag=None,
                 fetch_outer_inames=self._outer(),
                 temporary_name=f"{array}_tile",

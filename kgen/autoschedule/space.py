@@ -34,7 +34,8 @@ class AutoSpace:
     """The schedules of one kernel for one device; made by :func:`auto_space`.
 
     ``tune_params`` are the values of each parameter, ``restrictions`` expressions of them, and
-    ``build(**configuration)`` returns the program with the schedule of a configuration.
+    ``build(**configuration)`` returns the program with the schedule of a configuration, of which
+    ``start`` is the one that analysis suggests.
     """
 
     program: TranslationUnit
@@ -57,6 +58,15 @@ class AutoSpace:
             for suffix, _, choices in self._varied
             for text in choices.restrictions
         ]
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """The configuration that analysis suggests, with which values were tried one by one."""
+        return {
+            f"{name}{suffix}": value
+            for suffix, _, choices in self._varied
+            for name, value in choices.first.items()
+        }
 
     def build(self, **configuration: Any) -> TranslationUnit:
         """Return the program with one of the schedules.

@@ -46,6 +46,20 @@ def test_schedules_for_processors_have_no_work_items(name: str, opencl_queue: An
         np.testing.assert_allclose(found, right, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
+def test_products_have_sums_in_registers(opencl_queue: Any) -> None:
+    data = [lp.GlobalArg("a, b", np.float32, shape="m, n, n"), ...]
+    domain = "{ [e, i, j, k]: 0 <= e < m and 0 <= i, j, k < n }"
+    code = "out[e, i, j] = sum(k, a[e, i, k]*b[e, k, j])"
+    sizes = "m >= 1 and n >= 1 and n mod 128 = 0"
+    knl = lp.make_kernel(domain, code, data, assumptions=sizes, target=lp.PyOpenCLTarget())
+    fast = lp.autoschedule(knl, GPU)
+    assert "i_sum:ilp.unr" in tags(fast)
+    a, b = np.random.default_rng(0).random((2, 2, 128, 128), dtype=np.float32)
+    _, (out,) = fast(opencl_queue, a=a, b=b)
+    np.testing.assert_allclose(out.get() if hasattr(out, "get") else out, a @ b, rtol=1e-4)
+
+
 def test_adjacent_work_items_access_adjacent_elements() -> None:
     for name in ("stencil", "transposition", "elementwise"):
         knl = lp.autoschedule(KERNELS[name], lp.CudaTarget())

@@ -62,6 +62,7 @@ def test_product_on_a_gpu_has_the_schedule_that_experts_write() -> None:
     config = {**each, "lanes": 4, "turn_a": True, "registers": True, "k_unroll": True}
     rows = SearchSpace(space.tune_params, space.restrictions)
     assert rows.row(config) is not None
+    assert config == space.start
     code = lp.generate_code_v2(space.build(**config)).device_code()
     assert "aligned" in code
     assert code.count("__syncthreads()") == 2
