@@ -37,6 +37,7 @@ class ElementwiseKernel:
     :arg preamble: functions and macros in C that *operation* uses; they are inlined
     :arg loop_prep: statements before *operation*
     :arg schedule: parameters of the schedule, such as ``{"group_size": 128}``, see :meth:`build`
+    :arg keep: as in pycuda, and not used
 
     >>> import numpy as np
     >>> axpy = ElementwiseKernel("float a, float *x, float *y", "y[i] = a*x[i] + y[i]")
@@ -62,6 +63,7 @@ class ElementwiseKernel:
         preamble: str = "",
         loop_prep: str = "",
         schedule: Mapping[str, Any] | None = None,
+        keep: bool = False,
     ) -> None:
         self.context = context
         self.name = name

@@ -42,7 +42,7 @@ class ReductionKernel:
     :arg map_expr: an expression in C of elements ``x[i]``; the elements of the first array if left
         out
     :arg arguments: an argument list in C, ``"float *x, float *y"``
-    :arg name, options, preamble, schedule: as for
+    :arg name, options, preamble, schedule, keep: as for
         :class:`kgen.elementwise.ElementwiseKernel`
 
     >>> import numpy as np
@@ -70,6 +70,7 @@ class ReductionKernel:
         preamble: str = "",
         *,
         schedule: Mapping[str, Any] | None = None,
+        keep: bool = False,
     ) -> None:
         self.context = context
         self.name = name

@@ -127,3 +127,10 @@ def test_what_cannot_be_done_says_why() -> None:
         )
     with pytest.raises(lp.KgenError, match=r"output_ary\[5\] at i = 5"):
         SUM(integers(9), integers(5))
+
+
+def test_large_arrays_are_indexed_in_64_bits() -> None:
+    knl = SEGMENTED.build(lp.CudaTarget(), index_dtype=np.int64)
+    code = lp.generate_code_v2(knl).device_code()
+    assert code.count("long long const n") == 3
+    assert "2048 * (long long) gid(x)" in code

@@ -75,3 +75,25 @@ def test_many_arrays_are_told_apart(count: int) -> None:
     last = {outs[-1]: x.reshape(-1)[9:14]}
     with pytest.raises(lp.InvocationError, match=f"'out1' and '{outs[-1]}' overlap"):
         knl(a=x[count], **(dict(zip(outs, x, strict=False)) | last))
+
+
+def test_other_arrays_than_those_of_the_last_call_are_looked_at(opencl_queue: Any) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "y[i] = a*x[i]",
+        [
+            lp.ValueArg("a", np.float32),
+            lp.GlobalArg("x, y", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        target=lp.PyOpenCLTarget(),
+    )
+    x = array.to_device(opencl_queue, np.ones(8, np.float32))
+    y = array.empty_like(x)
+    for _ in range(3):
+        knl(opencl_queue, a=2, x=x, y=y)
+    with pytest.raises(lp.KgenError, match="overlap"):
+        knl(opencl_queue, a=2, x=x, y=x)
+    with pytest.raises(lp.KgenError, match="overlap"):
+        knl(opencl_queue, a=2, x=x[:4], y=x[2:6])

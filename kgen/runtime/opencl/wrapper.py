@@ -85,12 +85,12 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     def body(self) -> list[ast.stmt]:
         """Return the statements of a call; the arrays of the last one need no second check."""
         checks = [*self.check(), *self.go_through_host(), *self.make_outputs()]
-        checks += self.check_overlap()
         arrays = [arg.name for arg in self.host.arrays]
         sizes = [arg.name for arg in self.host.values]
         follows = {step.name for step in self.host.size_steps}
         if not arrays or not follows.issuperset(sizes):
-            return [*checks, *self.run()]
+            return [*checks, *self.check_overlap_of_others(arrays), *self.run()]
+        checks += self.check_overlap()
         memo = self.own("memo", lambda _: _Memo(len(arrays)))
         seen = [item(name(SEEN), at) for at in range(len(arrays) + len(sizes))]
         known = all_of(
@@ -112,6 +112,22 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
             if_(known, take or [ast.Pass()], [*checks, note]),
             *self.run(),
         ]
+
+    def check_overlap_of_others(self, arrays: Sequence[str]) -> list[ast.stmt]:
+        """Reject arrays that overlap, unless they are those of the last call."""
+        overlap = self.check_overlap()
+        if not overlap:
+            return []
+        memo = self.own("memo", lambda _: _Memo(len(arrays)))
+        seen = [item(name(SEEN), at) for at in range(len(arrays))]
+        known = all_of(
+            compare(call(reference), "is", name(text), "is not", NONE)
+            for reference, text in zip(seen, arrays, strict=True)
+        )
+        weakly = self.known("weakref", weakref.ref)
+        noted = tuple_(call(weakly, name(text)) for text in arrays)
+        note = ast.Assign([ast.Attribute(memo, "seen", ast.Store())], noted)
+        return [assign(SEEN, attribute(memo, "seen")), if_(negate(known), [*overlap, note])]
 
     def check_overlap(self) -> list[ast.stmt]:
         """Reject arrays that overlap with one that is written, if the code relies on that."""
