@@ -334,6 +334,7 @@ from kgen.transforms.storage.buffer import (
 )
 from kgen.transforms.storage.declarations import (
     add_dtypes,
+    align_temporaries,
     register_preamble_generators,
     register_symbol_manglers,
     remove_unused_arguments,
@@ -342,7 +343,6 @@ from kgen.transforms.storage.declarations import (
     set_array_axis_names,
     set_options,
     set_temporary_address_space,
-    set_temporary_alignment,
     tag_array_axes,
 )
 from kgen.transforms.storage.images import (
@@ -494,6 +494,7 @@ __all__ = [
     "add_prefetch",
     "affine_map_inames",
     "alias_temporaries",
+    "align_temporaries",
     "allocate_temporaries_for_base_storage",
     "assignment_to_subst",
     "assume",
@@ -593,7 +594,6 @@ __all__ = [
     "set_instruction_priority",
     "set_options",
     "set_temporary_address_space",
-    "set_temporary_alignment",
     "show_dependency_graph",
     "simplify_indices",
     "split_array_axis",

@@ -77,6 +77,12 @@ def _buffered() -> lp.TranslationUnit:
     return lp.buffer_array(knl, "c", "k_outer, k_inner", default_tag=None)
 
 
+def _collected() -> lp.TranslationUnit:
+    knl = _make("{ [e, i]: 0 <= e, i < 8 }", "c[e, i] = a[e, i] + b[e]", a="8, 8", b="8", c="8, 8")
+    knl = lp.split_iname(knl, "e", 4)
+    return lp.buffer_array(knl, "c", "e_inner, i", init_expression=False, default_tag=None)
+
+
 def _precomputed() -> lp.TranslationUnit:
     text = ["f(x) := a[x]**2 + x", "c[i] = f(i) - f(i + 1)"]
     knl = lp.make_kernel(
@@ -107,6 +113,7 @@ PROGRAMS: dict[str, Callable[[], lp.TranslationUnit]] = {
         _stencil,
         _time_loop,
         _buffered,
+        _collected,
         _precomputed,
         _split,
         _split_in_launches,

@@ -23,7 +23,7 @@ from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.storage.array_axes import split_array_axis
-from kgen.transforms.storage.declarations import set_temporary_alignment, tag_array_axes
+from kgen.transforms.storage.declarations import align_temporaries, tag_array_axes
 from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["product_on_items", "product_on_threads"]
@@ -226,7 +226,7 @@ class _ProductOnItems:
         pieces = self._pieces(name, config)
         loads = [f"{array}_{part}" for part in (["piece"] if pieces else []) + ["sum"]]
         outer = f"{self._outer()},{self.k}_inner,{self.i}_item,{self.j}_item"
-        result = [step(set_temporary_alignment, tile, _VECTOR)]
+        result = [step(align_temporaries, tile, _VECTOR)]
         if pieces:
             result.append(step(split_array_axis, tile, axis, length))
         held = {"temporary_name": f"{array}_held", "fetch_outer_inames": outer}

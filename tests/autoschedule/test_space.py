@@ -93,9 +93,3 @@ def test_nothing_to_choose_is_an_error() -> None:
     knl = make("{ [i]: 1 <= i < n }", "a[i] = a[i - 1] + 1", *data)
     with pytest.raises(lp.KernelError, match="nothing to choose"):
         lp.auto_space(knl)
-
-
-def test_alignment_of_temporaries() -> None:
-    knl = make("{ [i]: 0 <= i < 4 }", "<> t[i] = 2*i")
-    aligned = lp.set_temporary_alignment(knl, "t", 32).default_entrypoint
-    assert aligned.temporary_variables["t"].alignment == 32

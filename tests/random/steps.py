@@ -313,7 +313,10 @@ class Transformer:
         name = self.draw(choices.sampled_from(outputs))
         writers = [kernel.id_to_insn[n] for n in kernel.writers[name]]
         swept = self._sweep(kernel.writers[name], [place for w in writers for place in w.assignees])
-        options = {"default_tag": self.draw(choices.sampled_from(("l.auto", None)))}
+        options = {
+            "default_tag": self.draw(choices.sampled_from(("l.auto", None))),
+            "init_expression": self.draw(choices.sampled_from((None, None, False))),
+        }
         return Step("buffer_array", (name, swept), _given(options)) if swept else None
 
     def set_temporary_address_space(self) -> Step | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from kgen.ir.instruction import (
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import read_expression
 from kgen.ir.mentions import mentions_of
+from kgen.ir.sets.domain import sample_point
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.array_accesses import (
@@ -76,7 +77,8 @@ def buffer_array(
     :arg buffer_inames: the loops that the buffer is to be usable in; none of those around
         all uses stays outside of them but the others
     :arg init_expression: what the temporary starts with, an expression that may have ``base``
-        for the element of the array; that element, by default
+        for the element of the array; that element, by default. ``False`` fills in nothing,
+        where the instructions are proved to write each element before it is read or stored.
     :arg store_expression: what is written back, an expression that may have ``base`` and
         ``buffer``; the latter, by default. ``False`` writes nothing.
     :arg within: which instructions use the buffer; by default all that use the array
@@ -95,7 +97,8 @@ def buffer_array(
 
     Raises :class:`StaticValueFindingError` where the buffer has no constant size, and
     :class:`TransformError` where it does not cover a use, where uses of the array remain
-    that have no order with those of the buffer, and where what is touched has no box.
+    that have no order with those of the buffer, where what is touched has no box, and, with
+    ``init_expression=False``, where an element may be read or stored that was not written.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,k]: 0<=i<n and 0<=k<m }", "b[i] = b[i] + a[i,k] {dep=*}")
@@ -122,8 +125,8 @@ def buffer_array(
         None if private else default_tag,
         whole_box=fetch_bounding_box,
     ).put_in(
-        _read(init_expression, "init_expression", p.Variable("base")),
-        _read_store(store_expression),
+        _read_or_none(init_expression, "init_expression", p.Variable("base")),
+        _read_or_none(store_expression, "store_expression", p.Variable("buffer")),
     )
 
 
@@ -131,13 +134,11 @@ def _users(kernel: LoopKernel, name: str) -> tuple[InstructionBase, ...]:
     return tuple(insn for insn in kernel.instructions if name in insn.dependency_names())
 
 
-def _read(given: Any, what: str, default: Expr) -> Expr:
+def _read_or_none(given: Any, what: str, default: Expr) -> Expr | None:
+    """Return an expression; ``None`` for ``False``."""
+    if given is False:
+        return None
     return default if given is None else read_expression(given, what)
-
-
-def _read_store(given: Any) -> Expr | None:
-    """Return the expression to store; ``None`` where nothing is to be."""
-    return None if given is False else _read(given, "store_expression", p.Variable("buffer"))
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,9 @@ class _Buffer:
         """The ids of the instructions that use the buffer."""
         return frozenset(str(user.id) for user in self.users)
 
-    def _order(self, init: Expr, store: Expr | None) -> tuple[frozenset[str], frozenset[str]]:
+    def _order(
+        self, init: Expr | None, store: Expr | None
+    ) -> tuple[frozenset[str], frozenset[str]]:
         """Return what filling in waits for, and which instructions wait for writing back."""
         kernel = self.kernel
         before_users = frozenset[str]().union(*(ancestors(kernel, u) for u in self.users))
@@ -293,9 +296,59 @@ class _Buffer:
         kept = [dim.name for dim, n in zip(dims, box.extents, strict=True) if n > 1]
         return _Region(box, tuple(kept))
 
+    # -- what is written ---------------------------------------------------------------------
+
+    def _require_written(self, *, is_stored: bool) -> None:
+        """Reject a buffer that is not filled in, unless all that leaves it was written to it."""
+        for user in self.users:
+            before = ancestors(self.kernel, user) - {user.id}
+            reads = self._accesses_of({str(user.id)}, is_write=False)
+            self._require_covered(reads, before, user.within_inames, f"'{user.id}' reads it")
+        if is_stored:
+            every = self._accesses_of(self.ids, is_write=True)
+            self._require_covered(every, self.ids, self.outer, "it is stored")
+
+    def _accesses_of(self, ids: Collection[str], *, is_write: bool) -> list[Access]:
+        return [a for a in self.accesses if a.insn_id in ids and a.is_write == is_write]
+
+    def _require_covered(
+        self, used: Sequence[Access], ids: Collection[str], around: frozenset[str], use: str
+    ) -> None:
+        """Require of what is used in the loops *around* that instructions surely write it there.
+
+        Each of them runs before in every iteration of the loops that it shares with the use.
+        """
+        if not used:
+            return
+        assert used[0].index is not None
+        axes = [Axis(f"{self.array}'{k}") for k in range(len(used[0].index))]
+        missing = swept_footprint(self.kernel, used, around, axes)
+        for access in self._accesses_of(ids, is_write=True):
+            insn = self.kernel.id_to_insn[access.insn_id]
+            shared = around & insn.within_inames
+            if self._always_writes(access) and self.outer <= shared:
+                missing = missing.subtract(swept_footprint(self.kernel, [access], shared, axes))
+        point = sample_point(missing.intersect_params(self.kernel.assumptions))
+        if point is None:
+            return
+        element = ", ".join(str(point.pop(axis.name)) for axis in axes)
+        where = ", ".join(f"{name} = {value}" for name, value in point.items())
+        raise TransformError(
+            f"a buffer for '{self.array}' that is not filled in may be used before it is written",
+            point=where or None,
+            because=f"element [{element}] is not surely written before {use}",
+            hint="give what it starts with: init_expression='0', or 'base' for what the array has",
+        )
+
+    def _always_writes(self, access: Access) -> bool:
+        """Tell whether a write is known exactly: under no condition on data, by no call."""
+        insn = self.kernel.id_to_insn[access.insn_id]
+        _, is_exact = Footprints.of(self.kernel).domain(access.place)
+        return is_exact and not mentions_of(*insn.assignees).swept
+
     # -- the change --------------------------------------------------------------------------
 
-    def put_in(self, init: Expr, store: Expr | None) -> LoopKernel:
+    def put_in(self, init: Expr | None, store: Expr | None) -> LoopKernel:
         """Return the kernel with the buffer."""
         kernel = self.kernel
         names = kernel.get_var_name_generator()
@@ -330,12 +383,18 @@ class _Buffer:
                 depends_on_is_final=True,
             )
 
-        init_id = ids(f"init_{self.array}")
-        new = {init_id: move(filled, init_id, init, first)}
-        regions = [filled]
+        inits: dict[str, Assignment] = {}
+        stores: dict[str, Assignment] = {}
+        regions: list[_Region] = []
+        if init is None:
+            self._require_written(is_stored=stored is not None)
+        else:
+            init_id = ids(f"init_{self.array}")
+            inits[init_id] = move(filled, init_id, init, first)
+            regions.append(filled)
         if stored is not None and store is not None:
             store_id = ids(f"store_{self.array}")
-            new[store_id] = move(stored, store_id, store, self.ids | {init_id})
+            stores[store_id] = move(stored, store_id, store, self.ids.union(inits))
             regions.append(stored)
         array = kernel.array_vars[self.array]
         temporary = TemporaryVariable(
@@ -347,7 +406,7 @@ class _Buffer:
         inames = [name for region in regions for name in region.inames]
         redirect = ArrayAccessMapper(kernel, {self.array: at})
         result = kernel.copy(
-            instructions=self._instructions(redirect, new, last),
+            instructions=self._instructions(redirect, inits, stores, last),
             temporary_variables={**kernel.temporary_variables, buffer: temporary},
             domains=(
                 *kernel.domains,
@@ -360,20 +419,20 @@ class _Buffer:
     def _instructions(
         self,
         redirect: ArrayAccessMapper,
-        new: Mapping[str, Assignment],
+        inits: Mapping[str, Assignment],
+        stores: Mapping[str, Assignment],
         last: frozenset[str],
     ) -> list[InstructionBase]:
         """Put the new instructions before the first use and behind the last one."""
-        init_id, *stores = new
         result: list[InstructionBase] = []
         left = len(self.users)
         for insn in self.kernel.instructions:
             if insn.id in self.ids:
                 if left == len(self.users):
-                    result.append(new[init_id])
+                    result.extend(inits.values())
                 left -= 1
-                result.append(redirect.change(insn, depends_on=insn.depends_on | {init_id}))
-                result += [new[name] for name in stores if not left]
+                result.append(redirect.change(insn, depends_on=insn.depends_on.union(inits)))
+                result += [] if left else stores.values()
             elif insn.id in last:
                 result.append(insn.copy(depends_on=insn.depends_on.union(stores)))
             else:

@@ -34,6 +34,7 @@ from kgen.transforms.uses import rules_of
 
 __all__ = [
     "add_dtypes",
+    "align_temporaries",
     "register_preamble_generators",
     "register_symbol_manglers",
     "remove_unused_arguments",
@@ -42,7 +43,6 @@ __all__ = [
     "set_array_axis_names",
     "set_options",
     "set_temporary_address_space",
-    "set_temporary_alignment",
     "tag_array_axes",
 ]
 
@@ -232,21 +232,31 @@ def set_temporary_address_space(
 
 
 @transform
-def set_temporary_alignment(
+def align_temporaries(
     kernel: LoopKernel, temp_var_names: str | Iterable[str], alignment: int
 ) -> LoopKernel:
     """Align temporaries to a number of bytes, so that whole vectors can be loaded from them.
+
+    :arg temp_var_names: names, also as one text: ``"a_fetch,b_fetch"``
+    :arg alignment: in bytes, a power of two
 
     ::
 
         __local float t[64];  =>  __local float t[64] __attribute__ ((aligned (16)));
 
+    Raises :class:`TransformError` for an alignment that no compiler accepts.
+
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "<> t[i] = 2*i")
-    >>> knl = set_temporary_alignment(knl, "t", 16)
+    >>> knl = align_temporaries(knl, "t", 16)
     >>> knl.default_entrypoint.temporary_variables["t"].alignment
     16
     """
+    if alignment < 1 or alignment & (alignment - 1):
+        raise TransformError(
+            f"temporaries cannot be aligned to {alignment} bytes: that is no power of two",
+            hint=f"align_temporaries(kernel, ..., {1 << max(0, alignment - 1).bit_length()})",
+        )
     changed = {
         name: _require_temporary(kernel, name).copy(alignment=alignment)
         for name in split_names(temp_var_names)

@@ -169,3 +169,58 @@ def test_elements_that_data_chooses_are_refused() -> None:
 def test_there_must_be_a_constant_size() -> None:
     with pytest.raises(lp.StaticValueFindingError, match="constant extent"):
         lp.buffer_array(rows(), "b", "i,k")
+
+
+def tiles(text: str = "c[e,i] = 2*a[e,i]", domain: str = "0<=e<32 and 0<=i<6") -> Any:
+    knl = lp.make_kernel(
+        f"{{ [e,i]: {domain} }}", text, [lp.GlobalArg("a,c", F, shape="32,6"), ...]
+    )
+    return lp.split_iname(knl, "e", 4)
+
+
+def unfilled(knl: Any, sweep: str = "e_inner,i") -> Any:
+    return lp.buffer_array(knl, "c", sweep, init_expression=False, default_tag=None)
+
+
+def test_a_buffer_that_is_all_written_needs_no_start() -> None:
+    knl = unfilled(tiles())
+    assert [insn.id for insn in knl.default_entrypoint.instructions] == ["insn", "store_c"]
+    assert not any("init" in name for name in knl.default_entrypoint.inames)
+    assert_same_results(tiles(), knl, {"a": np.random.default_rng(1).random((32, 6))})
+    assert not lp.verify(knl).violated
+
+
+def test_what_is_written_first_may_be_updated() -> None:
+    text = "c[e,i] = a[e,i] {id=first}\nc[e,i] = c[e,i]*2 {id=twice,dep=first}"
+    knl = unfilled(tiles(text))
+    assert [insn.id for insn in knl.default_entrypoint.instructions] == [
+        "first",
+        "twice",
+        "store_c",
+    ]
+    assert_same_results(tiles(text), knl, {"a": np.ones((32, 6)), "c": np.zeros((32, 6))})
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("c[e,i] = c[e,i] + a[e,i] {dep=*}", r"'insn' reads it"),
+        ("c[e,i] = a[e,i] {if=a[e,i] > 0}", "it is stored"),
+        ("c[e,i] = a[e,i] {id=w}\nc[e,i] = c[e,(i+1)%6] {id=r,dep=w}", r"\[0, 1\].*'r' reads it"),
+        ("c[e,i] = 1 {id=r,dep=w}\nc[e,i] = c[e,i]*2 {id=w,dep=*}", "'w' reads it"),
+    ],
+)
+def test_an_unwritten_element_is_refused(text: str, because: str) -> None:
+    with pytest.raises(lp.TransformError, match=because):
+        unfilled(tiles(text))
+
+
+def test_elements_that_only_other_instructions_write_are_refused() -> None:
+    text = "c[e,2*j] = 1 {id=even}\nc[e,i] = a[e,i] {if=i < 5,dep=even}"
+    knl = lp.make_kernel(
+        "{ [e,i,j]: 0<=e<32 and 0<=i<6 and 0<=j<3 }",
+        text,
+        [..., lp.GlobalArg("a,c", F, shape="32,6")],
+    )
+    both = unfilled(lp.split_iname(knl, "e", 4), "e_inner,i,j")
+    assert len(both.default_entrypoint.instructions) == 3

@@ -148,3 +148,19 @@ def test_what_is_no_map_of_types_or_list_of_programs() -> None:
         lp.tag_inames(double(), None)  # type: ignore[arg-type]
     with pytest.raises(lp.KgenError, match=r"'loop_priority' is text .* not 3"):
         lp.prioritize_loops(double(), 3)  # type: ignore[arg-type]
+
+
+def test_alignment_of_temporaries() -> None:
+    text = ["<> s[i] = 2*a[i]", "<> t[i] = 3*a[i]", "out[i] = s[i] + t[i]"]
+    knl = lp.make_kernel("{[i]: 0 <= i < 8}", text, target=lp.CudaTarget())
+    knl = lp.align_temporaries(lp.add_dtypes(knl, {"a": np.float32}), "s,t", 16)
+    temporaries = kernel_of(knl).temporary_variables
+    assert {name: temporaries[name].alignment for name in "st"} == {"s": 16, "t": 16}
+    assert lp.generate_code_v2(knl).device_code().count("aligned (16)") == 2
+
+
+def test_alignments_that_do_not_exist() -> None:
+    with pytest.raises(lp.TransformError, match=r"12 bytes(.|\n)*\.\.\., 16\)"):
+        lp.align_temporaries(double(), "t", 12)
+    with pytest.raises(lp.KgenError, match="no temporary 'u'"):
+        lp.align_temporaries(double(), "u", 16)
