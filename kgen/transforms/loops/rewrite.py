@@ -289,8 +289,8 @@ def reject_torn_dependences(
     """Reject other loops for instructions whose values others need, or which need those of others.
 
     The *chosen* get others for the loops *kept*, which other instructions keep. Where a dependence
-    depends on data, there is a warning; for arguments as well: who gives instructions loops of their
-    own says when these read and write them. *hint* says what to do; by default, to change both.
+    depends on data, there is a warning; for arguments as well: who gives instructions loops of
+    their own says when these read and write them. *hint* says what to do; by default, change both.
     """
     if not kept:
         return
