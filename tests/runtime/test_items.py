@@ -56,7 +56,7 @@ def test_loops_of_instructions_are_around_those_of_work_items() -> None:
     loops = [line.split()[2] for line in code.splitlines() if "for (" in line]
     items = ["lid1", "lid0"]
     assert loops == [*items, "k_outer", *items, *items, "k_inner", *items, *items]
-    assert code.count("#pragma omp simd simdlen(8)") == 5
+    assert code.count("#pragma omp simd simdlen(16)") == 5
 
 
 def test_one_thread_has_no_openmp() -> None:
