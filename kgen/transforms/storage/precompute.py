@@ -55,7 +55,8 @@ def precompute(
         inames that the rule itself mentions. By default those inames, then the arguments.
         Axes of length 1 are left out.
     :arg precompute_inames: the loops that compute, one per axis; an existing one must have
-        just the values that are needed
+        just the values that are needed. A new one along an axis of one element is an iname of one
+        value that no instruction uses, and that may be tagged
     :arg precompute_outer_inames: the loops around the new instruction; by default those on
         which the values depend; in a loop that is swept as well, all values are computed anew in
         each iteration

@@ -59,7 +59,9 @@ def add_prefetch(
     :arg var_name: the array; ``"a$tag"`` for tagged reads of it; or subscripted, such as
         ``"a[:, j]"``, which then says what to fetch, in the inames of now or of before they
         were split; only reads of that are replaced
-    :arg dim_arg_names: the loops that fetch, one for each axis; ``<array>_dim_<k>`` by default
+    :arg dim_arg_names: the loops that fetch, one for each axis; ``<array>_dim_<k>`` by default.
+        Along an axis of one element there is no loop; the name that is given here is an iname
+        of one value all the same, which may be tagged or split, and that no instruction uses
     :arg default_tag: how these run. By default the work-items share them, in strides where
         there are more elements than work-items; ``None`` makes them plain loops.
     :arg rule_name: the id of the new instruction is made of it; ``<array>_fetch_rule``
@@ -121,6 +123,7 @@ def add_prefetch(
     outer = fetch_outer_inames
     storage = Storage(
         sweep=split_names(sweep_inames or ()),
+        axis_names=split_names(dim_arg_names or ()),
         temporary=temporary_name or names(f"{name}_fetch"),
         outer=None if outer is None else split_names(outer),
         default_tag=default_tag,

@@ -20,6 +20,7 @@ from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names,
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set, dim_names
+from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import AddressSpace, auto, read_type, to_kgen_type
 from kgen.transforms.array_accesses import Index
@@ -50,6 +51,7 @@ class Storage:
     axes: tuple[str | int, ...] | None = None
     temporary: str | None = None
     inames: tuple[str, ...] = ()
+    axis_names: tuple[str, ...] = ()  # of axes, by which the user will call their loops
     outer: tuple[str, ...] | None = None
     tags: Mapping[str | int, TagLike] = constantdict()
     default_tag: TagLike = None
@@ -105,6 +107,12 @@ def store(values: Values, storage: Storage) -> LoopKernel:
 
     kept = [k for k, extent in enumerate(box.extents) if extent > 1]
     loops = {dims[k].name: axes[k] for k in kept}
+    given_names = {*storage.inames, *storage.axis_names}
+    single = [
+        dim.name
+        for k, dim in enumerate(dims)
+        if k not in kept and dim.name in given_names and dim.name not in kernel.inames
+    ]
     element = {
         axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent > 1 else low
         for axis, dim, low, extent in zip(axes, dims, box.lower, box.extents, strict=True)
@@ -141,15 +149,19 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     if temporary.address_space == AddressSpace.LOCAL:
         reject_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
     rules = rules_of(known, instructions)
-    added = [name for name in loops if name not in kernel.inames]
+    added = [*single, *(name for name in loops if name not in kernel.inames)]
     result = kernel.copy(
         instructions=instructions,
         temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
         substitutions={name: r for name, r in known.items() if name in rules},
-        domains=(*kernel.domains, *_new_domains(kernel, box, tuple(loops), outer)),
+        domains=(
+            *kernel.domains,
+            *_new_domains(kernel, box, tuple(loops), outer),
+            *(parse_domain(f"{{ [{name}] : 0 <= {name} < 1 }}") for name in single),
+        ),
         inames={**kernel.inames, **{name: Iname(name) for name in added}},
     )
-    return add_tags(result, {name: (storage.tag_of(rule, loops[name]),) for name in added})
+    return add_tags(result, {n: (storage.tag_of(rule, loops[n]),) for n in added if n in loops})
 
 
 # -- axes and names ------------------------------------------------------------------------------

@@ -336,3 +336,10 @@ def test_values_may_be_stored_anew_in_each_iteration_of_a_swept_loop(store: str)
     inner = {"precompute": "x", "prefetch": "a_dim_0"}[store]
     assert kernel_of(stored).instructions[0].within_inames == {"i", "j", inner}
     assert_same_results(knl, stored, {"a": np.arange(8.0) ** 2})
+
+
+def test_a_name_given_for_an_axis_of_one_element_stays() -> None:
+    knl = lp.make_kernel("{ [i,j]: 0<=i,j<8 }", ["f(x,y) := 2*a[x,y]", "out[i,j] = f(i,j)"])
+    knl = lp.precompute(knl, "f", "j", precompute_inames="x,y", default_tag=None)
+    (fill, _) = lp.tag_inames(knl, "x:unr").default_entrypoint.instructions
+    assert fill.within_inames == {"i", "y"}

@@ -515,3 +515,17 @@ def test_local_memory_is_not_filled_where_work_items_have_bounds_of_their_own() 
     w = np.random.default_rng(0).random((9, 2), np.float32)
     starts = np.array([0, 2, 2, 9], np.int32)
     assert_same_results(knl, private, {"starts": starts, "w": w})
+
+
+@pytest.mark.parametrize("tag", ["unr", "vec", "l.0", "g.1", "ilp"])
+def test_names_of_axes_of_one_element_may_be_tagged(tag: str) -> None:
+    data = [lp.GlobalArg("a,out", np.float32, shape=(8, 8))]
+    knl = lp.make_kernel("{ [i,j]: 0<=i,j<8 }", "out[i,j] = a[i,j]", data, target=lp.CudaTarget())
+    knl = lp.tag_inames(lp.split_iname(knl, "j", 4), "i:g.0")
+    plain = lp.add_prefetch(knl, "a", "j_inner", default_tag=None)
+    named = lp.add_prefetch(knl, "a", "j_inner", "a_dim_0,a_dim_1", default_tag=None)
+    tagged = lp.split_iname(lp.tag_inames(named, f"a_dim_0:{tag}"), "a_dim_1", 2)
+    code = lp.generate_code_v2(lp.split_iname(plain, "a_dim_1", 2)).device_code()
+    assert lp.generate_code_v2(tagged).device_code() == code
+    assert not lp.verify(tagged).violated
+    assert "a_dim_0" not in lp.remove_unused_inames(named).default_entrypoint.inames
