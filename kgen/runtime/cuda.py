@@ -247,12 +247,12 @@ class CudaExecutor(ExecutorBase):
     def seconds_of(self, event: Any) -> None:
         return None
 
-    def view(self, value: Any, given: Mapping[str, Any]) -> Any:
+    def _view(self, value: Any, given: Mapping[str, Any]) -> Any:
         stream = given.get("stream")
         own = _LEGACY_STREAM if stream is None else int(stream.handle)
         memory = cuda_memory(value, own)
         if memory is None:
-            return super().view(value, given)
+            return super()._view(value, given)
         if memory.stream not in (None, own):  # what fills the array may be under way there
             drv.Context.synchronize()
         return GPUArray(

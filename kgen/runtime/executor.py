@@ -265,7 +265,7 @@ class ExecutorBase:
             if type(value) in _USUAL_TYPES or isinstance(value, (*self.own_arrays, np.generic)):
                 continue
             try:
-                found = self.view(value, given)
+                found = self._view(value, given)
             except (BufferError, RuntimeError, TypeError, ValueError) as error:
                 kind = f"{type(value).__module__}.{type(value).__name__}"
                 self._reject(
@@ -284,7 +284,7 @@ class ExecutorBase:
         names = (arg.name for arg in host.outputs)
         return tuple(passed.get(n, value) for n, value in zip(names, results, strict=True))
 
-    def view(self, value: Any, given: Mapping[str, Any]) -> Any:
+    def _view(self, value: Any, given: Mapping[str, Any]) -> Any:
         """Return an array of another library as one of those that wrappers take, or ``None``.
 
         *given* are all arguments of the call.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kgen.errors import KgenError, KgenWarning
+from kgen.ir.checked import unfit
 from kgen.tuning.task import Problem
 
 __all__ = ["Record", "Records", "plain"]
@@ -98,6 +99,8 @@ class Records:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        if not (path is None or isinstance(path, str | os.PathLike)):
+            raise unfit("file of records", "the name of a file, or None", path)
         self.path = None if path is None else Path(path)
         self.found: dict[str, Record] = {}
         self._started: dict[str, tuple[str, int]] = {}

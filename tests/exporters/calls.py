@@ -86,5 +86,7 @@ def examples() -> dict[str, lp.TranslationUnit]:
     found: dict[str, lp.TranslationUnit] = {}
     for path in sorted((ROOT / "examples").glob("*.py")):
         for device, unit in runpy.run_path(str(path))["kernels"]().items():
-            found[f"{path.stem}_{device}"] = unit
+            for entry in sorted(unit.entrypoints):
+                name = f"{entry}_{device}" if len(unit.entrypoints) > 1 else device
+                found[f"{path.stem}_{name}"] = unit.with_entrypoints(entry)
     return found

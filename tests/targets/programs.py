@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,8 @@ from kgen.ir.tags import LocalInameTagBase
 from kgen.lowering import generate_module
 from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import Module
+from tests.exporters.calls import examples
 
-ROOT = Path(__file__).parent.parent.parent
 F4 = np.float32
 #: Of the benchmark kernels.
 SIZE_LIMIT = 20
@@ -127,15 +125,6 @@ def best() -> Any:
     )
 
 
-def _from_examples(language: str) -> dict[str, Any]:
-    found = {}
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        for name, unit in runpy.run_path(str(path))["kernels"]().items():
-            if unit.target.language == language:
-                found[f"{path.stem}_{name}"] = unit
-    return found
-
-
 def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
     """Return these, the benchmarks' and the examples' kernels, by a name for each.
 
@@ -147,7 +136,7 @@ def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
     units = {build.__name__: build() for build in own}
     for name, case in CASES.items():
         units[f"bench_{name}"] = case.build(lp, min(case.size, SIZE_LIMIT))
-    units.update(_from_examples(target.language))
+    units |= {n: u for n, u in examples().items() if u.target.language == target.language}
     kernels = {name: unit.default_entrypoint for name, unit in units.items()}
     return {
         "".join(c if c.isalnum() else "_" for c in name): kernel

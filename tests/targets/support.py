@@ -17,6 +17,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module
 from kgen.targets.builder import CFamilyTarget
 from kgen.targets.c import CTarget
+from kgen.targets.c import OPENMP_SIMD
 from kgen.targets.module import Module
 
 Dtypes = Mapping[str, Any]
@@ -91,7 +92,7 @@ def compile_c(source: str, folder: Path) -> ctypes.CDLL:
     path = folder / "code.c"
     path.write_text(source)
     compiler = os.environ.get("CC") or shutil.which("gcc") or "cc"
-    flags = ["-O1", "-Wall", "-Werror", "-Wno-maybe-uninitialized", "-fPIC", "-shared"]
+    flags = ["-O1", "-Wall", "-Werror", "-Wno-maybe-uninitialized", "-fPIC", "-shared", OPENMP_SIMD]
     library = folder / "code.so"
     command = [compiler, *flags, str(path), "-o", str(library), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import optuna
+from typing import Any
+
+import pytest
 
 from kgen.tuning import SearchSpace, make_strategy
-from kgen.tuning.strategies.with_optuna import Optuna
+
+optuna = pytest.importorskip("optuna")
+Optuna = pytest.importorskip("kgen.tuning.strategies.with_optuna").Optuna
 
 SPACE = SearchSpace({"x": range(8), "y": [1, 2, 4], "how": ["a", "b"]}, ["x * y <= 20"])
 
@@ -15,7 +19,7 @@ def seconds_of(row: int) -> float | None:
     return None if config["x"] == 5 else 1.0 + abs(config["x"] - 3) + config["y"]
 
 
-def rows_of(strategy: Optuna, count: int) -> list[int]:
+def rows_of(strategy: Any, count: int) -> list[int]:
     rows = []
     for row in iter(strategy.ask, None):
         rows.append(row)
