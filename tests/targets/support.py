@@ -16,8 +16,7 @@ import kgen as lp
 from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module
 from kgen.targets.builder import CFamilyTarget
-from kgen.targets.c import CTarget
-from kgen.targets.c import OPENMP_SIMD
+from kgen.targets.c import OPENMP_SIMD, CTarget
 from kgen.targets.module import Module
 
 Dtypes = Mapping[str, Any]
