@@ -40,11 +40,11 @@ def make_step(target: Any) -> lp.TranslationUnit:
     knl = lp.make_kernel(
         "{ [i, j]: 1 <= i <= nx and 1 <= j <= ny }",
         """
-        new[i, j] = old[i, j] + rate*(
+        updated[i, j] = old[i, j] + rate*(
             old[i - 1, j] + old[i + 1, j] + old[i, j - 1] + old[i, j + 1] - 4*old[i, j])
         """,
         [
-            lp.GlobalArg("old, new", np.float64, shape="nx + 2, ny + 2"),
+            lp.GlobalArg("old, updated", np.float64, shape="nx + 2, ny + 2"),
             lp.ValueArg("rate", np.float64),
             lp.ValueArg("nx, ny", np.int32),
         ],
@@ -303,7 +303,7 @@ class Block:
 
     def step(self, *, overlap: bool) -> None:
         """Make a time step; *overlap*: compute the interior while values travel."""
-        fields = {"old": self.old, "new": self.new, "rate": RATE}
+        fields = {"old": self.old, "updated": self.new, "rate": RATE}
         sends, receives = self.send()
         if not overlap:
             self.receive(receives)

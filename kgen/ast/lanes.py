@@ -135,6 +135,8 @@ class _Separator:
     def __init__(self, kernel: DeviceKernel, inames: frozenset[str]) -> None:
         self.kernel = kernel
         self.inames = inames
+        #: what no condition may read in front of the instructions that compute it
+        self.computed = kernel.get_written_variables()
 
     def at_top(self, node: Node, facts: Facts) -> Node:
         return self._separated(node, facts, None) if self.inames else node
@@ -166,6 +168,8 @@ class _Separator:
             names = variable_names(*conditions)
             if has_barriers and any(map(differs_in_group, conditions)):
                 continue  # all work-items meet a barrier
+            if not self.computed.isdisjoint(names):
+                continue
             if conditions and inside.isdisjoint(names) and variable in (None, *names):
                 tiles[id(loop)] = loop
                 found.update(dict.fromkeys(conditions))

@@ -100,7 +100,7 @@ class Records:
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         if not (path is None or isinstance(path, str | os.PathLike)):
-            raise unfit("file of records", "the name of a file, or None", path)
+            raise unfit("argument 'records'", "the name of a file, or None", path)
         self.path = None if path is None else Path(path)
         self.found: dict[str, Record] = {}
         self._started: dict[str, tuple[str, int]] = {}

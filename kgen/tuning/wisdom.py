@@ -76,16 +76,19 @@ class Wisdom:
         """Return the best record of each device and problem, with its rule, the nearest first.
 
         The device comes first: this one, one of the same interface and maker, of the same kind, any
-        other. Then the sizes, by the distance of their logarithms.
+        other. Then the sizes, by the distance of their logarithms. Tunes of a kernel with other
+        parameters may share a file: each of them has a best record.
         """
         best: dict[str, Record] = {}
         for record in self.records:
             if record.kernel == kernel and record.time is not None and record.status == "measured":
-                key = repr((sorted(record.device.items()), record.problem))
+                parameters = sorted(record.configuration)
+                key = repr((sorted(record.device.items()), record.problem, parameters))
                 known = best.setdefault(key, record)
                 best[key] = min(known, record, key=_rank)
         ordered = sorted(
-            best.values(), key=lambda r: (_farness(r.device, device), _distance(r, sizes))
+            best.values(),
+            key=lambda r: (_farness(r.device, device), _distance(r, sizes), _rank(r)),
         )
         return [(record, _rule(record, device, sizes)) for record in ordered]
 
@@ -170,14 +173,19 @@ class TunedKernel:
         device = self._device(args)
         name = self.general.kernel.default_entrypoint.name
         for record, rule in self.wisdom.candidates(name, device, sizes):
-            try:
-                kernel = self._kernel(record.configuration, {**record.problem.sizes, **sizes})
-            except (KgenError, TypeError):
-                continue
-            return Choice(
-                configuration=record.configuration, kernel=kernel, rule=rule, record=record
-            )
+            kernel = self._kernel_of(record, sizes)
+            if kernel is not None:
+                return Choice(
+                    configuration=record.configuration, kernel=kernel, rule=rule, record=record
+                )
         return self.general
+
+    def _kernel_of(self, record: Record, sizes: Mapping[str, Any]) -> TranslationUnit | None:
+        """Return the kernel of a record, unless its configuration makes none."""
+        try:
+            return self._kernel(record.configuration, {**record.problem.sizes, **sizes})
+        except (KgenError, TypeError):
+            return None
 
     def variants(self) -> tuple[Variant, ...]:
         """Return the kernels for each kind of device and sizes, with conditions for :func:`export`.
@@ -190,10 +198,16 @@ class TunedKernel:
         for word in dict.fromkeys(_word(r.device) for r in self.wisdom.records if r.kernel == name):
             devices = [r.device for r in self.wisdom.records if _word(r.device) == word]
             near = self.wisdom.candidates(name, devices[0], {})
-            records = [record for record, _ in near if record.device == near[0][0].device]
-            for number, record in enumerate(records):
-                kernel = self._kernel(record.configuration, record.problem.sizes)
-                found.append(Variant(kernel, _condition(record, records[number + 1 :]), word))
+            made = {
+                repr(record.problem): (record, kernel)
+                for record, _ in reversed(near)
+                if record.device == near[0][0].device
+                and (kernel := self._kernel_of(record, {})) is not None
+            }
+            usable = list(made.values())[::-1]
+            for number, (record, kernel) in enumerate(usable):
+                others = [other for other, _ in usable[number + 1 :]]
+                found.append(Variant(kernel, _condition(record, others), word))
         return (*found, Variant(self.general.kernel))
 
     def _kernel(

@@ -184,3 +184,17 @@ def test_work_items_that_share_a_tile_are_lanes_between_barriers() -> None:
     assert f"{loop}          acc_k_outer_k_inner[8 * lid1 + lid0] +=" in text
     a, b = np.random.default_rng(1).random((2, 24, 24), F32)
     np.testing.assert_allclose(knl(a=a, b=b)[1][0], a @ b, rtol=1e-5)
+
+
+def test_bounds_that_are_computed_inside_separate_no_tiles() -> None:
+    knl = lp.make_kernel(
+        ["{ [b]: 0 <= b < n }", "{ [i]: s <= i < e }"],
+        "for b\n <> s = starts[b]\n <> e = starts[b + 1]\n for i\n out[i] = b\n end\nend",
+        [lp.GlobalArg("starts", np.int32, shape="n + 1"), lp.GlobalArg("out", F32, shape="m"), ...],
+        target=lp.ExecutableCTarget(),
+        seq_dependencies=True,
+    )
+    knl = lp.split_iname(knl, "i", 4, inner_tag="vec")
+    out = np.zeros(10, F32)
+    knl(starts=np.array([0, 3, 9, 10], np.int32), out=out)
+    np.testing.assert_array_equal(out, [0, 0, 0, 1, 1, 1, 1, 1, 1, 2])

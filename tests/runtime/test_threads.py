@@ -229,7 +229,7 @@ def test_a_compiler_without_openmp_makes_code_for_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = tmp_path / "cc"
-    refuse = 'case "$*" in *-fopenmp*) echo "unsupported option -fopenmp" >&2; exit 1;; esac'
+    refuse = 'case " $* " in *" -fopenmp "*) echo "unsupported option -fopenmp" >&2; exit 1;; esac'
     compiler.write_text(f'#!/bin/sh\n{refuse}\nexec cc "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))

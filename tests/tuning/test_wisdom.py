@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,16 @@ def test_tuned_kernel_is_exported(tmp_path: Path) -> None:
     lp.export(tuned, tmp_path, targets="c", namespace="demo")
     text = (tmp_path / "src" / "demo_twice.c").read_text()
     assert "if ((int64_t) n < 100)" in text
+
+
+def test_tunes_with_other_parameters_may_share_a_file() -> None:
+    def in_tiles(tile: int) -> lp.TranslationUnit:
+        return build(tile)
+
+    tile = dataclasses.replace(record(8, time=0.5, n=10, m=10), configuration={"tile": 8})
+    wisdom = Wisdom((record(4, n=10, m=10), tile))
+    for made, configuration in ((build, {"block": 4}), (in_tiles, {"tile": 8})):
+        tuned = wisdom.tuned(made, configuration)
+        assert tuned.choose(n=10, m=10).configuration == configuration
+        assert tuned.choose(n=10, m=10).record is not None
+        assert len(tuned.variants()) == 2
