@@ -239,7 +239,7 @@ def compute_dims(comm: MPI.Intracomm) -> list[int]:
     """Return the shape of the grid of ranks."""
     from mpi4py import MPI
 
-    return MPI.Compute_dims(comm.size, 2)
+    return list(MPI.Compute_dims(comm.size, 2))
 
 
 class Block:

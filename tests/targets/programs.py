@@ -136,7 +136,9 @@ def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
     units = {build.__name__: build() for build in own}
     for name, case in CASES.items():
         units[f"bench_{name}"] = case.build(lp, min(case.size, SIZE_LIMIT))
-    units |= {n: u for n, u in examples().items() if u.target.language == target.language}
+    for name, unit in examples().items():
+        if isinstance(unit.target, CFamilyTarget) and unit.target.language == target.language:
+            units[name] = unit
     kernels = {name: unit.default_entrypoint for name, unit in units.items()}
     return {
         "".join(c if c.isalnum() else "_" for c in name): kernel
