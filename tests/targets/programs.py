@@ -125,6 +125,11 @@ def best() -> Any:
     )
 
 
+def _language(target: Any) -> str:
+    """Return what a target generates."""
+    return str(target.language)
+
+
 def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
     """Return these, the benchmarks' and the examples' kernels, by a name for each.
 
@@ -136,9 +141,7 @@ def all_programs(target: CFamilyTarget) -> dict[str, LoopKernel]:
     units = {build.__name__: build() for build in own}
     for name, case in CASES.items():
         units[f"bench_{name}"] = case.build(lp, min(case.size, SIZE_LIMIT))
-    for name, unit in examples().items():
-        if isinstance(unit.target, CFamilyTarget) and unit.target.language == target.language:
-            units[name] = unit
+    units |= {n: u for n, u in examples().items() if _language(u.target) == target.language}
     kernels = {name: unit.default_entrypoint for name, unit in units.items()}
     return {
         "".join(c if c.isalnum() else "_" for c in name): kernel
