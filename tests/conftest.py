@@ -35,7 +35,9 @@ MARKER_OF_FIXTURE = {
     "mpiexec": "mpi",
 }
 
-hypothesis.settings.register_profile("kgen", deadline=None, print_blob=True)
+# The suite checks the same examples in every run; --hypothesis-profile=explore looks for others.
+hypothesis.settings.register_profile("kgen", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("kgen")
 
 POCL = "portable computing language"

@@ -45,7 +45,7 @@ def test_shapes(shape: tuple[int, ...]) -> None:
     x, y = floats(*shape).reshape(shape), floats(*shape).reshape(shape)
     z = np.zeros_like(x)
     KERNEL(2, x, y, z)
-    np.testing.assert_array_equal(z, 2 * x + y)
+    np.testing.assert_array_equal(z, np.float32(2) * x + y)
 
 
 KERNEL = axpy()

@@ -46,8 +46,8 @@ def as_condition(value: Value) -> Expr:
 def converted(value: Value, dtype: Dtype) -> Value:
     """Return a value in another type, as C's casts convert.
 
-    >>> converted(Value(np.int32(2), np.dtype(np.int32)), np.dtype(np.float32)).expr
-    np.float32(2.0)
+    >>> print(converted(Value(np.int32(2), np.dtype(np.int32)), np.dtype(np.float32)).expr)
+    2.0
     """
     if value.dtype == dtype or numbers_of(dtype) is not None:
         return Value(value.expr, dtype)

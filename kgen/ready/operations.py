@@ -63,8 +63,8 @@ def read_combination(
     The neutral element of sums, products, maxima and minima is known if it is left out.
 
     >>> combination = read_combination("a > b ? a : b", "reduce_expr", np.int32, "0", {})
-    >>> str(combination.of(p.Variable("x"), p.Variable("y"))), combination.neutral
-    ('x if x > y else y', np.int32(0))
+    >>> print(combination.of(p.Variable("x"), p.Variable("y")), "and", combination.neutral)
+    x if x > y else y and 0
     """
     dtype = np.dtype(dtype)
     numbers = {name: Value(p.Variable(name), dtype) for name in "ab"}

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import islpy as isl
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kgen as lp
@@ -66,6 +66,7 @@ STEPS = st.builds(
 
 
 @settings(max_examples=60)
+@example(DOMAINS[2], [partial(split, 0, 1), partial(join, 0, 2)])
 @given(st.sampled_from(DOMAINS), st.lists(STEPS, min_size=1, max_size=4))
 def test_every_point_is_visited_once(domains: list[str], steps: list[Any]) -> None:
     knl = lp.make_kernel(domains, "a[i + 3, j] = 0", [lp.GlobalArg("a", shape="n + 3, 8"), ...])

@@ -413,10 +413,9 @@ def replace_in_domains(
     both the chosen instructions and others use it.
     """
     result = []
-    home = min(kernel.home_domain[name] for name in change.old)
     bounds_others = not kernel.bounding_names.isdisjoint(change.old)
-    for index, domain in enumerate(merge_domains(kernel, change.old)):
-        if index == home:
+    for domain in merge_domains(kernel, change.old):
+        if not set(change.old).isdisjoint(dim_names(domain)):
             domain = replace_dims(
                 domain,
                 change.values,
@@ -439,9 +438,9 @@ def replace_in_domains(
 
 def _around(kernel: LoopKernel, inames: Sequence[str]) -> list[BasicSet]:
     """Return what is left, without *inames*, of the outer ones of the domains they are in."""
-    homes = sorted({kernel.home_domain[name] for name in inames})
-    domains = [kernel.domains[home] for home in homes]
-    outer = [d for d in domains if set(inames).isdisjoint(param_names(d))] if homes[1:] else []
+    homes = _homes(kernel, inames)
+    tied, _ = _parted(kernel, inames) if homes[1:] else ([], [])
+    outer = [domain for domain in tied if set(inames).isdisjoint(param_names(domain))]
     left = [drop_dims(domain, inames) for domain in outer]
     return [domain for domain in left if dim_names(domain)]
 
@@ -492,22 +491,37 @@ def shared_bounds(
 def merge_domains(kernel: LoopKernel, inames: Sequence[str]) -> tuple[BasicSet, ...]:
     """Return the domains of *kernel*, those that declare *inames* made one.
 
-    Loops that no constraint ties to *inames* get domains of their own, at the end: in the merged
-    one, an instruction outside of them would not run where they are empty.
+    Loops that no constraint ties to *inames* get domains of their own, before the merged one if
+    they bound it, else at the end: in the merged one, an instruction outside of them would not run
+    where they are empty.
     """
-    homes = sorted({kernel.home_domain[name] for name in inames})
+    homes = _homes(kernel, inames)
     if len(homes) == 1:
         return kernel.domains
-    apart: list[BasicSet] = []
+    tied, apart = _parted(kernel, inames)
+    merged = intersect_domains(tied)
+    bounds = param_names(merged)
+    outer = [domain for domain in apart if not set(bounds).isdisjoint(dim_names(domain))]
+    inner = [domain for domain in apart if domain not in outer]
+    before = kernel.domains[: homes[0]]
+    after = [d for at, d in enumerate(kernel.domains) if at > homes[0] and at not in homes]
+    return (*before, *outer, merged, *after, *inner)
+
+
+def _homes(kernel: LoopKernel, inames: Sequence[str]) -> list[int]:
+    """Return the indices of the domains that declare *inames*, in order."""
+    return sorted({kernel.home_domain[name] for name in inames})
+
+
+def _parted(kernel: LoopKernel, inames: Sequence[str]) -> tuple[list[BasicSet], list[BasicSet]]:
+    """Part the domains of *inames* into the loops that constraints tie to them, and the others."""
     tied: list[BasicSet] = []
-    for domain in (kernel.domains[home] for home in homes):
-        groups = coupled_dims(domain)
-        loose = [group for group in groups if set(inames).isdisjoint(group)]
+    apart: list[BasicSet] = []
+    for domain in (kernel.domains[home] for home in _homes(kernel, inames)):
+        loose = [group for group in coupled_dims(domain) if set(inames).isdisjoint(group)]
         apart += [keep_dims(domain, group) for group in loose]
         tied.append(keep_dims(domain, set(dim_names(domain)).difference(*loose)))
-    rest = [d for index, d in enumerate(kernel.domains) if index not in homes[1:]]
-    rest[homes[0]] = intersect_domains(tied)
-    return (*rest, *apart)
+    return tied, apart
 
 
 def replace_in_priority(
