@@ -8,7 +8,7 @@ from kgen.analysis.infer import (
     add_and_infer_dtypes,
     infer_unknown_types,
 )
-from kgen.autoschedule import (
+from kgen.autoscheduler import (
     auto_space,
     autoschedule,
     find_schedule,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.autoschedule import autoschedule
+from kgen.autoscheduler import autoschedule
 from kgen.errors import InvocationError, counted
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum

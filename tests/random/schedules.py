@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from unittest.mock import patch
 
-from kgen.autoschedule import items, nests, threads
+from kgen.autoscheduler import items, nests, threads
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.opencl import OpenCLTarget
 from tests.random import choices

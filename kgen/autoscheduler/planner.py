@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kgen.autoschedule.nests import Nest, find_nests
-from kgen.autoschedule.proof import Prover
-from kgen.autoschedule.steps import Schedule, Step, step
+from kgen.autoscheduler.nests import Nest, find_nests
+from kgen.autoscheduler.proof import Prover
+from kgen.autoscheduler.steps import Schedule, Step, step
 from kgen.errors import KgenError
 from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.transforms.loops.tag import tag_inames

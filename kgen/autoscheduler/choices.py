@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kgen.autoschedule.machine import Machine
-from kgen.autoschedule.nests import Nest
-from kgen.autoschedule.steps import Step
+from kgen.autoscheduler.machine import Machine
+from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.steps import Step
 
 __all__ = ["Choices", "Configuration", "Values", "fitting", "most_items", "powers"]
 

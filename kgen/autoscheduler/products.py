@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgen.autoschedule.choices import (
+from kgen.autoscheduler.choices import (
     Choices,
     Configuration,
     Values,
@@ -14,10 +14,10 @@ from kgen.autoschedule.choices import (
     most_items,
     powers,
 )
-from kgen.autoschedule.machine import Machine
-from kgen.autoschedule.nests import Nest
-from kgen.autoschedule.steps import Step, step
-from kgen.autoschedule.threads import product_steps
+from kgen.autoscheduler.machine import Machine
+from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.steps import Step, step
+from kgen.autoscheduler.threads import product_steps
 from kgen.ir.expr import variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import join_inames, split_iname

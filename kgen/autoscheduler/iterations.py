@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kgen.analysis.access import Access
-from kgen.autoschedule.choices import (
+from kgen.autoscheduler.choices import (
     Choices,
     Configuration,
     Values,
@@ -16,9 +16,9 @@ from kgen.autoschedule.choices import (
     most_items,
     powers,
 )
-from kgen.autoschedule.machine import Kind, Machine
-from kgen.autoschedule.nests import Nest
-from kgen.autoschedule.steps import Step, step
+from kgen.autoscheduler.machine import Kind, Machine
+from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.steps import Step, step
 from kgen.ir.expr import variable_names
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames

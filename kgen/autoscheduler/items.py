@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kgen.analysis.access import Access
-from kgen.autoschedule.machine import Machine
-from kgen.autoschedule.nests import Nest
-from kgen.autoschedule.planner import Planner
-from kgen.autoschedule.products import product_on_items
-from kgen.autoschedule.steps import Step, step
+from kgen.autoscheduler.machine import Machine
+from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.planner import Planner
+from kgen.autoscheduler.products import product_on_items
+from kgen.autoscheduler.steps import Step, step
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname

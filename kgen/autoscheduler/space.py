@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kgen.autoschedule.choices import Choices
-from kgen.autoschedule.find import make_planner, recipe_for
-from kgen.autoschedule.iterations import iterations_on_items, iterations_on_threads, sum_of_all
-from kgen.autoschedule.machine import Kind, Machine, machine_of
-from kgen.autoschedule.nests import Nest
-from kgen.autoschedule.planner import Planner
-from kgen.autoschedule.products import product_on_items, product_on_threads
-from kgen.autoschedule.steps import Schedule
+from kgen.autoscheduler.choices import Choices
+from kgen.autoscheduler.find import make_planner, recipe_for
+from kgen.autoscheduler.iterations import iterations_on_items, iterations_on_threads, sum_of_all
+from kgen.autoscheduler.machine import Kind, Machine, machine_of
+from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.planner import Planner
+from kgen.autoscheduler.products import product_on_items, product_on_threads
+from kgen.autoscheduler.steps import Schedule
 from kgen.errors import KernelError, KgenError, TransformError, near_names
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit

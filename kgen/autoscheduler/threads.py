@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgen.autoschedule.nests import Nest
-from kgen.autoschedule.planner import Planner
-from kgen.autoschedule.steps import Step, step
+from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.planner import Planner
+from kgen.autoscheduler.steps import Step, step
 from kgen.targets.c import CTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from tests.autoschedule.test_threads import KERNELS, pasted, tags
+from tests.autoscheduler.test_threads import KERNELS, pasted, tags
 
 GPU = lp.Device(name="gpu", bandwidth=1e12, cache_bandwidth=1e13, local_bandwidth=1e13)
 CPU = lp.Device(name="cpu", bandwidth=1e10, cache_bandwidth=1e11)

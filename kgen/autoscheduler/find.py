@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from kgen.analysis.infer import infer_types
-from kgen.autoschedule.items import OnItems
-from kgen.autoschedule.machine import Kind, Machine, machine_of
-from kgen.autoschedule.planner import Planner, Recipe
-from kgen.autoschedule.steps import Schedule
-from kgen.autoschedule.threads import on_threads
+from kgen.autoscheduler.items import OnItems
+from kgen.autoscheduler.machine import Kind, Machine, machine_of
+from kgen.autoscheduler.planner import Planner, Recipe
+from kgen.autoscheduler.steps import Schedule
+from kgen.autoscheduler.threads import on_threads
 from kgen.errors import KgenError
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel

@@ -10,7 +10,7 @@ import pytest
 
 import kgen as lp
 from kgen.tuning.space import SearchSpace
-from tests.autoschedule.test_threads import KERNELS, make, pasted
+from tests.autoscheduler.test_threads import KERNELS, make, pasted
 
 PRODUCT = "out[i, j] = sum(k, a[i, k]*b[k, j])"
 
