@@ -16,7 +16,8 @@ from kgen.ready.c_functions import Value, converted
 from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
-from kgen.ready.places import Place, find_place, flat, is_array, new_array
+from kgen.ready.libraries import like, native, viewed
+from kgen.ready.places import Place, find_place, flat, new_array
 from kgen.ready.radix import RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
 from kgen.scan import ExclusiveScanKernel, GenericScanKernel
@@ -39,7 +40,7 @@ def copy_if(
 ) -> tuple[Any, Any, Any]:
     """Copy the elements for which a condition holds to the front of a new array, in their order.
 
-    :arg ary: an array of numpy, pyopencl or pycuda with one axis
+    :arg ary: an array with one axis, of numpy, pyopencl, pycuda or another library
     :arg predicate: an expression in C of ``ary[i]``
     :arg extra_args: pairs of names and values, arrays or numbers, which *predicate* uses
     :arg preamble: functions and macros in C that *predicate* uses
@@ -165,21 +166,27 @@ def _run(
     compares: bool = False,
 ) -> tuple[tuple[Any, ...], Any, Any]:
     """Scan the numbers of selected elements, and run a statement for each element."""
-    place = find_place("select", [ary], queue)
-    ary = flat(ary)
+    passed = ary
+    ary = flat(native("select", {"ary": ary}, ["ary"])["ary"])
     if ary is None:
         raise InvocationError("'ary' has several axes with gaps", hint="pass ary.copy()")
-    extra = tuple((name, _dtype_of(value), is_array(value)) for name, value in extra_args)
+    place = find_place("select", [ary], queue)
+    more = {name: viewed("select", name, value) for name, value in extra_args}
+    values = [value if more[name] is None else more[name] for name, value in extra_args]
+    extra = tuple(
+        (name, _dtype_of(value), more[name] is not None)
+        for (name, _), value in zip(extra_args, values, strict=True)
+    )
     size = int(ary.shape[0])
     count_dtype = np.dtype(place.index_dtype(size))
     knl = _selecting(outputs, selects, statement, compares, ary.dtype, count_dtype, extra, preamble)
-    made = [new_array(place, ary, (size,), ary.dtype) for _ in outputs]
-    count = new_array(place, ary, (1,), count_dtype)
+    made = [new_array(place, ary, size, ary.dtype) for _ in outputs]
+    count = new_array(place, ary, 1, count_dtype)
     if size == 0:
         count.fill(0)
-    values = [value for _, value in extra_args]
     event = knl(ary, *made, count, *values, queue=queue, wait_for=wait_for)
-    return tuple(made), count.reshape(()), event
+    results = [like("select", passed, one) for one in (*made, count.reshape(()))]
+    return tuple(results[:-1]), results[-1], event
 
 
 def _dtype_of(value: Any) -> np.dtype[Any]:
@@ -300,11 +307,14 @@ class RadixSort:
     ) -> tuple[tuple[Any, ...], Any]:
         """Return sorted copies of the arrays to be sorted, and the event of OpenCL.
 
-        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg args: the arguments in their order: arrays of numpy, pyopencl, pycuda and other
+            libraries, and numbers
         :arg key_bits: the number of bits of the keys, from the lowest, which are not negative then
         :arg queue, allocator, wait_for, stream: of OpenCL, of CUDA
         """
-        given = bind(self.name, self.signature.arguments, args)
+        names = [one.name for one in self.signature.arrays]
+        bound = bind(self.name, self.signature.arguments, args)
+        given = native(self.name, bound, names, stream)
         arrays = [given[one.name] for one in self.signature.arrays]
         place = find_place(self.name, arrays, queue)
         size = int(given[self._moved[0].name].shape[0])
@@ -324,7 +334,8 @@ class RadixSort:
             moved, event = sorts(place, given, size, used, more, shift=shift, flipped=flipped)
             given |= {one.name: array for one, array in zip(self._moved, moved, strict=True)}
             more.pop("wait_for", None)
-        return tuple(given[name] for name in self.sort_arg_names), event
+        first = bound[names[0]]
+        return tuple(like(self.name, first, given[name]) for name in self.sort_arg_names), event
 
     def _check(self, name: str, array: Any, size: int) -> None:
         if tuple(array.shape) != (size,):
@@ -359,7 +370,7 @@ class RadixSort:
         index_dtype = self.index_dtype or place.index_dtype(size)
         numbers["n_groups"] = -(-size // _TILE)
         first = given[self._moved[0].name]
-        counts = new_array(place, first, (numbers["n_groups"] << bits,), np.dtype(index_dtype))
+        counts = new_array(place, first, numbers["n_groups"] << bits, np.dtype(index_dtype))
         count = self._executor(place, "build_count", bits, size)
         count(*place.leading, **given, **numbers, counts=counts, **more)
         scan = self._scans.get(index_dtype)

@@ -16,6 +16,7 @@ from kgen.ready import schedules
 from kgen.ready.arguments import bind, context_first, read_arguments
 from kgen.ready.c_text import parse_functions, with_macros
 from kgen.ready.indices import Indices
+from kgen.ready.libraries import native
 from kgen.ready.places import find_place
 from kgen.ready.shortcut import Shortcut, shortcut_for
 from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
@@ -129,7 +130,8 @@ class ElementwiseKernel:
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the operation on the elements of arrays, all of them or those of a range.
 
-        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg args: the arguments in their order: arrays of numpy, pyopencl, pycuda and other
+            libraries, and numbers
         :arg range: the indices, as a :class:`slice` of first, last and step
         :arg slice: the indices relative to the first array: ``slice(-3, None)``
         :arg queue, wait_for: an OpenCL queue other than that of the arrays, and events to wait for
@@ -160,8 +162,10 @@ class ElementwiseKernel:
     ) -> Any:
         if capture_as is not None:
             raise InvocationError("capture_as is not supported", kernel=self.name)
-        given = bind(self.name, self.signature.arguments, args)
-        place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        names = [one.name for one in self.signature.arrays]
+        bound = bind(self.name, self.signature.arguments, args)
+        given = native(self.name, bound, names, stream)
+        place = find_place(self.name, (given[name] for name in names), queue)
         elements = fit(self.signature, self._plain, given, range, slice)
         index_dtype = place.index_dtype(elements.size)
         key = (place, elements.indices, elements.restrict, index_dtype)

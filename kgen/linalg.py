@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,27 @@ from kgen.errors import InvocationError, counted
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
 from kgen.ready.indices import assumptions
+from kgen.ready.libraries import like, native
 from kgen.ready.places import Place, as_axes, find_place
-from kgen.ready.snippet import call_options
+from kgen.ready.snippet import allocator_of, call_options
 from kgen.transforms.storage.declarations import add_dtypes
 
 __all__ = ["build", "einsum", "matmul", "transpose"]
+
+
+class _Call:
+    """The arrays of a call as those of numpy, pyopencl or pycuda, and where they are."""
+
+    def __init__(self, name: str, given: Mapping[str, Any], out: Any, queue: Any) -> None:
+        self.name = name
+        self.first, self.passed = next(iter(given.values()), None), out
+        self.operands = list(native(name, given, given).values())
+        self.place = find_place(name, self.operands, queue)
+        self.out = None if out is None else native(name, {"out": out}, ["out"])["out"]
+
+    def result(self, found: Any) -> Any:
+        """Return what was passed for the result, else an array like the first."""
+        return like(self.name, self.first, found) if self.passed is None else self.passed
 
 
 def transpose(
@@ -26,7 +42,7 @@ def transpose(
 ) -> Any:
     """Return an array with its axes permuted, its rows one after the other in memory.
 
-    :arg a: an array of numpy, pyopencl or pycuda, of any layout
+    :arg a: an array of numpy, pyopencl, pycuda or another library, of any layout
     :arg axes: the axis of *a* for each axis of the result; in reverse order if left out
     :arg out: the array for the result
     :arg queue: of OpenCL, other than that of the array
@@ -37,7 +53,7 @@ def transpose(
            [1, 4],
            [2, 5]])
     """
-    rank = len(a.shape)
+    rank = len(native("transpose", {"a": a}, ["a"])["a"].shape)
     order = tuple(range(rank))[::-1] if axes is None else tuple(axis % rank for axis in axes)
     if sorted(order) != list(range(rank)):
         raise InvocationError(
@@ -53,22 +69,28 @@ def transpose(
 def matmul(a: Any, b: Any, *, out: Any = None, queue: Any = None) -> Any:
     """Return the product of two matrices, or of batches of matrices, as :func:`numpy.matmul` does.
 
-    :arg a, b: arrays of numpy, pyopencl or pycuda, of any layout. The last two axes are those of
-        matrices; an array with one axis is a vector. Axes in front of them are batches, which are
-        of one length in both arrays, or of length 1 in one of them
+    :arg a, b: arrays of numpy, pyopencl, pycuda or another library, of any layout. The last two
+        axes are those of matrices; an array with one axis is a vector. Axes in front of them are
+        batches, which are of one length in both arrays, or of length 1 in one of them
     :arg out, queue: as for :func:`transpose`
 
     >>> import numpy as np
     >>> matmul(np.arange(6).reshape(2, 3), np.ones(3, int))
     array([ 3, 12])
     """
+    call = _Call("matmul", {"a": a, "b": b}, out, queue)
+    left, right = call.operands
+    return call.result(_product(call.place, left, right, call.out))
+
+
+def _product(place: Place, a: Any, b: Any, out: Any) -> Any:
+    """Return the product of two arrays, as :func:`matmul` does."""
     if not a.shape or not b.shape:
         raise InvocationError("a number is no matrix", hint="multiply by it: a * x")
     rows, columns = "i" * (len(a.shape) > 1), "k" * (len(b.shape) > 1)
     batches = [tuple(array.shape[:-2]) for array in (a, b)]
     rank = max(map(len, batches))
     letters = string.ascii_uppercase[:rank]
-    place = find_place("matmul", [a, b], queue)
     factors = []
     for array, other, own in ((a, batches[1], rows + "j"), (b, batches[0], "j" + columns)):
         view, names = _broadcast(place, array, other, letters, len(own))
@@ -78,10 +100,9 @@ def matmul(a: Any, b: Any, *, out: Any = None, queue: Any = None) -> Any:
     spec = f"{factors[0][1]},{factors[1][1]}->{kept}{rows}{columns}"
     shape = (*(lengths.get(name, 1) for name in letters), *(lengths[n] for n in rows + columns))
     if out is not None:
-        view = as_axes(place, out, tuple(lengths[name] for name in kept + rows + columns))
-        einsum(spec, factors[0][0], factors[1][0], out=view, queue=queue)
-        return out
-    return einsum(spec, factors[0][0], factors[1][0], queue=queue).reshape(shape)
+        out = as_axes(place, out, tuple(lengths[name] for name in kept + rows + columns))
+    result = _run(place, spec, [view for view, _ in factors], out)
+    return result.reshape(shape) if out is None else result
 
 
 def _broadcast(
@@ -99,8 +120,8 @@ def einsum(spec: str, *operands: Any, out: Any = None, queue: Any = None) -> Any
     """Return an Einstein summation, as :func:`numpy.einsum` does.
 
     :arg spec: the axes of each operand, and of the result: ``"bij,bjk->bik"``
-    :arg operands: arrays of numpy, pyopencl or pycuda, of any layout; more than two are multiplied
-        two by two, in an order that keeps the results small
+    :arg operands: arrays of numpy, pyopencl, pycuda or another library, of any layout; more than
+        two are multiplied two by two, in an order that keeps the results small
     :arg out, queue: as for :func:`transpose`
 
     >>> import numpy as np
@@ -108,8 +129,13 @@ def einsum(spec: str, *operands: Any, out: Any = None, queue: Any = None) -> Any
     >>> einsum("ij,ij->i", a, a)
     array([ 5., 50.])
     """
+    call = _Call("einsum", {f"arg{k}": one for k, one in enumerate(operands)}, out, queue)
+    return call.result(_sum(call.place, spec, call.operands, call.out))
+
+
+def _sum(place: Place, spec: str, operands: Sequence[Any], out: Any) -> Any:
+    """Return an Einstein summation of any number of arrays, two by two."""
     inputs, result = _read_spec(spec, operands)
-    place = find_place("einsum", operands, queue)
     factors = list(zip(inputs, operands, strict=True))
     while len(factors) > 2:
         one, other = _cheapest([names for names, _ in factors], result, factors)
@@ -166,8 +192,9 @@ def _run(place: Place, spec: str, operands: Sequence[Any], out: Any) -> Any:
     size = max(int(np.prod(array.shape)) for array in (*operands, *([] if out is None else [out])))
     knl = _executor(place, spec, dtypes, np.dtype(place.index_dtype(size)))
     given = {f"arg{k}": operand for k, operand in enumerate(operands)}
-    _, (result,) = knl(*place.leading, **given, **call_options(out=out))
-    return result if out is None else out
+    more = call_options(out=out, allocator=allocator_of(operands))
+    _, (result,) = knl(*place.leading, **given, **more)
+    return result
 
 
 @functools.lru_cache(maxsize=256)

@@ -23,6 +23,7 @@ from kgen.ready.arguments import bind, context_first, read_arguments
 from kgen.ready.c_text import CArgument, parse_functions, with_macros
 from kgen.ready.expressions import Scope, to_value
 from kgen.ready.indices import Indices
+from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
 from kgen.ready.places import Place, as_axes, find_place
 from kgen.ready.shortcut import Shortcut, shortcut_for
@@ -212,7 +213,8 @@ class ReductionKernel:
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Return the reduction of all elements, or of those of a range, or along an axis.
 
-        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg args: the arguments in their order: arrays of numpy, pyopencl, pycuda and other
+            libraries, and numbers
         :arg out: the array for the result, of one element without *axis*
         :arg range, slice: the indices, as for
             :meth:`kgen.elementwise.ElementwiseKernel.__call__`
@@ -246,16 +248,22 @@ class ReductionKernel:
         axis: int | None = None,
         stream: Any = None,
     ) -> Any:
-        given = bind(self.name, self.signature.arguments, args)
-        place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        names = [one.name for one in self.signature.arrays]
+        bound = bind(self.name, self.signature.arguments, args)
+        given = native(self.name, bound, names, stream)
+        place = find_place(self.name, (given[name] for name in names), queue)
         allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
+        passed = out
+        if out is not None:
+            out = native(self.name, {"out": out}, ["out"], stream)["out"]
         if axis is not None:
             if range is not None or slice is not None:
                 raise InvocationError("an axis and a range are both given", kernel=self.name)
             result, event = self._call_along(place, given, axis, out, more)
         else:
             result, event = self._call(place, given, (range, slice), out, more)
+        result = like(self.name, bound[names[0]], result) if passed is None else passed
         return (result, event) if return_event else result
 
     def _call(

@@ -23,6 +23,7 @@ from kgen.ready.c_functions import Value
 from kgen.ready.c_text import CArgument, parse_functions, with_macros
 from kgen.ready.expressions import Scope, to_condition, to_value
 from kgen.ready.indices import Indices
+from kgen.ready.libraries import like, native
 from kgen.ready.operations import FlaggedOperation, operation_of, read_combination
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
@@ -308,13 +309,16 @@ class GenericScanKernel:
     ) -> Any:
         """Scan; return the event of OpenCL, ``None`` on the host and on CUDA.
 
-        :arg args: the arguments in their order: arrays of numpy, pyopencl or pycuda, and numbers
+        :arg args: the arguments in their order: arrays of numpy, pyopencl, pycuda and other
+            libraries, and numbers
         :arg size: the number of elements; that of the first array if left out
         :arg axis: the axis of arrays of one shape along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
-        given = bind(self.name, self.signature.arguments, args)
-        place = find_place(self.name, (given[one.name] for one in self.signature.arrays), queue)
+        names = [one.name for one in self.signature.arrays]
+        bound = bind(self.name, self.signature.arguments, args)
+        given = native(self.name, bound, names, stream)
+        place = find_place(self.name, (given[name] for name in names), queue)
         allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         event, _ = self._run(place, given, size, axis, more)
@@ -567,24 +571,34 @@ class _ScanOfArray(GenericScanKernel):
         :arg axis: the axis along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
-        place = find_place(self.name, [input_ary], queue)
-        allocator = allocator or allocator_of([input_ary])
-        more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         given = {"input_ary": input_ary}
-        if output_ary is not None and (output_ary is not input_ary or axis is None):
+        if output_ary is not None:
             given["output_ary"] = output_ary
+        given = native(self.name, given, given, stream)
+        place = find_place(self.name, given.values(), queue)
+        allocator = allocator or allocator_of(given.values())
+        more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
+        result = self._scanned(place, given, axis, more)
+        return like(self.name, input_ary, result) if output_ary is None else output_ary
+
+    def _scanned(
+        self, place: Place, given: dict[str, Any], axis: int | None, more: dict[str, Any]
+    ) -> Any:
+        """Return the scan of an array; into the other one, if there is one."""
+        source, target = given["input_ary"], given.get("output_ary")
+        if target is source and axis is not None:
+            del given["output_ary"]
         _, outputs = self._run(place, given, None, axis, more)
         if "output_ary" in given:
-            return output_ary
+            return target
         (result,) = outputs
-        if output_ary is not None:
-            copy_to(place, result.reshape(output_ary.shape), output_ary)
-            return output_ary
-        if result.shape == input_ary.shape:
+        if target is not None:
+            copy_to(place, result.reshape(target.shape), target)
+        if result.shape == source.shape:
             return result
-        is_transposed = input_ary.flags.f_contiguous and not input_ary.flags.c_contiguous
+        is_transposed = source.flags.f_contiguous and not source.flags.c_contiguous
         order = "F" if is_transposed and axis is None else "C"
-        return result.reshape(input_ary.shape, order=order)
+        return result.reshape(source.shape, order=order)
 
 
 class InclusiveScanKernel(_ScanOfArray):

@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "library": BELOW_RUNTIME | {"frontend"},
     "tuning": BELOW_RUNTIME
     | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence"},
-    "ready": BELOW_RUNTIME | {"frontend"},
+    "ready": BELOW_RUNTIME | {"runtime", "frontend"},
     "elementwise": ON_READY,
     "reduction": ON_READY,
     "scan": ON_READY,

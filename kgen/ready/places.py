@@ -28,7 +28,6 @@ __all__ = [
     "dense",
     "find_place",
     "flat",
-    "is_array",
     "new_array",
 ]
 
@@ -82,15 +81,6 @@ def _of_queue(queue: Any) -> Place:
     return Place(_OPENCL, (queue,), is_gpu=device.kind == "gpu")
 
 
-def is_array(value: Any) -> bool:
-    """Tell whether a value is an array of numpy, pyopencl or pycuda.
-
-    >>> is_array(np.zeros(3)), is_array(np.float32(3)), is_array(3)
-    (True, False, False)
-    """
-    return isinstance(value, np.ndarray) or hasattr(value, "base_data") or hasattr(value, "gpudata")
-
-
 def find_place(kernel: str, arrays: Iterable[Any], queue: Any = None) -> Place:
     """Return where a call with some arrays runs.
 
@@ -110,12 +100,6 @@ def find_place(kernel: str, arrays: Iterable[Any], queue: Any = None) -> Place:
             return _of_queue(array.queue)
         if hasattr(array, "gpudata"):
             return _CUDA
-        if not isinstance(array, np.ndarray):
-            raise InvocationError(
-                f"a value of the type '{type(array).__name__}' is passed for an array",
-                kernel=kernel,
-                hint="pass an array of numpy, pyopencl or pycuda",
-            )
     return HOST
 
 
@@ -167,11 +151,15 @@ def _copy_kernel(rank: int, target: TargetBase) -> TranslationUnit:
     return split_iname(knl, axes[-1], 256, outer_tag="g.0", inner_tag="l.0")
 
 
-def new_array(place: Place, like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return a new array where another one is, its elements undefined."""
+def new_array(place: Place, like: Any, length: int, dtype: Any) -> Any:
+    """Return a new array with one axis where another array is, its elements undefined."""
+    dtype = np.dtype(dtype)
     if isinstance(like, np.ndarray):
-        return np.empty(shape, dtype)
-    return type(like)(*place.leading, shape, dtype, allocator=like.allocator)
+        return np.empty(length, dtype)
+    if hasattr(like, "gpudata"):
+        make = place.target.load_runtime().new_array
+        return make(like.allocator, (length,), (dtype.itemsize,), dtype, None)
+    return type(like)(*place.leading, (length,), dtype, allocator=like.allocator)
 
 
 def copy_to(place: Place, source: Any, target: Any) -> None:

@@ -51,11 +51,13 @@ from kgen.targets.module import ArgumentInfo, Launch, Module
 
 __all__ = [
     "CudaExecutor",
+    "as_array",
     "device_of",
     "driver_of",
     "executor_for",
     "find_devices",
     "limits_of",
+    "new_array",
     "number_of",
     "open_device",
     "to_device",
@@ -248,20 +250,8 @@ class CudaExecutor(ExecutorBase):
         return None
 
     def _view(self, value: Any, given: Mapping[str, Any]) -> Any:
-        stream = given.get("stream")
-        own = _LEGACY_STREAM if stream is None else int(stream.handle)
-        memory = cuda_memory(value, own)
-        if memory is None:
-            return super()._view(value, given)
-        if memory.stream not in (None, own):  # what fills the array may be under way there
-            drv.Context.synchronize()
-        return GPUArray(
-            memory.shape,
-            memory.dtype,
-            base=memory.owner,
-            gpudata=memory.address,
-            strides=memory.strides,
-        )
+        found = as_array(value, given.get("stream"))
+        return super()._view(value, given) if found is None else found
 
     def compile(self, module: Module, source: str) -> Any:
         major, minor = drv.Context.get_device().compute_capability()
@@ -311,6 +301,29 @@ class _Recorder(CudaExecutor):
 
 
 # -- device memory ----------------------------------------------------------------------------
+
+
+def as_array(value: Any, stream: Any = None, allocator: Any = None) -> GPUArray | None:
+    """Return a view of an array of another library on the device; ``None`` of what is none.
+
+    :arg stream: the stream in which it is read; ``None`` is the default stream
+    :arg allocator: of the view, for arrays that are made like it
+    """
+    own = _LEGACY_STREAM if stream is None else int(stream.handle)
+    memory = cuda_memory(value, own)
+    if memory is None:
+        return None
+    _current_context()
+    if memory.stream not in (None, own):  # what fills the array may be under way there
+        drv.Context.synchronize()
+    return GPUArray(
+        memory.shape,
+        memory.dtype,
+        allocator=allocator or drv.mem_alloc,
+        base=memory.owner,
+        gpudata=memory.address,
+        strides=memory.strides,
+    )
 
 
 def new_memory(
