@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +14,9 @@ import click
 from kgen.errors import KgenError, KgenWarning, TypeInferenceFailure, message
 
 __all__ = ["CommandGroup", "ExampleCommand", "Failure"]
+
+#: What asks for a size, by its name.
+_SIZES = re.compile(r"hint: tune\(\.\.\., sizes=\{'(\w+)': 1024\}\)")
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
@@ -83,7 +87,7 @@ def _text_of(error: Exception) -> str:
     if isinstance(error, TypeInferenceFailure) and "hint: add_dtypes(" in str(error):
         return f"{error}; on the command line: --type NAME=float32"
     if isinstance(error, KgenError):
-        return str(error)
+        return _SIZES.sub(r"\g<0>; on the command line: --set \g<1>=1024", str(error))
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     hint = "kgen --traceback ... shows where this comes from"

@@ -27,7 +27,9 @@ __all__ = [
     "arrays_option",
     "device_option",
     "json_option",
+    "params_option",
     "program_options",
+    "set_all_option",
     "set_option",
 ]
 
@@ -84,6 +86,13 @@ class Selection:
         chosen = self._chosen(load_program(name), device)
         return replace(chosen, program=_with_one_entry(chosen.program))
 
+    def target_of_built(self) -> TargetBase | None:
+        """Return the target for what a function builds; ``None`` for its own."""
+        if self.entry is not None or self.device_type is not None:
+            raise click.UsageError("--entry and --device-type choose from programs, not functions")
+        _, generating, running = _TARGETS.get(self.target or "", (None, None, None))
+        return running or generating
+
     def _chosen(self, program: Program, device: str | None) -> Chosen:
         target = _target_of(program)
         for key, (family, _, running) in _TARGETS.items():
@@ -135,6 +144,19 @@ def _number(text: str) -> int | float | complex:
     if not isinstance(value, int | float | complex):
         raise ValueError(text)
     return value
+
+
+def _literal(text: str) -> Any:
+    """Return what a text means in Python; a text that is none there stands for itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _listed(value_of: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Return what reads values with commas between them."""
+    return lambda text: [value_of(part.strip()) for part in text.split(",")]
 
 
 def _assignments(
@@ -211,6 +233,27 @@ set_option = click.option(
     metavar="NAME=VALUE",
     callback=_assignments(_number),
     help="A number for the kernel, such as n=100. Repeatable.",
+)
+
+set_all_option = click.option(
+    "-s",
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    callback=_assignments(_listed(_number)),
+    help="A number for the kernel, such as n=100; or several, n=100,200, for a problem each. "
+    "Repeatable: all combinations.",
+)
+
+params_option = click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    callback=_assignments(_listed(_literal)),
+    help="The values of a parameter to choose from: block=16,32,64. Repeatable.",
 )
 
 device_option = click.option(

@@ -8,7 +8,8 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -22,11 +23,14 @@ from kgen.exporters.requests import variants_by_name
 from kgen.host.variants import Variant
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.schedules import DeviceSchedules
+from kgen.tuning.tune import HasSpace
 
-__all__ = ["Program", "load_program", "load_variants"]
+__all__ = ["Program", "load_program", "load_tunable", "load_variants"]
 
 #: What a name stands for.
 Program: TypeAlias = TranslationUnit | DeviceSchedules
+#: Arguments of kgen.tune that a file may have as variables.
+_TUNED_BY = ("tune_params", "restrictions", "sizes", "types", "arguments", "reference")
 
 
 def load_program(name: str) -> Program:
@@ -37,7 +41,7 @@ def load_program(name: str) -> Program:
 
     Raises :class:`KgenError` where there is none of that name, or where the code of the user fails.
     """
-    found: Program = _load(name, (TranslationUnit, DeviceSchedules))
+    found: Program = _Named.load(name).value_of(TranslationUnit, DeviceSchedules)
     return found
 
 
@@ -48,39 +52,117 @@ def load_variants(name: str) -> dict[str, tuple[Variant, ...]]:
 
     Raises :class:`KgenError` as :func:`load_program` does.
     """
-    found = _load(name, (TranslationUnit, DeviceSchedules, Variant, list, tuple, dict))
+    named = _Named.load(name)
+    found = named.value_of(TranslationUnit, DeviceSchedules, Variant, list, tuple, dict)
     if isinstance(found, list | tuple):
-        found = {name.rpartition(":")[2]: found}
+        found = {named.attribute: found}
     return dict(variants_by_name(found))
 
 
-def _load(name: str, kinds: tuple[type, ...]) -> Any:
-    """Return the value of one of some *kinds* that a name stands for."""
-    place, colon, attribute = name.rpartition(":")
-    if not (colon and place and attribute):
-        raise click.BadParameter(
-            f"'{name}' is no name of a kernel: FILE.py:NAME or module:NAME", param_hint="KERNEL"
-        )
-    module = _load_file(Path(place)) if _is_file(place) else _load_module(place)
-    value = vars(module).get(attribute)
-    if isinstance(value, kinds):
-        return value
-    if value is None:
-        raise KgenError(f"there is no '{attribute}' in {place}", hint=_known(attribute, module))
-    if not _is_maker(value):
+def load_tunable(name: str, params: Iterable[str]) -> tuple[Any, dict[str, Any]]:
+    """Return what is tuned for a name, and the arguments of ``kgen.tune`` that its file has.
+
+    What is tuned is a function that builds kernels, a pair of a kernel and a function, a space, or
+    a program. The arguments are attributes of the function, or variables of the file, with their
+    names in ``kgen.tune``.
+
+    :arg params: parameters of the function whose values are given in another place
+
+    Raises :class:`KgenError` as :func:`load_program` does, and for a function whose parameters have
+    no values.
+    """
+    named = _Named.load(name)
+    given = {key: found for key in _TUNED_BY if (found := named.variable(key)) is not None}
+    if _is_builder(named.value, {*given.get("tune_params", ()), *params}):
+        return named.value, given
+    if inspect.isfunction(named.value) and not _is_maker(named.value):
+        first = next(iter(inspect.signature(named.value).parameters))
         raise KgenError(
-            f"'{attribute}' in {place} is no program, and no function without parameters that "
-            f"returns one: it is of type {type(value).__name__}",
-            hint=_known(attribute, module),
+            f"the parameters of '{named.attribute}' in {named.place} have no values to choose from",
+            hint=f"tune_params = {{'{first}': [16, 32]}} in the file, or --param {first}=16,32",
         )
-    made = _run(value, place, name)
-    if not isinstance(made, kinds):
-        raise KgenError(
-            f"the function '{attribute}' in {place} returns no program, but a value of type "
-            f"{type(made).__name__}",
-            hint=_known(attribute, module),
-        )
-    return made
+    return named.value_of(TranslationUnit, DeviceSchedules, HasSpace, tuple), given
+
+
+def _is_builder(value: Any, params: Collection[str]) -> bool:
+    """Tell whether *value* is a function with some parameters, or of any parameters."""
+    if not (params and inspect.isfunction(value)):
+        return False
+    own = inspect.signature(value).parameters
+    return not own.keys().isdisjoint(params) or any(p.kind is p.VAR_KEYWORD for p in own.values())
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What a name stands for: a variable of a module."""
+
+    name: str
+    module: ModuleType
+    place: str
+    attribute: str
+
+    @classmethod
+    def load(cls, name: str) -> _Named:
+        place, colon, attribute = name.rpartition(":")
+        if not (colon and place and attribute):
+            raise click.BadParameter(
+                f"'{name}' is no name of a kernel: FILE.py:NAME or module:NAME", param_hint="KERNEL"
+            )
+        module = _load_file(Path(place)) if _is_file(place) else _load_module(place)
+        return cls(name, module, place, attribute)
+
+    @property
+    def value(self) -> Any:
+        return vars(self.module).get(self.attribute)
+
+    def variable(self, name: str) -> Any:
+        """Return an attribute of the function that is named, or else a variable of the module."""
+        own = vars(self.value).get(name) if inspect.isfunction(self.value) else None
+        return vars(self.module).get(name) if own is None else own
+
+    def value_of(self, *kinds: type) -> Any:
+        """Return the value, which is of one of some *kinds*, or a function that returns such."""
+        value, place = self.value, self.place
+        if isinstance(value, kinds):
+            return value
+        if value is None:
+            raise KgenError(f"there is no '{self.attribute}' in {place}", hint=self._known)
+        if not _is_maker(value):
+            raise KgenError(
+                f"'{self.attribute}' in {place} is no program, and no function without parameters "
+                f"that returns one: it is of type {type(value).__name__}",
+                hint=self._known,
+            )
+        made = _run(value, place, self.name)
+        if not isinstance(made, kinds):
+            raise KgenError(
+                f"the function '{self.attribute}' in {place} returns no program, but a value of "
+                f"type {type(made).__name__}",
+                hint=self._known,
+            )
+        return made
+
+    @property
+    def _known(self) -> str:
+        """What a name can stand for in the module, names that are near first."""
+        params = vars(self.module).get("tune_params", ())
+        found = [
+            (key, value)
+            for key, value in vars(self.module).items()
+            if not key.startswith("_")
+            and (
+                isinstance(value, TranslationUnit | DeviceSchedules)
+                or (
+                    (_is_maker(value) or _is_builder(value, params))
+                    and value.__module__ == self.module.__name__
+                )
+            )
+        ]
+        if not found:
+            return "there is no program in it, and no function without parameters"
+        found.sort(key=lambda item: -SequenceMatcher(None, self.attribute, item[0]).ratio())
+        texts = [f"'{key}'" + (" (a function)" * inspect.isfunction(value)) for key, value in found]
+        return f"there is {', '.join(texts)}"
 
 
 def _is_file(place: str) -> bool:
@@ -94,24 +176,6 @@ def _is_maker(value: Any) -> bool:
         or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         for parameter in inspect.signature(value).parameters.values()
     )
-
-
-def _known(name: str, module: ModuleType) -> str:
-    """List what a name can stand for in a module, names that are near first."""
-    found = [
-        (key, value)
-        for key, value in vars(module).items()
-        if not key.startswith("_")
-        and (
-            isinstance(value, TranslationUnit | DeviceSchedules)
-            or (_is_maker(value) and value.__module__ == module.__name__)
-        )
-    ]
-    if not found:
-        return "there is no program in it, and no function without parameters"
-    found.sort(key=lambda item: -SequenceMatcher(None, name, item[0]).ratio())
-    texts = [f"'{key}'" + (" (a function)" if _is_maker(v) else "") for key, v in found]
-    return f"there is {', '.join(texts)}"
 
 
 class _SourceLoader(SourceFileLoader):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from kgen.autoschedule.space import AutoSpace
+from kgen.cli.programs import load_tunable
+from kgen.errors import KgenError
 from kgen.tuning import STRATEGIES, Evaluation, Recording, replay, write_recording
 from tests.cli.typed import typed
 
@@ -47,3 +51,92 @@ def test_all_strategies_have_names() -> None:
 
 def test_a_file_that_is_none() -> None:
     assert "is no JSON" in typed("tune", "--replay=heat.py", status=1).stderr
+
+
+BUILDS = """
+from heat import lp, scaled
+
+tune_params = {"block": [8, 64, 512], "order": ["up"]}
+restrictions = "block < 512"
+sizes = {"n": 500, "s": 2.5}
+types = {"u": "float32", "s": "float32"}
+
+def build(block, order):
+    return lp.split_iname(scaled, "i", block)
+
+def half(size):
+    return lp.split_iname(scaled, "i", size)
+
+half.tune_params = {"size": [2]}
+half.restrictions = []
+
+def anything(block=64):
+    return scaled
+
+def unknown(width):
+    return scaled
+
+def space():
+    return lp.auto_space(lp.add_dtypes(scaled, types))
+"""
+
+
+@pytest.fixture
+def builds(programs: Path) -> None:
+    (programs / "builds.py").write_text(BUILDS)
+
+
+@pytest.mark.usefixtures("builds")
+def test_a_build_function_with_what_its_file_has() -> None:
+    words = ("tune", "builds.py:build", "--records=r.jsonl", "--seed=1")
+    device, best, counts, _, *rows = typed(*words, "--report=r.html").stdout.splitlines()
+    assert device
+    assert best.startswith("n=500, s=2.5, u: float32, s: float32: ")
+    assert counts.startswith("  2 of 2 configurations; none failed")
+    assert [row.split()[1] in ("8", "64") for row in rows[:2]] == [True, True]
+    assert rows[2:] in ([f"  block = {block}", "  order = 'up'"] for block in (8, 64))
+    assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
+    shown = json.loads(typed(*words, "--json").stdout)
+    assert {record["configuration"]["block"] for record in shown["records"]} == {8, 64}
+    assert shown["best"]["time"] > 0
+
+
+@pytest.mark.usefixtures("builds")
+def test_options_change_what_the_file_has() -> None:
+    words = ("--param=block=16", "--param=order=up,down", "--set=n=40,50", "--no-check")
+    limits = ("--restriction=order != 'up'", "--seconds=50", "--table=0", "--target=c")
+    printed = typed("tune", "builds.py:build", *words, *limits).stdout.splitlines()
+    assert [line.split(",")[0] for line in printed if line.startswith("n=")] == ["n=40", "n=50"]
+    assert printed[-2:] == ["  block = 16", "  order = 'down'"]
+
+
+@pytest.mark.usefixtures("builds")
+def test_any_kernel_in_the_space_that_is_found() -> None:
+    kernel = ("heat.py:scaled", "--type=u=float32", "--type=s=float32")
+    printed = typed("tune", *kernel, "--set=n=100", "--set=s=2.5", "--param=i_block=64").stdout
+    assert printed.endswith("  i_block = 64\n")
+    assert isinstance(load_tunable("builds.py:space", ())[0], AutoSpace)
+
+
+@pytest.mark.usefixtures("builds")
+def test_what_a_name_of_a_file_stands_for() -> None:
+    build, given = load_tunable("builds.py:half", ())
+    assert build.__name__ == "half"
+    assert (given["tune_params"], given["restrictions"]) == ({"size": [2]}, [])
+    assert load_tunable("builds.py:anything", ())[0].__name__ == "anything"
+    assert load_tunable("builds.py:unknown", ["width"])[0].__name__ == "unknown"
+    with pytest.raises(KgenError, match=r"parameters of 'unknown' in builds.py have no values"):
+        load_tunable("builds.py:unknown", ())
+    with pytest.raises(KgenError, match=r"there is no 'biuld' in builds.py\n.*'build'"):
+        load_tunable("builds.py:biuld", ())
+
+
+def test_what_cannot_be_tuned() -> None:
+    assert "a KERNEL, or --replay a FILE" in typed("tune", status=2).stderr
+    replay_with_sizes = typed("tune", "--replay=heat.py", "--set=n=3", status=2).stderr
+    assert "--replay takes no --set" in replay_with_sizes
+    chosen = typed("tune", "heat.py:divides", "--param=x=1,2", "--entry=a", status=2).stderr
+    assert "--entry and --device-type choose" in chosen
+    types = ("--type=u=float32", "--type=s=float32")
+    error = typed("tune", "heat.py:scaled", *types, status=1).stderr
+    assert "on the command line: --set n=1024" in error
