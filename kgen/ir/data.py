@@ -143,7 +143,7 @@ class ArrayBase(Declaration, Taggable):
             dim_names=dim_names,
             dim_tags=self._read_dim_tags(shape, dim_names, strides, order),
             offset=_read_offset(self.offset, f"offset of array '{self.name}'"),
-            alignment=_read_count(self.alignment, f"alignment of array '{self.name}'"),
+            alignment=_read_alignment(self.alignment, f"alignment of array '{self.name}'"),
             tags=to_tags(self.tags),
         )
 
@@ -268,11 +268,13 @@ def _read_offset(offset: Any, what: str) -> Any:
     return read
 
 
-def _read_count(given: Any, what: str) -> int | None:
-    """Read a positive number, or ``None``."""
-    if given is not None and not (isinstance(given, int | np.integer) and given > 0):
-        raise unfit(what, "a positive integer or None", given)
-    return None if given is None else int(given)
+def _read_alignment(given: Any, what: str) -> int | None:
+    """Read a power of two, or ``None``."""
+    if given is None:
+        return None
+    if not (isinstance(given, int | np.integer) and given > 0 and not given & (given - 1)):
+        raise unfit(what, "a power of two or None", given)
+    return int(given)
 
 
 def _read_flag(given: Any, what: str) -> bool | None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from kgen.errors import KgenWarning, warn
-from kgen.host.program import has_no_gaps
+from kgen.host.program import has_no_gaps, n_bytes_of
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
@@ -36,11 +36,12 @@ from kgen.runtime.pyast import (
     compare,
     const,
     do,
+    from_expr,
     if_,
     name,
 )
-from kgen.runtime.refusals import reject_masked, reject_read_only
-from kgen.runtime.strided import empty_strided
+from kgen.runtime.refusals import address_of, reject_masked, reject_read_only
+from kgen.runtime.strided import empty_aligned, empty_strided, view
 from kgen.runtime.toolchain import (
     compile_source,
     compiler_version,
@@ -280,9 +281,7 @@ class _Complex128(ctypes.Structure):
 
 _COMPLEX: Final = {np.dtype(np.complex64): _Complex64, np.dtype(np.complex128): _Complex128}
 
-#: ``addressof(view(a))`` is a fifth of the time of ``a.ctypes.data``. It works for arrays that
-#: are contiguous in C's order and writable; a view of no bytes, so that empty ones are as well.
-_VIEW: Final = (ctypes.c_char * 0).from_buffer
+#: What the quick way to an address does not take.
 _VIEW_REFUSALS: Final = (TypeError, ValueError, BufferError)
 
 #: Pairs of arrays that a wrapper compares one by one; of more, all addresses are sorted.
@@ -330,31 +329,34 @@ class CWrapperBuilder(WrapperBuilder):
         return call(self.known("no_faults", partial(no_faults, len(faults.guards))))
 
     def allocate_bytes(self, size: ast.expr) -> ast.expr:
-        return call(self.known("empty", np.empty), size, self.dtype(np.dtype(np.uint8)))
+        return call(self.aligned, size, self.dtype(np.dtype(np.uint8)), size)
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
-        if arg.shape is not None and len(arg.shape) > 1:
-            function = self.known("empty_strided", empty_strided)
-            layout = (self.shape_of(arg), self.dtype(arg.dtype), self.strides_of(arg))
-            return call(function, *layout, *((self.fill_value(arg),) if arg.is_filled else ()))
-        if arg.is_filled:
-            full, fill = self.known("full", np.full), self.fill_value(arg)
-            return call(full, self.shape_of(arg), fill, self.dtype(arg.dtype))
-        return call(self.known("empty", np.empty), self.shape_of(arg), self.dtype(arg.dtype))
+        layout = (self.shape_of(arg), self.dtype(arg.dtype))
+        if arg.is_filled or not has_no_gaps(arg):
+            function, strides = self.known("empty_strided", empty_strided), self.strides_of(arg)
+            return call(function, *layout, strides, self.fill_value(arg))
+        order = [const("F")] if is_fortran_ordered(arg.strides) else []
+        return call(self.aligned, *layout, from_expr(n_bytes_of(arg)), *order)
+
+    @property
+    def aligned(self) -> ast.expr:
+        """The function that makes arrays which begin at lines of the cache."""
+        return self.known("empty_aligned", empty_aligned)
 
     def find_addresses(self) -> list[ast.stmt]:
         """Take the quick way to all addresses, or the slow one where an array is not plain."""
         arrays = [*self.host.arrays, *self.host.temporaries]
         if not arrays:
             return []
-        address_of, view = self.known("addressof", ctypes.addressof), self.known("view", _VIEW)
+        address_of, viewed_by = self.known("addressof", ctypes.addressof), self.known("view", view)
         slow = self.own("address", lambda builder: partial(find_address, builder.checker.reject))
         fast_path: list[ast.stmt] = []
         slow_path: list[ast.stmt] = []
         for arg in arrays:
             array = name(arg.name)
             viewed = attribute(array, "T") if is_fortran_ordered(arg.strides) else array
-            fast_path.append(assign(_address(arg), call(address_of, call(view, viewed))))
+            fast_path.append(assign(_address(arg), call(address_of, call(viewed_by, viewed))))
             found = call(slow, array, const(arg.name), const(arg.is_output))
             slow_path.append(assign(_address(arg), found))
         refusals = self.known("refusals", _VIEW_REFUSALS)
@@ -367,6 +369,15 @@ class CWrapperBuilder(WrapperBuilder):
                 *self.check_overlap(),
             ]
         return body
+
+    def misfit(self, arg: ArgumentInfo) -> ast.expr | None:
+        """Return the condition that an array has a wrong shape, layout or alignment."""
+        found = super().misfit(arg)
+        if arg.alignment == 1 or self.options.skip_arg_checks:
+            return found
+        address = call(self.known("address_of", address_of), name(arg.name))
+        rest = ast.BinOp(address, ast.Mod(), const(arg.alignment))
+        return rest if found is None else any_of([found, rest])
 
     def check_masks(self) -> list[ast.stmt]:
         """Reject masked arrays; that an array is of numpy's own class is the quick test."""

@@ -353,7 +353,9 @@ def _sizes_text(exprs: tuple[Expr, ...], sizes: Mapping[str, Any]) -> str:
 
 
 def address_of(array: Any) -> int:
-    """Return the address of a CUDA array; 0, which has any alignment, of others."""
+    """Return the address of an array of numpy or CUDA; 0, which has any alignment, of others."""
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
     return int(getattr(array, "gpudata", None) or 0)
 
 

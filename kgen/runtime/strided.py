@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
 from kgen.errors import InvocationError
 
-__all__ = ["copy_layout", "empty_strided", "extent_in_bytes", "memory_of"]
+__all__ = ["copy_layout", "empty_aligned", "empty_strided", "extent_in_bytes", "memory_of", "view"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+#: ``addressof(view(a))`` is a fifth of the time of ``a.ctypes.data``. It works for arrays that
+#: are contiguous in C's order and writable; a view of no bytes, so that empty ones are as well.
+view: Final[Callable[[Any], Any]] = (ctypes.c_char * 0).from_buffer
+
+#: The bytes of a line of the cache, which are those of the longest vectors.
+_LINE: Final = 64
+
+
+def empty_aligned(shape: Any, dtype: np.dtype[Any], n_bytes: int, order: Any = "C") -> Any:
+    """Return a new array without gaps, of *n_bytes*, that begins where a line of the cache does."""
+    memory = np.empty(n_bytes + _LINE, np.uint8)
+    first = -ctypes.addressof(view(memory)) % _LINE
+    return np.ndarray(shape, dtype, memory, first, None, order)
 
 
 def extent_in_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
@@ -65,8 +81,14 @@ def copy_layout(
 def empty_strided(
     shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], fill: Any = None
 ) -> np.ndarray[Any, Any]:
-    """Return a new array of the given layout, filled if a value is given; strides are in bytes."""
-    array = copy_layout(shape, strides, dtype)[1]
+    """Return a new array of the given layout, filled if a value is given; strides are in bytes.
+
+    The first byte of its memory is the first one of a line of the cache.
+    """
+    low, _ = _ends(shape, strides)
+    n_bytes = extent_in_bytes(shape, strides, dtype.itemsize)
+    memory = empty_aligned(n_bytes, np.dtype(np.uint8), n_bytes)
+    array = np.ndarray(shape, dtype, memory, -low if memory.size else 0, strides)
     if fill is not None:
         array.fill(fill)
     return array

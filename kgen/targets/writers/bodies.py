@@ -26,7 +26,7 @@ from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.streams import END_OF_STREAMS, STREAM, STREAM_NEEDS
 from kgen.targets.writers.calls import is_statement
-from kgen.targets.writers.declarations import declare_at_top, needs_braces
+from kgen.targets.writers.declarations import declare_at_top, needs_braces, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
@@ -43,9 +43,10 @@ def body_of(
     """Return the declarations at the top of a device function and the statements below."""
     nodes = nodes_in(function.body)
     has_lanes = any(isinstance(node, For) and node.is_simd for node in nodes)
-    top: list[cgen.Generable] = list(
-        declare_at_top(builder, writer, function.temporaries, has_lanes=has_lanes)
-    )
+    top: list[cgen.Generable] = [
+        *(state_alignments(writer, function.arguments) if has_lanes else ()),
+        *declare_at_top(builder, writer, function.temporaries, has_lanes=has_lanes),
+    ]
     if top:
         top.append(cgen.Line())
     emitter = _DeviceEmitter(builder, writer)

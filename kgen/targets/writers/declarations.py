@@ -20,7 +20,7 @@ from kgen.ir.instruction import Assignment
 from kgen.ir.pieces import piece_names
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier
-from kgen.ir.types import AddressSpace, NumpyType
+from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.limits import bytes_of
@@ -28,7 +28,7 @@ from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.literals import literal
 
-__all__ = ["declare_at_top", "needs_braces", "table_need", "with_declarations"]
+__all__ = ["declare_at_top", "needs_braces", "state_alignments", "table_need", "with_declarations"]
 
 
 def needs_braces(children: tuple[Node, ...], at: int) -> bool:
@@ -219,6 +219,22 @@ def declare_at_top(
         parts = [part for member in members for part in _declare(writer, member)]
         largest = max(members, key=bytes_of)
         yield builder.get_temporary_decl(largest, Union(base, parts))
+
+
+def state_alignments(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Generable]:
+    """Tell the compiler of arrays that are declared with an alignment, and ask it of callers.
+
+    ``x = __builtin_assume_aligned(x, 64);``
+    """
+    aligned, kernel = writer.target.aligned_pointer, writer.kernel
+    for name in names:
+        array = kernel.array_vars.get(name)
+        if aligned is None or array is None or array.alignment is None or array.offset is auto:
+            continue
+        alignment = min(array.alignment, _CACHE_LINE)
+        writer.accesses.alignments[name] = alignment
+        for piece in piece_names(array):
+            yield cgen.Assign(piece, f"{aligned}({piece}, {alignment})")
 
 
 #: The bytes of a line of the cache, and of the longest vector.
