@@ -15,7 +15,7 @@ from kgen.ir.tags import GroupInameTag, UnrollTag, VectorizeTag
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder, LoopRenamer
 from kgen.transforms.reductions.site import Site, counted_from_zero
 
-__all__ = ["Interleaved", "accumulate_in_loop"]
+__all__ = ["Interleaved", "accumulate_in_loop", "loops_of_threads"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ def accumulate_in_loop(
     around = builder.loops.loops_shared(reduction, root)
     before = site.without(builder.inside(around, site.depends_on))
     before = before.hoisted(frozenset(renamed.values()))
-    if builder.kernel.target.loops_over_items:  # each thread sets its own accumulators
-        before = before.inside(_groups(builder, reduction, copies))
+    before = before.inside(loops_of_threads(builder, reduction, copies))
     shape = () if interleaved is None else interleaved.shape
     totals = tuple(builder.temporary(f"acc_{suffix}", dtype, shape) for dtype in dtypes)
     accumulators: tuple[Expr, ...] = totals
@@ -103,12 +102,15 @@ def accumulate_in_loop(
     return Accumulated(totals, tuple(writers))
 
 
-def _groups(
+def loops_of_threads(
     builder: AccumulatorBuilder, reduction: Reduction, copies: Mapping[str, str]
 ) -> list[str]:
-    """Return the loops of a reduction that work-groups run."""
+    """Return the loops of a reduction in which each thread has accumulators of its own.
+
+    They are those over work-groups, where the target runs work-items in loops.
+    """
     kernel = builder.kernel
-    if not kernel.target.has_hardware_axes:
+    if not (kernel.target.has_hardware_axes and kernel.target.loops_over_items):
         return []
     return [
         copies.get(name, name) for name in reduction.inames if kernel.has_tag(name, GroupInameTag)

@@ -26,7 +26,7 @@ from kgen.ir.tags import (
 from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
 from kgen.transforms.reductions.groups import combine_groups
-from kgen.transforms.reductions.loop import Interleaved, accumulate_in_loop
+from kgen.transforms.reductions.loop import Interleaved, accumulate_in_loop, loops_of_threads
 from kgen.transforms.reductions.loops import Place
 from kgen.transforms.reductions.site import Site
 from kgen.transforms.reductions.tree import Lanes, combine_lanes
@@ -113,16 +113,15 @@ def accumulate_in_parallel(
     around = dataclasses.replace(site, within=site.within - spread.left, place=place)
     serial = accumulate_in_loop(builder, reduction, around, spread.interleaved)
     totals, waits = serial.values, list(serial.writers)
+    shared = "simul_reduce" if reduction.allow_simultaneous else around.sharers
+    copies = loops.loops_for(reduction, around.place, shared, str(site.insn.id))
     if spread.interleaved is not None:
-        totals, waits = _join_instances(
-            builder, reduction, around, spread.interleaved, totals, waits
-        )
+        own = around.inside(loops_of_threads(builder, reduction, copies))
+        totals, waits = _join_instances(builder, reduction, own, spread.interleaved, totals, waits)
     if spread.lanes is not None:
         waits = combine_lanes(builder, reduction, around, spread.lanes, totals, waits)
         builder.use_axes({loops.lane(tag, 1): tag for tag, _ in spread.lanes.axes})
     if spread.groups:
-        shared = "simul_reduce" if reduction.allow_simultaneous else around.sharers
-        copies = loops.loops_for(reduction, around.place, shared, str(site.insn.id))
         groups = {copies.get(name, name): tag for name, tag in spread.groups.items()}
         if spread.is_atomic:
             builder.use_axes(groups)

@@ -478,3 +478,14 @@ def test_groups_with_gaps_are_refused_with_the_loops() -> None:
         lp.TransformError, match=r"(?s)'q_outer' inside of .*'q_inner_inner' have ga"
     ):
         lp.generate_code_v2(knl)
+
+
+@pytest.mark.parametrize("tags", [("vec", None), ("ilp", "l.0"), ("l.0", "ilp"), ("l.0", None)])
+def test_accumulators_of_threads_are_read_where_they_are_set(tags: tuple[str, str | None]) -> None:
+    knl = lp.make_kernel(
+        "{[r]: 3 <= r < m}", "out = sum(r, a[r])", [OUT, ...], assumptions="m >= 0",
+        target=lp.ExecutableCTarget(), options=lp.Options(insert_gbarriers=True),
+    )  # fmt: skip
+    knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float64}), "r", 32, inner_tag=tags[0])
+    knl = lp.split_iname(knl, "r_outer", 8, inner_tag=tags[1], outer_tag="g.0")
+    assert lp.verify(knl).violated == ()
