@@ -37,8 +37,8 @@ class Record:
     #: by kind and seed
     done: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
-    #: why kernels were refused or left out
-    reasons: Counter[str] = field(default_factory=Counter)
+    #: why kernels were refused or left out, and which
+    reasons: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
 
     def add(self, outcome: Outcome) -> None:
@@ -48,7 +48,8 @@ class Record:
         if outcome.is_failure:
             self.failures.append({**dataclasses.asdict(outcome), "smallest": ""})
         elif outcome.run in ("refused", "left out") and not outcome.mutation:
-            self.reasons[reason(Exception(outcome.detail))] += 1
+            why = reason(Exception(outcome.detail))
+            self.reasons.setdefault(why, []).append(f"{outcome.task} {outcome.target}")
 
     def finish(self, task: Task) -> None:
         """Note that all outcomes of a task are in."""
@@ -71,7 +72,7 @@ class Record:
         content = {
             "counts": [[*key, n] for key, n in sorted(self.counts.items())],
             "done": [[*key, list(_ranges(found))] for key, found in sorted(self.done.items())],
-            "reasons": dict(self.reasons.most_common()),
+            "reasons": self.reasons,
             "seconds": round(self.seconds),
             "failures": self.failures,
         }
@@ -89,8 +90,7 @@ class Record:
             (kind, seed): {n for first, last in ranges for n in range(first, last + 1)}
             for kind, seed, ranges in content["done"]
         }
-        reasons = Counter(content["reasons"])
-        return cls(counts, done, content["failures"], reasons, content["seconds"])
+        return cls(counts, done, content["failures"], content["reasons"], content["seconds"])
 
     def merge(self, other: Record) -> None:
         """Take in what another piece of the campaign found."""
@@ -98,7 +98,8 @@ class Record:
         for key, found in other.done.items():
             self.done.setdefault(key, set()).update(found)
         self.failures += other.failures
-        self.reasons.update(other.reasons)
+        for why, tasks in other.reasons.items():
+            self.reasons.setdefault(why, []).extend(tasks)
         self.seconds += other.seconds
 
     # -- tables -------------------------------------------------------------------------------
