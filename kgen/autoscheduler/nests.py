@@ -185,12 +185,12 @@ class Nest:
         if j is None or len(self.inner) != 1 or len(loops) < 2:
             return None
         (k,) = self.inner
-        if k not in self.reduced or not self.is_free(k) or not self._are_long(j, k):
+        if k not in self.reduced or not self.is_free(k) or not self.are_long(j, k):
             return None
         for access in self.accesses:
             if self.is_unit(access, j) and not self.is_uniform(access, k) and not access.is_write:
                 rows = [n for n in loops if n != j and self.is_uniform(access, n)]
-                rows = [n for n in rows if self._are_long(n)]
+                rows = [n for n in rows if self.are_long(n)]
                 if rows and self.is_only_read(access.array):
                     return rows[-1], j, k, access.array
         return None
@@ -211,7 +211,7 @@ class Nest:
         found = trip_count(self.kernel, inner, (outer,))
         return found.value is not None and outer in variable_names(found.value)
 
-    def _are_long(self, *inames: str) -> bool:
+    def are_long(self, *inames: str) -> bool:
         """Tell whether loops may have the length of a tile, and data do not decide it."""
         return all((self.trips(n) or LONG) >= LONG and not self.is_data(n) for n in inames)
 

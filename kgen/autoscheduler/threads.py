@@ -26,15 +26,22 @@ FEW = 16
 #: Iterations of a loop over adjacent elements that one thread has at least: vectors, cache lines.
 LANES = 64
 #: The bytes that lanes have of an array: several vectors, whose operations overlap.
-LANE_BYTES = 128
+LANE_BYTES = 256
 #: Iterations that share what is loaded for all of them.
 SHARED = 32
-#: The same, where loops inside of the lanes go through memory in rows.
+#: The bytes of a vector, which one instruction works on.
+VECTOR_BYTES = 64
+#: What ``LANE_BYTES`` is where loops inside of the lanes go through memory in rows.
 ROW_BYTES = 512
 #: Independent sums that one thread computes, for vectors and their latency.
 SUMS = 32
 #: So many copies of an instruction are worth it to unroll loops.
 COPIES = 100
+#: Compilers unroll so many iterations on their own, if that makes no more copies than those.
+UNROLLED = 16
+#: The rows and columns of a tile whose lines stay in a cache, and the side of the squares in it.
+TILE = 64, 256
+SQUARE = 8
 
 
 def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
@@ -126,6 +133,8 @@ def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
     inner = [name for name in nest.inner if (nest.trips(name) or FEW) > 1]
     if lane is None or not inner or lane_tag(nest) != "vec":
         return
+    if _are_unrolled(nest, inner):
+        return
     is_fit = all(nest.is_unit(a, lane) or nest.is_uniform(a, lane) for a in nest.accesses)
     length = _lanes(nest, lane)
     if not is_fit or any(map(nest.is_data, inner)) or (nest.trips(lane) or length) < length:
@@ -135,9 +144,16 @@ def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
     if outer:
         yield in_pieces(nest, outer[0], lane), lanes
         return
-    each = length * len(nest.insn_ids) * nest.expected_trips(nest.inner)
-    pieces = piece(each, None)
+    vectors = max(1, length * nest.itemsize() // VECTOR_BYTES)
+    pieces = piece(vectors * len(nest.insn_ids) * nest.expected_trips(nest.inner), None)
     yield lanes, step(split_iname, f"{lane}_outer", pieces, outer_tag="g.0")
+
+
+def _are_unrolled(nest: Nest, inames: Sequence[str]) -> bool:
+    """Tell whether so few iterations are copied, which keeps what they hand on in registers."""
+    trips = nest.expected_trips(inames)
+    is_known = all(nest.trips(name) is not None for name in inames)
+    return is_known and trips <= UNROLLED and trips * len(nest.insn_ids) <= COPIES
 
 
 def _lanes(nest: Nest, lane: str) -> int:
@@ -237,24 +253,21 @@ def product_steps(
 
 
 def transposition_in_tiles(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-    """Yield schedules in which what is read along columns comes in tiles, row by row."""
+    """Yield the schedule that goes through both arrays in squares, whose lines stay in caches."""
     j = nest.lane(loops)
-    if j is None or nest.inner:
+    if j is None or nest.inner or not nest.are_long(j):
         return
     for access in nest.accesses:
-        across = [n for n in loops if n != j and nest.is_unit(access, n)]
+        across = [n for n in loops if n != j and nest.is_unit(access, n) and nest.are_long(n)]
         is_far = not nest.is_unit(access, j) and not nest.is_uniform(access, j)
-        if is_far and across and nest.is_only_read(access.array):
-            i = across[0]
+        if is_far and across and not access.is_write:
+            i, others = across[0], [n for n in loops if n not in (j, across[0])]
             yield (
-                step(split_iname, i, 64, outer_tag="g.1"),
-                step(split_iname, j, 256, outer_tag="g.0"),
-                step(
-                    add_prefetch,
-                    access.array,
-                    [f"{i}_inner", f"{j}_inner"],
-                    default_tag=None,
-                ),
-                step(prioritize_loops, f"{i}_inner,{j}_inner"),
+                *(step(tag_inames, f"{name}:g.2") for name in others[:1]),
+                step(split_iname, i, TILE[0], outer_tag="g.1"),
+                step(split_iname, j, TILE[1], outer_tag="g.0"),
+                step(split_iname, f"{i}_inner", SQUARE),
+                step(split_iname, f"{j}_inner", SQUARE, inner_tag=lane_tag(nest)),
+                step(prioritize_loops, f"{j}_inner_outer,{i}_inner_outer,{i}_inner_inner"),
             )
             return

@@ -95,6 +95,30 @@ def test_what_is_not_proved_or_worth_it_stays(domain: str, code: str) -> None:
     assert lp.autoschedule(knl) == knl
 
 
+@pytest.mark.parametrize(("steps", "expected"), [(8, "t:unr"), (50, "i_inner:vec")])
+def test_loops_in_order_go_through_lanes_unless_they_are_copied(steps: int, expected: str) -> None:
+    code = """
+    for i
+        <> s = b[i]
+        for t
+            s = s*b[i] + t
+        end
+        out[i] = s
+    end
+    """
+    domain = f"{{ [i, t]: 0 <= i < n and 0 <= t < {steps} }}"
+    assert expected in tags(lp.autoschedule(make(domain, code, B, seq_dependencies=True)))
+
+
+def test_transpositions_go_through_squares_of_each_matrix() -> None:
+    domain = "{ [e, i, j]: 0 <= e < m and 0 <= i, j < n }"
+    data = lp.GlobalArg("a, out", np.float32, shape="m, n, n")
+    fast = lp.autoschedule(make(domain, "out[e, i, j] = a[e, j, i]", data))
+    assert tags(fast) == "e:g.2 i_outer:g.1 j_inner_inner:vec j_outer:g.0"
+    a = np.random.default_rng(0).random((2, 300, 300), np.float32)
+    np.testing.assert_array_equal(fast(a=a)[1][0], a.transpose(0, 2, 1))
+
+
 def test_loops_inside_of_time_run_on_threads() -> None:
     code = """
     for t

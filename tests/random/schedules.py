@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from unittest.mock import patch
 
 from kgen.autoscheduler import items, nests, threads
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 #: What a loop has to have to be worth it: less than the loops of random kernels have.
-_FINE: Mapping[object, Mapping[str, int]] = {
+_FINE: Mapping[object, Mapping[str, Any]] = {
     threads: {
         "GRAIN": 4,
         "LEAST": 1,
@@ -40,7 +41,11 @@ _FINE: Mapping[object, Mapping[str, int]] = {
         "SUMS": 3,
         "LANE_BYTES": 16,
         "ROW_BYTES": 16,
+        "VECTOR_BYTES": 8,
         "SHARED": 2,
+        "UNROLLED": 2,
+        "TILE": (4, 4),
+        "SQUARE": 2,
     },
     items: {"GROUPS": 2, "BLOCK": 2},
     nests: {"LONG": 2},
