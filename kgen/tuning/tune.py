@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -26,9 +27,9 @@ from kgen.tuning.space import SearchSpace
 from kgen.tuning.stop import Stop
 from kgen.tuning.strategies import Strategy, make_strategy
 from kgen.tuning.strategies.base import Bound
-from kgen.tuning.task import Problem, Task, as_builder, load_task
+from kgen.tuning.task import Problem, Task, Transformed, as_builder, load_task
 
-__all__ = ["tune"]
+__all__ = ["HasSpace", "tune", "untuned_row"]
 
 #: The evaluations of a search that has no limit, in a space that is larger.
 _EVALUATIONS = 200
@@ -101,6 +102,10 @@ def tune(
     :arg metrics: of ``"time"``, ``"energy"``, ``"registers"``: for ``result.pareto()``
     :arg progress: show a bar, where there is a terminal
 
+    The first configuration is the one that runs without a tune: that which :func:`kgen.auto_space`
+    starts from, the defaults of *build*, or else the first one of the space. The result is never
+    slower than that.
+
     Every kernel is made in a process, verified before it is timed, and measured alone on its device
     in another process, so that one that crashes or never ends costs one configuration. A Ctrl-C
     ends the tune, and returns what it has.
@@ -136,7 +141,7 @@ def tune(
         metrics=tuple(metrics),
     )
     engine = make_engine(executor, _devices(device), workers, timeout)
-    run = _Tune(first, space, engine, Records(records), stop)
+    run = _Tune(first, space, untuned_row(build, space), engine, Records(records), stop)
     try:
         return run.result(problems, strategy, seed, roofline, is_shown=progress)
     finally:
@@ -163,9 +168,15 @@ class _Tune:
     """The searches of one tune, one for each problem."""
 
     def __init__(
-        self, first: Task, space: SearchSpace, engine: Engine, records: Records, stop: Stop
+        self,
+        first: Task,
+        space: SearchSpace,
+        untuned: int,
+        engine: Engine,
+        records: Records,
+        stop: Stop,
     ) -> None:
-        self.first, self.space, self.engine = first, space, engine
+        self.first, self.space, self.untuned, self.engine = first, space, untuned, engine
         self.records, self.stop = records, stop
         self.searches: list[Search] = []
 
@@ -198,7 +209,8 @@ class _Tune:
         self, problem: Problem, strategy: Any, seed: int, roofline: Any, *, is_shown: bool
     ) -> None:
         content = replace(self.first, problem=problem).dumps()
-        begin = [self.space[row] for row in range(min(_FIRST, len(self.space)))]
+        first = dict.fromkeys([self.untuned, *range(min(_FIRST, len(self.space)))])
+        begin = [self.space[row] for row in first]
         content, info = self._step("prepare", content, begin)
         limits, work = self._step("limits", content, _wanted(roofline, self.stop, info))
         task = replace(load_task(content), limits=limits)
@@ -244,7 +256,7 @@ class _Tune:
         )
 
     def _start(self, task: Task, info: DeviceInfo) -> list[int]:
-        """Return the rows that were best for other problems and devices, to be tried first."""
+        """Return the row without a tune, and the best ones of other problems and devices."""
         assert task.written is not None
         name = task.written.default_entrypoint.name
         best: dict[str, Record] = {}
@@ -254,16 +266,9 @@ class _Tune:
             if record.kernel == name and record.time is not None and not is_same:
                 known = best.setdefault(place, record)
                 best[place] = min(known, record, key=lambda one: one.time or 0.0)
-        rows = [row for record in best.values() for row in self._row(record)]
-        return list(dict.fromkeys(rows))[:_STARTS]
-
-    def _row(self, record: Record) -> list[int]:
-        """Return the row of a record's configuration, if the space has it."""
-        try:
-            row = self.space.row(record.configuration)
-        except KgenError:
-            return []
-        return [] if row is None else [row]
+        rows = [_row_of(self.space, record.configuration) for record in best.values()]
+        known = dict.fromkeys(row for row in rows if row is not None)
+        return [self.untuned, *list(known)[:_STARTS]]
 
     def _cross(self) -> None:
         """Measure the best configuration of each problem for all others."""
@@ -271,6 +276,33 @@ class _Tune:
         for search in self.searches[: len(self.searches) if len(winners) > 1 else 0]:
             for winner in winners:
                 search.measure(winner.configuration)
+
+
+def _row_of(space: SearchSpace, configuration: Mapping[str, Any]) -> int | None:
+    """Return the row of a configuration; ``None`` where a space has no such one."""
+    try:
+        return space.row(configuration)
+    except KgenError:
+        return None
+
+
+def untuned_row(build: Any, space: SearchSpace) -> int:
+    """Return the row of the configuration that runs without a tune, or else the first one.
+
+    >>> untuned_row(lambda block=32: None, SearchSpace({"block": [16, 32]}))
+    1
+    """
+    if isinstance(build, HasSpace):
+        start = getattr(build, "start", {})
+    else:
+        builder = as_builder(build)
+        function = builder.function if isinstance(builder, Transformed) else builder
+        start = {
+            name: parameter.default
+            for name, parameter in inspect.signature(function).parameters.items()
+            if name in space.names and parameter.default is not parameter.empty
+        }
+    return _row_of(space, start) or 0
 
 
 def _bounds(space: SearchSpace, task: Task) -> Bound | None:

@@ -24,7 +24,9 @@ from kgen.tuning.engines import run_step
 from kgen.tuning.expected import difference
 from kgen.tuning.measure import measure_kernel, prepare_task
 from kgen.tuning.records import Records
+from kgen.tuning.space import SearchSpace
 from kgen.tuning.task import Problem, Task
+from kgen.tuning.tune import untuned_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,6 +102,18 @@ def test_opencl_with_an_executor_of_threads(tmp_path: Path) -> None:
     assert list(result.failures) == ["restriction"]
     found = lp.load_wisdom(file).tuned(in_groups, {"block": 32})
     assert found.choose(n=1000).configuration == {"block": 16}
+
+
+def test_what_runs_without_a_tune_is_tried_first() -> None:
+    def by_default(tile: int, block: int = 16) -> Any: ...
+
+    space = SearchSpace({"block": [1, 4, 16], "tile": [1, 2]}, "block != tile")
+    assert space[untuned_row(by_default, space)] == space[0]  # tile has no default
+    assert untuned_row((twice(), lambda knl, block=16, tile=2: knl), space) == len(space) - 1
+    assert untuned_row(lambda block=1, tile=1: None, space) == 0  # which is restricted
+    found = lp.auto_space(lp.add_dtypes(twice(), {"a": "float32"}))
+    result = lp.tune(found, sizes={"n": 10}, evaluations=1, strategy="random", seed=3)
+    assert result.best.configuration == found.start != result.searches[0].space[0]
 
 
 def test_builder_gets_sizes_that_it_has_parameters_for() -> None:
