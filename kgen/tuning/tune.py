@@ -267,8 +267,8 @@ class _Tune:
                 known = best.setdefault(place, record)
                 best[place] = min(known, record, key=lambda one: one.time or 0.0)
         rows = [_row_of(self.space, record.configuration) for record in best.values()]
-        known = dict.fromkeys(row for row in rows if row is not None)
-        return [self.untuned, *list(known)[:_STARTS]]
+        winners = dict.fromkeys(row for row in rows if row is not None)
+        return [self.untuned, *list(winners)[:_STARTS]]
 
     def _cross(self) -> None:
         """Measure the best configuration of each problem for all others."""
