@@ -21,7 +21,7 @@ from kgen.ast.host import build_host
 from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
-from kgen.ast.verify import verify_barriers
+from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
 from kgen.ir.construction.declare import check_names_declared
@@ -204,6 +204,7 @@ def lower(
     check_launch_values_defined(kernel, schedule)
     unproved = check_reads_defined(whole, schedule, has_axes=on_axes)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
+    functions = tuple(verify_lanes(kernel, f) for f in functions)
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
     check_device_limits(kernel, functions, target.limits())
     if observe is not None:

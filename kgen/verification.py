@@ -16,7 +16,7 @@ from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
 from kgen.ast.definite import find_assigned_by_data
 from kgen.ast.nodes import DeviceFunction
-from kgen.ast.verify import verify_barriers
+from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import (
     CodegenError,
     DependencyCycleFound,
@@ -395,7 +395,7 @@ class _Verifier:
             return
         for function in functions:
             try:
-                verify_barriers(function)
+                verify_lanes(kernel, verify_barriers(function))
             except CodegenError as err:
                 yield _violation("divergence", err)
         limits = self.target.limits() if self.target is not None else None

@@ -1,10 +1,18 @@
-"""Verification of the code tree: no barrier in divergent control flow."""
+"""Verification of the code tree: no barrier, and no exchange, in divergent control flow."""
 
 from __future__ import annotations
 
-from kgen.ast.nodes import DeviceFunction, For, If, Let, Node
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+from typing import Any
+
+import pymbolic.primitives as p
+
+from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
 from kgen.errors import CodegenError
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, to_text, variable_names, walk
+from kgen.ir.functions import is_of_lane
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.tree import Barrier, children_of, has_barrier
 
 
@@ -51,3 +59,80 @@ def _visit(
     for child in children_of(node):
         if has_barrier(child):
             _visit(function, child, divergent, unequal)
+
+
+def verify_lanes(kernel: LoopKernel, function: DeviceFunction) -> DeviceFunction:
+    """Return *function* if all lanes that exchange values run the exchange.
+
+    A condition or a loop bound around it may differ between rows of lanes, not within one.
+    """
+    if kernel.target.exchange_width is None:
+        return function
+    of_insn = {
+        str(insn.id): axes
+        for insn in kernel.instructions
+        if (axes := _axes_of_rows(insn.read_exprs(), function.locals))
+    }
+    if of_insn:
+        _visit_lanes(function, function.body, of_insn, {}, {})
+    return function
+
+
+def _axes_of_rows(exprs: Iterable[Expr], sizes: tuple[int, ...]) -> frozenset[int]:
+    """Return the axes of work-items along which there are lanes that exchange values."""
+    return frozenset(
+        axis
+        for expr in walk(*exprs)
+        if is_of_lane(expr)
+        for axis in _axes_of_row(expr.parameters[0], sizes)
+    )
+
+
+def _axes_of_row(mask: Expr, sizes: tuple[int, ...]) -> Iterator[int]:
+    """Give the axes along which the lanes of a mask are next to each other."""
+    lanes: Any = mask.parameters[0] if isinstance(mask, p.Call) else mask
+    numbers = [bit for bit in range(lanes.bit_length()) if lanes >> bit & 1]
+    stride = numbers[1] if len(numbers) > 1 else 1
+    for axis, size in enumerate(sizes):
+        below = prod(sizes[:axis])
+        if size > 1 and below <= numbers[-1] and below * size > stride:
+            yield axis
+
+
+def _visit_lanes(
+    function: DeviceFunction,
+    node: Node,
+    of_insn: Mapping[str, frozenset[int]],
+    unequal: Mapping[str, frozenset[int]],
+    around: Mapping[int, str],
+) -> None:
+    """Check *node*; *unequal* names, and what is *around* it, differ along axes."""
+
+    def differing(*exprs: Expr) -> frozenset[int]:
+        return frozenset().union(
+            *(unequal.get(name, ()) for name in variable_names(*exprs)),
+            (part.axis for part in walk(*exprs) if isinstance(part, LocalHardwareAxisIndex)),
+        )
+
+    def inside(what: str, axes: Iterable[int]) -> Mapping[int, str]:
+        return {**dict.fromkeys(axes, what), **around}
+
+    match node:
+        case Run():
+            for axis in of_insn.get(node.insn_id, frozenset()) & around.keys():
+                raise CodegenError(
+                    f"lanes exchange values in '{node.insn_id}' below '{around[axis]}', which is "
+                    "not the same for all of them",
+                    kernel=function.name,
+                    hint="move the exchange out of the condition",
+                )
+        case If():
+            data = range(len(function.locals)) if node.reads_data else ()
+            around = inside(f"if {to_text(node.condition)}", {*differing(node.condition), *data})
+        case For() if axes := differing(node.first, node.stop):
+            around = inside(f"for {node.iname} < {to_text(node.stop)}", axes)
+            unequal = {**unequal, node.iname: axes}
+        case Let():
+            unequal = {**unequal, node.name: differing(node.value)}
+    for child in children_of(node):
+        _visit_lanes(function, child, of_insn, unequal, around)

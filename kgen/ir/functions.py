@@ -8,9 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+import pymbolic.primitives as p
 
 from kgen.errors import TypeInferenceFailure
 from kgen.ir.callables import ScalarCallable
+from kgen.ir.expr import Expr
 from kgen.ir.promotion import UNDECIDED, Literal, Operand, adapt, arithmetic, common, settle
 from kgen.ir.random123 import GENERATORS, Generator
 from kgen.ir.types import FLOAT64, INT32, INT64, UINT32, NumpyType
@@ -21,12 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FUNCTIONS",
+    "EXCHANGE",
     "Function",
+    "LANES_OF_ROW",
+    "LANE_BEFORE",
+    "LaneFunction",
     "RandomFunction",
     "RegisteredFunction",
     "SEVERAL",
     "VectorMaker",
     "find_function",
+    "is_of_lane",
     "known_function_names",
 ]
 
@@ -206,11 +213,37 @@ SEVERAL: Final[Mapping[str, Function]] = {
 }
 
 
-#: ``exchange_lanes(lanes, value, distance)``: the value that the lane at the number of one's own
-#: xor *distance* has, between the lanes of a bit mask, which all run it. Only CUDA has it.
-EXCHANGE: Final = Function(
-    "exchange_lanes", 3, lambda dtypes: (UINT32, dtypes[1], INT32), lambda operands: operands[1:2]
+@dataclass(frozen=True)
+class LaneFunction(Function):
+    """``exchange_lanes(lanes, value, distance)``: the *value* of another lane of a warp.
+
+    All lanes of a bit mask run it.
+    """
+
+    @classmethod
+    def of(cls, name: str) -> LaneFunction:
+        """Return the function *name*."""
+        return cls(name, 3, lambda given: (UINT32, given[1], INT32), lambda operands: operands[1:2])
+
+
+#: That of the lane at the number of one's own xor *distance*.
+EXCHANGE: Final = LaneFunction.of("exchange_lanes")
+#: That of the lane at the number of one's own minus *distance*; one's own where there is none.
+LANE_BEFORE: Final = LaneFunction.of("lane_before")
+#: ``lanes_of_row(first_row, others)``: the mask of one's own row of lanes, which is that of the
+#: first row, moved by those bits of one's own number that are in *others*.
+LANES_OF_ROW: Final = Function(
+    "lanes_of_row", 2, lambda _: (UINT32, UINT32), lambda _: (UINT32,), fixed=(UINT32, UINT32)
 )
+#: What targets have on which lanes exchange values, for transformations; users do not call it.
+_OF_LANES: Final = {function.name: function for function in (EXCHANGE, LANE_BEFORE, LANES_OF_ROW)}
+
+
+def is_of_lane(expr: Expr) -> bool:
+    """Tell whether *expr* is the value of another lane."""
+    if not isinstance(expr, p.Call) or not isinstance(expr.function, p.Variable):
+        return False
+    return isinstance(_OF_LANES.get(expr.function.name), LaneFunction)
 
 
 @dataclass(frozen=True)
@@ -303,7 +336,7 @@ def _special(name: str) -> Function | None:
         return VectorMaker.of(name, VECTOR_MAKERS[name])
     if name in GENERATORS:
         return RandomFunction.of(GENERATORS[name])
-    return EXCHANGE if name == EXCHANGE.name else SEVERAL.get(name)
+    return _OF_LANES.get(name) or SEVERAL.get(name)
 
 
 def find_function(kernel: LoopKernel, name: str) -> Function | None:

@@ -77,8 +77,8 @@ class TargetBase(metaclass=_TargetMeta):
     streams_lanes: ClassVar[bool] = False
     #: How many work-items run in step; ``None`` where the language does not say.
     warp_size: ClassVar[int | None] = None
-    #: Those read each other's values without local memory.
-    exchanges_lanes: ClassVar[bool] = False
+    #: The kinds of numbers, as numpy has them, of which those read each other's without memory.
+    exchanged_kinds: ClassVar[str] = ""
     #: nvcc compiles the code, and says what it needs of a device.
     is_compiled_by_nvcc: ClassVar[bool] = False
     #: Calls begin with the queue of a device.
@@ -93,6 +93,11 @@ class TargetBase(metaclass=_TargetMeta):
     def has_work_items(self) -> bool:
         """Tell whether work-groups have work-items; where they do not, their axes are loops."""
         return self.has_hardware_axes
+
+    @property
+    def exchange_width(self) -> int | None:
+        """The number of neighbouring work-items that exchange values; ``None`` for none."""
+        return self.warp_size if self.exchanged_kinds else None
 
     @property
     def loops_over_items(self) -> bool:

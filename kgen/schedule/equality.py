@@ -33,7 +33,7 @@ from kgen.ir.expr import (
     substitute,
     to_text,
 )
-from kgen.ir.functions import EXCHANGE
+from kgen.ir.functions import is_of_lane
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, dim_names, with_params, with_range_name, without_quotients
 from kgen.schedule.dataflow import (
@@ -616,7 +616,7 @@ def _shape(node: _Node) -> tuple[object, tuple[Any, ...]] | None:
     match expr:
         case p.Variable() if expr.name in node.flow.kernel.arg_dict:
             return ("name", expr.name), ()
-        case p.Call() if expr.function != p.Variable(EXCHANGE.name):
+        case p.Call() if not is_of_lane(expr):
             return ("call", to_text(expr.function)), expr.parameters
         case p.Comparison():
             return ("comparison", str(expr.operator)), (expr.left, expr.right)

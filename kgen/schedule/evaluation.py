@@ -26,7 +26,7 @@ from pymbolic.mapper import Mapper
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
-from kgen.ir.functions import EXCHANGE
+from kgen.ir.functions import LANE_BEFORE, is_of_lane
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -221,12 +221,14 @@ class _Evaluator(Execution):
             self.extents.update(dict.fromkeys(launch, (groups, items)))
         return self.extents[launch[0]]
 
-    def lane_at(self, distance: int, item: Point) -> Point:
-        """Return the work-item of the same group whose number differs by an exclusive or."""
+    def lane_at(self, distance: int, item: Point, *, is_before: bool) -> Point:
+        """Return the work-item of the group whose number differs: by an exclusive or, or before."""
         half = len(item) // 2
         group, mine = item[:half], item[half:]
         _, sizes = self.extents[self.running]
-        number = sum(prod(sizes[:axis]) * index for axis, index in enumerate(mine)) ^ distance
+        own = sum(prod(sizes[:axis]) * index for axis, index in enumerate(mine))
+        before = own - distance if own >= distance else own
+        number = before if is_before else own ^ distance
         other = (number // prod(sizes[:axis]) % size for axis, size in enumerate(sizes))
         return (*group, *other, *mine[len(sizes) :])
 
@@ -513,17 +515,19 @@ class _Values(Mapper[int, Any]):
         name = expr.function.name if isinstance(expr.function, p.Variable) else ""
         if name in ("min", "max", "fmin", "fmax"):
             return self._extreme(expr.parameters, min if "min" in name else max, *args)
-        if name == EXCHANGE.name:
-            return self._exchanged(expr, *args)
+        if is_of_lane(expr):
+            return self._exchanged(name, expr, *args)
         return _random("call", name, *(self.rec(child, *args) for child in expr.parameters))
 
-    def _exchanged(self, expr: p.Call, names: dict[str, int], item: Point) -> int:
+    def _exchanged(self, name: str, expr: p.Call, names: dict[str, int], item: Point) -> int:
         """Return the value that another lane has: it runs the same instruction, in turn."""
         _, value, distance = expr.parameters
         own = names.keys() - self.memory.sizes.keys()
         if own.intersection(variable_names(value)):
             return self.handle_unsupported_expression(expr)
-        return self.rec(value, names, self.memory.lane_at(self.rec(distance, names, item), item))
+        lanes = self.rec(distance, names, item)
+        other = self.memory.lane_at(lanes, item, is_before=name == LANE_BEFORE.name)
+        return self.rec(value, names, other)
 
     def map_lookup(self, expr: p.Lookup, *args: Any) -> int:
         return _random("part", expr.name, self.rec(expr.aggregate, *args))

@@ -108,6 +108,8 @@ class CFamilyLanguage(Target):
     aligned_pointer: ClassVar[str | None] = None
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
+    #: Functions by which lanes exchange values take a mask of those lanes.
+    masks_lanes: ClassVar[bool] = False
     #: How memory that work-items share is updated in one step.
     atomics: ClassVar[AtomicFunctions] = CAtomics()
     #: How images are read.

@@ -83,7 +83,8 @@ class CudaTarget(CFamilyTarget):
 
     language: ClassVar[str] = "CUDA C++"
     warp_size: ClassVar[int | None] = WARP_SIZE
-    exchanges_lanes: ClassVar[bool] = True
+    exchanged_kinds: ClassVar[str] = "biufc"
+    masks_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {

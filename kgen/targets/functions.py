@@ -102,6 +102,15 @@ GNU_FUNCTIONS: Final = FunctionNames(
 
 _EXTREMA = {name: dict.fromkeys((*_SIGNED, *_UNSIGNED), name) for name in ("max", "min")}
 
+
+def _lanes_of_row(kind: str) -> list[cgen.Generable]:
+    return [
+        cgen.Value(kind, "lane"),
+        cgen.Statement('asm("mov.u32 %0, %%laneid;" : "=r"(lane))'),
+        cgen.Statement("return a << (lane & b)"),
+    ]
+
+
 _CUDA_REAL = {name: pattern for name, pattern in _C_REAL.items() if name != "isnormal"}
 
 CUDA_FUNCTIONS: Final = FunctionNames(
@@ -110,9 +119,11 @@ CUDA_FUNCTIONS: Final = FunctionNames(
         **_BESSEL,
         "rsqrt": "rsqrt{f}",
         "exchange_lanes": "__shfl_xor_sync",
+        "lane_before": "__shfl_up_sync",
     },
     {"abs": _C_ABS, **_EXTREMA, "mul_hi": {"uint64": "__umul64hi"}},
     {name: f"cuda::std::{name}" for name in _COMPLEX.split()},
+    helpers={"lanes_of_row": Helper(_lanes_of_row)},
 )
 
 _OPENCL_ABS = {
@@ -149,6 +160,8 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         "rsqrt": "rsqrt",
         **{f"bessel_{name}": f"bessel_{name}" for name in ("j0", "j1", "y0", "y1", "yn")},
         "bessel_jn": "bessel_jv",
+        "exchange_lanes": "sub_group_shuffle_xor",
+        "lane_before": "sub_group_shuffle_up",
     },
     {"abs": _OPENCL_ABS, **_EXTREMA, "mul_hi": {"uint64": "mul_hi"}},
     {name: "{t}_" + name for name in _OPENCL_COMPLEX.split()},

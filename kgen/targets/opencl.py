@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import cgen
 import cgen.opencl
@@ -30,7 +30,16 @@ from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, Vectors
 from kgen.targets.words import C_WORDS, MACROS, vector_words
 
-__all__ = ["OpenCLCASTBuilder", "OpenCLTarget", "PyOpenCLTarget", "limits_of_device"]
+__all__ = [
+    "OpenCLCASTBuilder",
+    "OpenCLTarget",
+    "PyOpenCLTarget",
+    "limits_of_device",
+    "sub_groups_of_device",
+]
+
+#: What a device has whose sub-groups exchange values.
+SHUFFLE_EXTENSIONS: Final = ("cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
 
 _FP64 = Need(
     Rank.PRAGMA,
@@ -40,6 +49,14 @@ _FP64 = Need(
 #: Complex types and functions, which pyopencl puts on the include path of its builds.
 _COMPLEX = include("pyopencl-complex.h")
 _COMPLEX_DOUBLE = Need(Rank.DEFINE, "complex double", "#define PYOPENCL_DEFINE_CDOUBLE")
+
+_SHUFFLES = Need(
+    Rank.PRAGMA,
+    "shuffles",
+    "\n".join(f"#pragma OPENCL EXTENSION {name}: enable" for name in SHUFFLE_EXTENSIONS),
+)
+#: The sizes of sub-groups that there are on devices.
+_SUB_GROUP_SIZES: Final = (8, 16, 32, 64)
 
 _NUMBERS = "char uchar short ushort int uint long ulong half float double"
 
@@ -75,7 +92,12 @@ class OpenCLCASTBuilder(ASTBuilderBase):
         """Declare a kernel with the size of its work-groups."""
         name = cgen.Value("void", function.name)
         sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, name)
-        return cgen.FunctionDeclaration(cgen.opencl.CLKernel(sized), parameters)
+        declared = cgen.FunctionDeclaration(cgen.opencl.CLKernel(sized), parameters)
+        assert isinstance(self.target, OpenCLTarget)
+        if self.target.sub_group_size is None:
+            return declared
+        size = f"__attribute__((intel_reqd_sub_group_size({self.target.sub_group_size})))"
+        return cgen.DeclSpecifier(declared, size)
 
     def get_array_arg_decl(
         self, array: ArrayBase, element: cgen.Declarator, *, is_written: bool, restrict: bool
@@ -107,6 +129,11 @@ class OpenCLTarget(CFamilyTarget):
     keep loops scalar that vectors would take beyond private arrays; and compute some subscripts
     in 64 bits, which is faster there. Calls on PoCL's devices ask for it.
 
+    ``sub_group_size``: work-items of this number, a power of two, exchange values in reductions and
+    scans without local memory, by ``cl_khr_subgroup_shuffle``; kernels are compiled for sub-groups
+    of that size (``intel_reqd_sub_group_size``), of consecutive work-items. Calls ask for it on
+    devices that have these extensions. Raises :class:`KgenError` for other numbers.
+
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
     ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...],
@@ -118,6 +145,7 @@ class OpenCLTarget(CFamilyTarget):
 
     atomics_flavor: str | None = field(default="cl1", kw_only=True, repr=False)
     suits_pocl: bool = field(default=False, kw_only=True, repr=False)
+    sub_group_size: int | None = field(default=None, kw_only=True, repr=False)
 
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "use_int8_for_bool": (
@@ -126,6 +154,7 @@ class OpenCLTarget(CFamilyTarget):
         )
     }
     language: ClassVar[str] = "OpenCL C"
+    exchanged_kinds: ClassVar[str] = "iuf"
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             # a bool has no fixed size, and may not be an argument
@@ -186,6 +215,16 @@ class OpenCLTarget(CFamilyTarget):
         """Work-groups and work-items exist."""
         return True
 
+    @property
+    def exchange_width(self) -> int | None:
+        """The work-items of a sub-group."""
+        return self.sub_group_size
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Ask for what lets sub-groups exchange values."""
+        return () if self.sub_group_size is None else (_SHUFFLES,)
+
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""
         return OpenCLCASTBuilder(self)
@@ -222,6 +261,9 @@ class OpenCLTarget(CFamilyTarget):
                 "  hint: leave atomics_flavor out, or 'cl1'"
             )
         object.__setattr__(self, "atomics_flavor", "cl1")
+        size: Any = self.sub_group_size
+        if size is not None and not (type(size) is int and size in _SUB_GROUP_SIZES):
+            raise unfit("sub_group_size of a target", "8, 16, 32 or 64, or None", size)
 
 
 @dataclass(frozen=True)
@@ -296,3 +338,11 @@ def limits_of_device(device: Any) -> DeviceLimits:
             f"the device of a target is a pyopencl.Device, not {device!r}\n"
             "  hint: leave it out, or pass queue.device"
         ) from None
+
+
+def sub_groups_of_device(device: Any) -> int | None:
+    """Return the largest size of sub-groups that exchange values; ``None`` where none do."""
+    known = device.extensions.split()
+    if not {*SHUFFLE_EXTENSIONS, "cl_intel_required_subgroup_size"}.issubset(known):
+        return None
+    return max(set(device.sub_group_sizes_intel).intersection(_SUB_GROUP_SIZES), default=None)

@@ -18,7 +18,7 @@ from kgen.ir.expr import (
     TruncRemainder,
     walk,
 )
-from kgen.ir.functions import EXCHANGE
+from kgen.ir.functions import LANE_BEFORE, LANES_OF_ROW, is_of_lane
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tree import Barrier, children_of
@@ -27,20 +27,32 @@ from tests.reference import Evaluator, Memory, Point
 
 __all__ = ["Device"]
 
+WARP = 32
+#: Where a work-item waits: a barrier; or an exchange, whether it is done, and its mask.
+_Stop = Barrier | tuple[Run, bool, Any]
+
 
 class _Evaluator(Evaluator):
     """Evaluate what the code tree has besides the kernel's own expressions."""
 
     gid: Point
     lid: Point
-    #: what another lane computes: by its distance, and an expression
+    #: what another lane computes: by its number in the group, and an expression
     exchange: Callable[[int, Any], Any]
+    lane: int
 
     def map_call(self, expr: p.Call) -> Any:
-        if expr.function != p.Variable(EXCHANGE.name):
+        if not is_of_lane(expr):
             return super().map_call(expr)
-        _, value, distance = expr.parameters
-        return self.exchange(int(self.rec(distance)), value)
+        mask, value, distance = expr.parameters
+        apart = int(self.rec(distance))
+        is_before = expr.function == p.Variable(LANE_BEFORE.name)
+        other = self.lane - apart if is_before else self.lane ^ apart
+        in_warp = other // WARP == self.lane // WARP
+        if not in_warp or not lanes_of(mask, self.lane) >> other % WARP & 1:
+            assert is_before, "reads beside the mask"
+            return self.exchange(self.lane, value) if not in_warp else None  # which nobody may use
+        return self.exchange(other, value)
 
     def map_group_hardware_axis_index(self, expr: GroupHardwareAxisIndex) -> int:
         return self.gid[expr.axis]
@@ -54,6 +66,15 @@ class _Evaluator(Evaluator):
     def map_trunc_remainder(self, expr: TruncRemainder) -> int:
         a, b = int(self.rec(expr.numerator)), int(self.rec(expr.denominator))
         return a - b * _quotient(a, b)
+
+
+def lanes_of(mask: Any, number: int) -> int:
+    """Return the mask that the work-item of a number passes."""
+    if isinstance(mask, int):
+        return mask
+    assert mask.function == p.Variable(LANES_OF_ROW.name)
+    first_row, others = mask.parameters
+    return int(first_row) << (number % WARP & int(others))
 
 
 def _quotient(a: Any, b: Any) -> int:
@@ -96,11 +117,27 @@ class Device:
             group: list[_Item] = []
             for lid in itertools.product(*map(range, reversed(function.locals))):
                 group.append(_Item(self, memory, shared, gid, lid[::-1], group))
-            items = [item.run(function.body, names) for item in group][:: self.step]
-            while items:
-                going = [item for item in items if next(item, None) is not None]
-                assert going in ([], items), "work-items part at a barrier"
-                items = going
+            self._run_together(group, function, names)
+
+    def _run_together(
+        self, group: list[_Item], function: DeviceFunction, names: Mapping[str, int]
+    ) -> None:
+        """Run all work-items: from barrier to barrier, or until those of a mask exchange values."""
+        items = {item.number: item.run(function.body, names) for item in group[:: self.step]}
+        stops = {number: next(item, None) for number, item in items.items()}
+        while any(stop is not None for stop in stops.values()):
+            going = {n for n, stop in stops.items() if self._is_met(n, stop, stops)}
+            assert going, "work-items part at a barrier, or where they exchange values"
+            stops.update({number: next(items[number], None) for number in stops if number in going})
+
+    def _is_met(self, number: int, stop: _Stop | None, stops: Mapping[int, _Stop | None]) -> bool:
+        """Tell whether all that have to meet a work-item are where it is."""
+        if stop is None or isinstance(stop, Barrier):
+            return stop is not None and all(other is stop for other in stops.values())
+        lanes, warp = lanes_of(stop[2], number), number - number % WARP
+        others = {warp + bit for bit in range(WARP) if lanes >> bit & 1}
+        assert number in others, "is not in its own mask"
+        return all(stops.get(other) == stop for other in others)
 
 
 class _Item:
@@ -128,16 +165,14 @@ class _Item:
     def _evaluator(self, names: Mapping[str, int]) -> _Evaluator:
         evaluator = _Evaluator(names, self._load, None)
         evaluator.gid, evaluator.lid = self.gid, self.lid
-        evaluator.exchange = lambda distance, expr: self._lane(distance).value(expr, names)
+        evaluator.lane = self.number
+        evaluator.exchange = lambda other, expr: self.group[other].value(expr, names)
         return evaluator
 
     def _load(self, name: str, index: Point) -> Any:
         home = self._home(name)
         assert index in home, f"reads {name}{index}, not there"
         return home[index]
-
-    def _lane(self, distance: int) -> _Item:
-        return self.group[self.number ^ distance]
 
     def _home(self, name: str) -> Memory:
         array = self.kernel.temporary_variables.get(name)
@@ -146,21 +181,20 @@ class _Item:
             return (self.shared if is_local else self.own).setdefault(name, {})
         return self.memory.setdefault(name, {})
 
-    def run(self, node: Node, names: Mapping[str, int]) -> Iterator[Run | Barrier]:
+    def run(self, node: Node, names: Mapping[str, int]) -> Iterator[_Stop]:
         """Execute *node*, stopping at barriers, and before and after lanes exchange values."""
         for step, values in self.walk(node, names):
-            waits = isinstance(step, Barrier) or self._exchanges(step)
-            if waits:
+            if isinstance(step, Barrier):
                 yield step
-            if isinstance(step, Run):
-                self._execute(step, values)
-                if waits:
-                    yield step
+                continue
+            masks = list(self._masks(step))
+            yield from ((step, False, mask) for mask in masks)
+            self._execute(step, values)
+            yield from ((step, True, mask) for mask in masks)
 
-    def _exchanges(self, run: Run) -> bool:
-        exchange = p.Variable(EXCHANGE.name)
+    def _masks(self, run: Run) -> Iterator[Any]:
         read = walk(*self.kernel.id_to_insn[run.insn_id].read_exprs())
-        return any(isinstance(expr, p.Call) and expr.function == exchange for expr in read)
+        return (expr.parameters[0] for expr in read if is_of_lane(expr))
 
     def walk(
         self, node: Node, names: Mapping[str, int]

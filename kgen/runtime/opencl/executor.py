@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from kgen.runtime.opencl.program import check_group_size, is_pocl, load_program
 from kgen.runtime.opencl.wrapper import OpenCLRecordingBuilder, OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
-from kgen.targets.opencl import OpenCLTarget
+from kgen.targets.opencl import OpenCLTarget, sub_groups_of_device
 from kgen.targets.pocl import pocl_options, with_double_barriers
 
 __all__ = ["OpenCLExecutor", "executor_for"]
@@ -37,6 +37,16 @@ def executor_for(
         )
     context = args[0].context if isinstance(args[0], cl.CommandQueue) else args[0]
     return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))
+
+
+def _suited(target: OpenCLTarget, devices: Sequence[cl.Device]) -> OpenCLTarget:
+    """Return the target with what the devices of a context need, and have."""
+    if any(map(is_pocl, devices)):
+        target = replace(target, suits_pocl=True)
+    sizes = {sub_groups_of_device(device) for device in devices}
+    if target.sub_group_size is None and len(sizes) == 1:
+        target = replace(target, sub_group_size=sizes.pop())
+    return target
 
 
 class OpenCLExecutor(ExecutorBase):
@@ -58,8 +68,8 @@ class OpenCLExecutor(ExecutorBase):
         self, unit: TranslationUnit, entrypoint: str, context: cl.Context, **more: Any
     ) -> None:
         target = unit.target
-        if isinstance(target, OpenCLTarget) and any(map(is_pocl, context.devices)):
-            unit = unit.copy(target=replace(target, suits_pocl=True))
+        if isinstance(target, OpenCLTarget):
+            unit = unit.copy(target=_suited(target, context.devices))
         super().__init__(unit, entrypoint, **more)
         self.context = context
 

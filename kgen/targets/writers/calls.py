@@ -16,6 +16,7 @@ from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.functions import (
     SEVERAL,
     Function,
+    LaneFunction,
     RandomFunction,
     RegisteredFunction,
     VectorMaker,
@@ -24,7 +25,7 @@ from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import Literal, common, settle, without_opaque
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
-from kgen.targets.conversions import is_promoted_to_int
+from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.lane_functions import lane_name
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
@@ -69,6 +70,8 @@ class CallWriter:
             return self._vector(function.vector, expr, dtypes)
         if isinstance(function, RegisteredFunction):
             return self.users.inside(function, expr, dtypes, prec)
+        if isinstance(function, LaneFunction):
+            return self._of_lane(name, expr, dtypes)
         return self.named(name, self._converted(expr, dtypes), dtypes[0], prec)
 
     def _vector(self, made: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
@@ -82,6 +85,24 @@ class CallWriter:
                 for argument, dtype in zip(expr.parameters, dtypes, strict=True)
             )
         return vector.value(self._converted(expr, dtypes))
+
+    def _of_lane(self, name: str, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
+        """Write the value of another lane; of a complex number, both parts in turn."""
+        mask, value, distance = expr.parameters
+        dtype = dtypes[1]
+        masks = (
+            [self.writer.converted(mask, dtypes[0], PREC_NONE)] if self.target.masks_lanes else []
+        )
+        last = self.writer.converted(distance, dtypes[2], PREC_NONE)
+        if not dtype.is_complex():
+            text = self.writer.converted(value, dtype, PREC_NONE)
+            return self.named(name, [*masks, text, last], dtype)
+        part = real_part(dtype)
+        text = self.writer.converted(value, dtype, PREC_CALL)
+        parts = (
+            self.named(name, [*masks, f"{text}.{side}()", last], part) for side in ("real", "imag")
+        )
+        return f"{self.writer.type_name(dtype)}({', '.join(parts)})"
 
     def instruction(
         self, insn: Assignment | CallInstruction, places: Sequence[tuple[str, NumpyType]]

@@ -16,7 +16,8 @@ from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site, counted_from_zero
-from kgen.transforms.reductions.tree import Lanes, combine_lanes, rows_of
+from kgen.transforms.reductions.tree import combine_lanes, rows_of
+from kgen.transforms.reductions.warps import Lanes
 
 __all__ = ["Parts", "end_launch", "combine_groups", "store_partial_results"]
 

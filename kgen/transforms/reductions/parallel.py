@@ -29,7 +29,8 @@ from kgen.transforms.reductions.groups import combine_groups
 from kgen.transforms.reductions.loop import Interleaved, accumulate_in_loop, loops_of_threads
 from kgen.transforms.reductions.loops import Place
 from kgen.transforms.reductions.site import Site
-from kgen.transforms.reductions.tree import Lanes, combine_lanes
+from kgen.transforms.reductions.tree import combine_lanes
+from kgen.transforms.reductions.warps import Lanes
 
 __all__ = ["Distribution", "accumulate_in_parallel", "find_distribution", "run_once"]
 

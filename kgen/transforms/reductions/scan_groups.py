@@ -20,7 +20,8 @@ from kgen.transforms.reductions.groups import Parts, end_launch, store_partial_r
 from kgen.transforms.reductions.scan_lanes import LaneScan
 from kgen.transforms.reductions.scan_pieces import Steps
 from kgen.transforms.reductions.site import Site, counted_from_zero
-from kgen.transforms.reductions.tree import Lanes, combine_lanes
+from kgen.transforms.reductions.tree import combine_lanes
+from kgen.transforms.reductions.warps import Lanes
 
 __all__ = ["share_launches", "totals_before"]
 

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
-from kgen.ir.expr import Expr, Reduction, variable_names
-from kgen.ir.functions import EXCHANGE
-from kgen.ir.tags import AutoFitLocalInameTag, AxisTag, LocalInameTag
+from kgen.ir.expr import Expr, Reduction
+from kgen.ir.tags import AxisTag, LocalInameTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site, counted_from_zero
+from kgen.transforms.reductions.warps import Lanes, WarpRow, find_row, group_sizes
 
-__all__ = ["Lanes", "Rows", "combine_lanes", "rows_of"]
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The axes of the work-items that work together, with their sizes.
-
-    They are counted along the first axis first.
-    """
-
-    axes: tuple[tuple[LocalInameTag, int], ...]
-
-    @property
-    def count(self) -> int:
-        """The number of work-items."""
-        return math.prod(size for _, size in self.axes)
+__all__ = ["Rows", "combine_lanes", "rows_of"]
 
 
 @dataclass(frozen=True)
@@ -78,10 +62,9 @@ def combine_lanes(
     that a loop around needs no further one. Return what writes the result.
     """
     joined = _Joiner(builder, reduction, around, lanes, totals)
-    width = exchange_width(builder, reduction, around, lanes, joined.dtypes)
-    if width > 1:
-        return joined.exchange(width, waits)
-    return joined.tree(waits)
+    is_free = reduction.operation.is_commutative
+    row = find_row(builder, around, lanes, joined.dtypes) if is_free else None
+    return joined.tree(waits) if row is None else joined.exchange(row, waits)
 
 
 class _Joiner:
@@ -150,34 +133,31 @@ class _Joiner:
 
     # -- between the lanes of a warp ------------------------------------------------------------
 
-    def exchange(self, width: int, waits: list[str]) -> list[str]:
-        """Combine the lanes of each warp, then one value of each warp through local memory."""
+    def exchange(self, row: WarpRow, waits: list[str]) -> list[str]:
+        """Combine the lanes of each row in a warp, then one value of each through local memory."""
         others = [self.builder.temporary(f"other_{self.suffix}", dtype) for dtype in self.dtypes]
-        mask = 2**width - 1
-        distance = width // 2
+        distance = row.width // 2
         while distance:
-            values = [
-                p.Call(p.Variable(EXCHANGE.name), (mask, total, distance)) for total in self.totals
-            ]
+            values = row.partners(self.totals, distance)
             waits = self._assign(self.everywhere, others, values, waits, "lanes")
             waits = self._join(self.everywhere, others, waits)
             distance //= 2
-        count = self.lanes.count // width
+        count = self.lanes.count // row.width
         sizes = group_sizes(self.builder)
         is_whole = all(sizes[tag.axis] == size for tag, size in self.lanes.axes)
-        if count == 1 and is_whole and not self.rows.idle:
+        if count == 1 and is_whole:
             return waits
         arrays = self._arrays(count)
-        leads = p.Comparison(p.Remainder(self.lane, width), "==", 0)
+        leads = p.Comparison(p.Remainder(self.lane, row.width), "==", 0)
         one_each = self._under(self.once, [leads])
-        slot = p.FloorDiv(self.lane, width)
+        slot = p.FloorDiv(self.lane, row.width)
         waits = self._assign(one_each, self._at(arrays, slot), self.totals, waits, "store")
         waits = self._set(self.around, [self._at(arrays, 0)], waits)
         if count == 1:
             return waits
-        warp = self.builder.loops.new_range("warp", 1, count)
-        inside = self.around.inside([warp])
-        return self._join(inside, self._at(arrays, p.Variable(warp)), waits)
+        part = self.builder.loops.new_range("warp", 1, count)
+        inside = self.around.inside([part])
+        return self._join(inside, self._at(arrays, p.Variable(part)), waits)
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -241,54 +221,6 @@ class _Joiner:
         self.step += 1
         name = f"{self.prefix}_{suffix}"
         return self.builder.assign(site, places, values, waits, name, self.step)
-
-
-def exchange_width(
-    builder: AccumulatorBuilder,
-    reduction: Reduction,
-    around: Site,
-    lanes: Lanes,
-    dtypes: Sequence[NumpyType],
-) -> int:
-    """Return how many neighbouring work-items may combine values without memory; 1 for none.
-
-    All of them have to run the same steps, at consecutive positions in warps that hold no
-    others: rows of whole warps, or a group that is one row.
-    """
-    kernel = builder.kernel
-    warp = kernel.target.warp_size if kernel.target.exchanges_lanes else None
-    if warp is None or not reduction.operation.is_commutative:
-        return 1
-    if any(dtype.numpy_dtype.kind not in "biuf" or dtype.itemsize < 1 for dtype in dtypes):
-        return 1
-    if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in kernel.inames):
-        return 1
-    data = {*kernel.array_vars, *builder.temporaries}
-    if not data.isdisjoint(variable_names(*around.predicates)):
-        return 1
-    origins = map(builder.loops.origin, around.within)
-    outer = kernel.with_outer_inames(frozenset(origins))
-    if any(not data.isdisjoint(kernel.domain_parameters(name)) for name in outer):
-        return 1
-    sizes = group_sizes(builder)
-    for k, (tag, size) in enumerate(lanes.axes):
-        if tag.axis != k or (k < len(lanes.axes) - 1 and size != sizes[k]):
-            return 1
-    row = math.prod(sizes.get(k, 1) for k in range(len(lanes.axes)))
-    is_only = math.prod(sizes.values()) == row
-    if lanes.count % warp == 0:
-        return warp if is_only or row % warp == 0 else 1
-    is_power = lanes.count & (lanes.count - 1) == 0
-    return lanes.count if is_only and row == lanes.count < warp and is_power else 1
-
-
-def group_sizes(builder: AccumulatorBuilder) -> dict[int, int]:
-    """Return the number of work-items along each axis of the kernel."""
-    sizes: dict[int, int] = {}
-    for axis in builder.kernel.axes.values():
-        if isinstance(axis.tag, LocalInameTag):
-            sizes[axis.tag.axis] = max(sizes.get(axis.tag.axis, 1), axis.size)
-    return sizes
 
 
 def _slots(count: int, keeps_order: bool) -> int:

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
+from kgen.ir.expr import IdentityMapper
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
 from kgen.lowering import lower
+from kgen.transforms.select import transform
 from tests.oracle import Oracle
 from tests.targets.support import compile_cuda
 from tests.transforms.helpers import run
@@ -338,13 +343,82 @@ def test_sums_over_groups_in_loops_that_never_run_end() -> None:
 
 @pytest.mark.parametrize(
     ("items", "tags"),
-    [(33, "r:g.0, i:l.0"), (32, "r:l.0, i:l.1"), (16, "i:l.0, r:l.1"), (48, "r:g.0, i:l.0")],
+    [(33, "r:g.0, i:l.0"), (9, "i:l.0, r:l.1"), (35, "r:l.0, i:l.1")],
 )
-def test_no_lanes_where_warps_hold_others(items: int, tags: str) -> None:
+def test_no_lanes_where_rows_are_not_in_one_warp(items: int, tags: str) -> None:
     knl = lp.fix_parameters(rows(items, "r:for"), m=4)
     text = code(lp.tag_inames(knl, tags), lp.CudaTarget(), a=np.float32)
     assert "__shfl" not in text
     assert "__syncthreads" in text
+
+
+@pytest.mark.parametrize(("items", "mask"), [(2, 3), (4, 15), (8, 255), (16, 65535)])
+def test_rows_in_a_warp_need_no_barrier(items: int, mask: int) -> None:
+    knl = lp.split_iname(rows(items, "i:l.0"), "r", 32, outer_tag="g.0", inner_tag="l.1")
+    text = code(knl, lp.CudaTarget(), a=np.float64)
+    assert "__shared__" not in text
+    assert "__syncthreads" not in text
+    assert text.count("__shfl_xor_sync") == items.bit_length() - 1
+    assert f"(kgen_lanes_of_row_uint32({mask}, {32 - items}), acc_i, {items // 2})" in text
+
+
+def test_rows_of_lanes_that_are_not_next_to_each_other() -> None:
+    text = code(rows(8, "r:g.0, i:l.1"), lp.CudaTarget(), a=np.float64)
+    assert "__shfl_xor_sync(255, acc_i, 4)" in text
+    knl = lp.split_iname(rows(8, "i:l.1"), "r", 4, outer_tag="g.0", inner_tag="l.0")
+    text = code(knl, lp.CudaTarget(), a=np.float64)
+    assert "__shfl_xor_sync(kgen_lanes_of_row_uint32(286331153, 3), acc_i, 16)" in text
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_numbers_are_exchanged_in_two_parts(dtype: Any) -> None:
+    text = code(rows(32), lp.CudaTarget(), a=dtype)
+    assert (
+        "(4294967295u, acc_i.real(), 16), __shfl_xor_sync(4294967295u, acc_i.imag(), 16))" in text
+    )
+
+
+@pytest.mark.parametrize(("items", "n_barriers"), [(16, 0), (64, 1)])
+def test_sub_groups_exchange_values_where_there_are(items: int, n_barriers: int) -> None:
+    text = code(rows(items), lp.OpenCLTarget(sub_group_size=16), a=np.float32)
+    assert text.count("barrier(") == n_barriers
+    assert "__attribute__((intel_reqd_sub_group_size(16)))" in text
+    assert "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle: enable" in text
+    assert "= sub_group_shuffle_xor(acc_i, 8)" in text
+
+
+class _Mutant(IdentityMapper):
+    """Exchanges values at another distance."""
+
+    def map_call(self, expr: p.Call, *args: Any) -> Any:
+        if expr.function != p.Variable("exchange_lanes"):
+            return super().map_call(expr, *args)
+        mask, value, distance = expr.parameters
+        return p.Call(expr.function, (mask, value, 1 if distance == 4 else distance))
+
+
+@pytest.mark.parametrize("change", ["distance", "condition", "step"])
+def test_wrong_exchanges_are_found(change: str) -> None:
+    """Another distance, lanes that do not take part, and a step less."""
+
+    @transform
+    def mutate(kernel: LoopKernel) -> LoopKernel:
+        insns = {str(insn.id): insn for insn in kernel.instructions}
+        name = next(n for n in insns if n.endswith("lanes"))
+        if change == "distance":
+            insns = {n: i.with_transformed_expressions(_Mutant()) for n, i in insns.items()}
+        elif change == "condition":
+            insns[name] = insns[name].copy(predicates=frozenset([parse("lane_0 < 4")]))
+        else:
+            insns[name] = insns[name].copy(expression=parse("0"))
+        return kernel.copy(instructions=list(insns.values()))
+
+    knl = lp.split_iname(rows(8, "i:l.0"), "r", 4, outer_tag="g.0", inner_tag="l.1")
+    knl = lp.add_dtypes(knl.copy(target=lp.CudaTarget()), {"a": np.float64})
+    knl = lp.realize_reduction(knl)
+    assert lp.verify(knl).ok
+    found = lp.verify(mutate(knl)).violated
+    assert ("divergence" if change == "condition" else "origin") in {f.check for f in found}
 
 
 def test_no_lanes_under_a_condition_on_data() -> None:
@@ -355,12 +429,12 @@ def test_no_lanes_under_a_condition_on_data() -> None:
     assert "__shfl" not in code(knl, lp.CudaTarget(), a=np.float32, f=np.int32)
 
 
-@pytest.mark.parametrize("items", [16, 32, 96, 100])
+@pytest.mark.parametrize("items", [8, 96, 100])
 def test_cuda_compiles(items: int, nvcc: str, tmp_path: Path) -> None:
     lines = [f"{op}_out[r] = {op}(i, a[r, i])" for op in ("sum", "product", "min", "max", "any")]
     lines += ["v[r], k[r] = argmin(i, a[r, i], i)"]
     knl = lp.make_kernel(["{[r]: 0 <= r < m}", f"{{[i]: 0 <= i < {items}}}"], lines)
-    knl = lp.tag_inames(knl, "r:g.0, i:l.0")
+    knl = lp.split_iname(lp.tag_inames(knl, "i:l.0"), "r", 4, outer_tag="g.0", inner_tag="l.1")
     sources = [code(knl, lp.CudaTarget(), a=t) for t in (np.float32, np.float64, np.int8)]
     for source in sources:
         compile_cuda(source, tmp_path, nvcc)
@@ -437,7 +511,7 @@ def test_results_on_cuda(items: int) -> None:
 
 @pytest.mark.usefixtures("cuda_context")
 @pytest.mark.parametrize("tags", ["r:g.0, i:l.0", "r:l.1, i:l.0", "r:l.0, i:l.1", "i:l.0"])
-@pytest.mark.parametrize("items", [16, 32, 64])
+@pytest.mark.parametrize("items", [2, 4, 8, 16, 32, 48, 64])
 def test_rows_on_cuda(items: int, tags: str) -> None:
     knl = lp.fix_parameters(rows(items, "r:for"), m=4)
     knl = lp.tag_inames(knl, tags).copy(target=lp.PyCudaTarget())

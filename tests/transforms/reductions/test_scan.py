@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import kgen as lp
 from kgen.lowering import lower
 from tests.oracle import Oracle
+from tests.targets.support import compile_cuda
 from tests.transforms.helpers import instructions, run
 
 F64 = np.dtype(np.float64)
@@ -489,3 +491,38 @@ def test_automatic_scans_that_need_other_orders_stay_sums() -> None:
     found = run(lp.realize_reduction(knl, automagic_scans_ok=True), a=A)
     np.testing.assert_allclose(found["all"], np.cumsum(A))
     np.testing.assert_allclose(found["even"], np.cumsum(A * (np.arange(50) % 2 == 0)))
+
+
+# -- lanes of warps ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "n_barriers"), [(8, 2), (32, 2), (128, 2), (48, 2)])
+def test_lanes_of_a_warp_need_no_barrier_among_them(size: int, n_barriers: int) -> None:
+    knl = scanned(blocks(kernel(target=lp.CudaTarget()), size))
+    text = lp.generate_body(knl)
+    assert text.count("__syncthreads") == n_barriers
+    assert "__shfl_up_sync" in text
+
+
+@pytest.mark.parametrize("operation", ["sum(j, a[j])", "max(j, a[j])"])
+def test_scans_in_warps_are_verified(operation: str) -> None:
+    knl = kernel(f"out[i] = {operation}", "{[i, j]: 0 <= j <= i < 40}", target=lp.CudaTarget())
+    report = lp.verify(scanned(blocks(knl, 8)))
+    assert report.ok, report
+
+
+def test_scans_in_warps_compile(nvcc: str, tmp_path: Path) -> None:
+    text = ["out[i] = sum(j, a[j])", "v[i], k[i] = argmin(j, a[j], j)"]
+    knl = scanned(blocks(kernel(text, target=lp.CudaTarget()), 96))
+    compile_cuda(lp.generate_code_v2(knl).device_code(), tmp_path, nvcc)
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("size", [2, 8, 32, 48, 128, 1024])
+def test_scans_on_cuda(size: int) -> None:
+    for tag in (None, "g.0"):
+        knl = kernel(target=lp.PyCudaTarget())
+        knl = scanned(lp.split_iname(knl, "i", size, outer_tag=tag, inner_tag="l.0"))
+        a = np.random.default_rng(0).random(5000)
+        _, (found,) = knl(a=a)
+        np.testing.assert_allclose(found, np.cumsum(a))
