@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kgen.autoschedule.space import auto_space
+from kgen.autoscheduler.space import auto_space
 from kgen.cli.arrays import file_type, read_arrays
 from kgen.cli.commands import ExampleCommand
 from kgen.cli.options import (

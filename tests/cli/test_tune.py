@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgen.autoschedule.space import AutoSpace
+from kgen.autoscheduler.space import AutoSpace
 from kgen.cli.programs import load_tunable
 from kgen.errors import KgenError
 from kgen.tuning import STRATEGIES, Evaluation, Recording, replay, write_recording
