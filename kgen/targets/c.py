@@ -246,7 +246,10 @@ class CASTBuilder(ASTBuilderBase):
     def get_kernel_call(
         self, launch: Launch, groups: Sequence[str], arguments: Sequence[str], *, is_only: bool
     ) -> list[cgen.Generable]:
-        """Call a function, or let threads call it for each work-group."""
+        """Call a function, or let threads call it for each work-group, if there are several.
+
+        OpenMP makes a team even of one thread, which takes longer than a small kernel.
+        """
         if not groups:
             return super().get_kernel_call(launch, groups, arguments, is_only=is_only)
         is_one = all(count == "1" for count in groups)
@@ -261,7 +264,11 @@ class CASTBuilder(ASTBuilderBase):
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
         if launch.is_serial or not self._has_threads:
             return [loop]
-        return [cgen.Pragma(self._pragma(launch, groups)), loop]
+        on_threads = [cgen.Pragma(self._pragma(launch)), loop]
+        if any(count.isdigit() and count != "1" for count in groups):
+            return on_threads
+        are_several = " || ".join(f"{count} > 1" for count in groups if count != "1")
+        return [cgen.If(are_several, cgen.Block(on_threads), loop)]
 
     @property
     def _has_threads(self) -> bool:
@@ -271,12 +278,10 @@ class CASTBuilder(ASTBuilderBase):
     def _index_type(self, groups: DeviceFunction | Launch) -> str:
         return self.target.type_name(INT64 if groups.is_long else INT32)
 
-    def _pragma(self, launch: Launch, groups: Sequence[str]) -> str:
-        """Return what starts threads, if there is more than one work-group to run."""
+    def _pragma(self, launch: Launch) -> str:
+        """Return what starts threads."""
         assert isinstance(self.target, CTarget)
         clauses = ["omp parallel for"]
-        if not any(count.isdigit() and count != "1" for count in groups):
-            clauses.append(f"if ({' || '.join(f'{count} > 1' for count in groups)})")
         if len(launch.groups) > 1:
             clauses.append(f"collapse({len(launch.groups)})")
         schedule = self.target.schedule or ("dynamic" if launch.is_uneven else None)
