@@ -268,7 +268,7 @@ class CASTBuilder(ASTBuilderBase):
         if any(count.isdigit() and count != "1" for count in groups):
             return on_threads
         are_several = " || ".join(f"{count} > 1" for count in groups if count != "1")
-        return [cgen.If(are_several, cgen.Block(on_threads), loop)]
+        return [cgen.If(cgen.Line(are_several), cgen.Block(on_threads), loop)]
 
     @property
     def _has_threads(self) -> bool:
