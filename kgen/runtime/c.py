@@ -51,6 +51,7 @@ from kgen.runtime.toolchain import (
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.c import OPENMP, CCompiler, ExecutableCTarget
 from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
+from kgen.targets.sharing import CALLS
 
 __all__ = [
     "CExecutor",
@@ -167,6 +168,7 @@ class CExecutor(ExecutorBase):
         library = load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
         if OPENMP in flags:
             _keep_children_on_one_thread(library)
+            _share_threads(library)
         return library
 
     def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
@@ -208,6 +210,16 @@ def _keep_children_on_one_thread(library: ctypes.CDLL) -> None:
     if not _threaded and hasattr(os, "register_at_fork"):
         _threaded.append(library)
         os.register_at_fork(after_in_child=lambda: library.omp_set_max_active_levels(0))
+
+
+#: The number of calls of this process that run on threads.
+_calls: Final = ctypes.c_int()
+
+
+def _share_threads(library: ctypes.CDLL) -> None:
+    """Let calls of a library count with those of others, if it has any that run on threads."""
+    if hasattr(library, CALLS):
+        ctypes.c_void_p.in_dll(library, CALLS).value = ctypes.addressof(_calls)
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from kgen.ir.types import AddressSpace
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.header import c_header
 from kgen.targets.module import Launch, Module
-from kgen.targets.preamble import Preamble, PreambleInfo
+from kgen.targets.preamble import Need, Preamble, PreambleInfo
 from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["ASTBuilderBase"]
@@ -148,6 +148,10 @@ class ASTBuilderBase:
         *is_only*: nothing else is launched, now or later.
         """
         return [cgen.Statement(f"{launch.function}({', '.join(arguments)})")]
+
+    def get_kernel_call_needs(self, launch: Launch, groups: Sequence[str]) -> tuple[Need, ...]:
+        """Return what must stand before the code for a call of a function."""
+        return ()
 
     def get_array_arg_decl(
         self, array: ArrayBase, element: cgen.Declarator, *, is_written: bool, restrict: bool

@@ -24,6 +24,7 @@ from kgen.targets.lane_functions import lane_function_need
 from kgen.targets.limits import bytes_of
 from kgen.targets.module import Launch
 from kgen.targets.preamble import Need, Rank, include
+from kgen.targets.sharing import BEGIN, END, SHARE, SHARING_NEEDS
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
 __all__ = [
@@ -262,13 +263,22 @@ class CASTBuilder(ASTBuilderBase):
             start = cgen.Line(f"{self._index_type(launch)} {index} = 0")
             test = cgen.Line(f"{index} < {count}")
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
-        if launch.is_serial or not self._has_threads:
+        if not self._is_on_threads(launch, groups):
             return [loop]
-        on_threads = [cgen.Pragma(self._pragma(launch)), loop]
+        pragma = cgen.Pragma(self._pragma(launch))
+        on_threads = [cgen.Statement(f"{BEGIN}()"), pragma, loop, cgen.Statement(f"{END}()")]
         if any(count.isdigit() and count != "1" for count in groups):
             return on_threads
         are_several = " || ".join(f"{count} > 1" for count in groups if count != "1")
         return [cgen.If(cgen.Line(are_several), cgen.Block(on_threads), loop)]
+
+    def get_kernel_call_needs(self, launch: Launch, groups: Sequence[str]) -> tuple[Need, ...]:
+        """Return the functions that share the threads among the calls that run."""
+        return SHARING_NEEDS if self._is_on_threads(launch, groups) else ()
+
+    def _is_on_threads(self, launch: Launch, groups: Sequence[str]) -> bool:
+        has_several = any(count != "1" for count in groups)
+        return has_several and self._has_threads and not launch.is_serial
 
     @property
     def _has_threads(self) -> bool:
@@ -287,8 +297,8 @@ class CASTBuilder(ASTBuilderBase):
         schedule = self.target.schedule or ("dynamic" if launch.is_uneven else None)
         if schedule is not None:
             clauses.append(f"schedule({schedule})")
-        if self.target.threads is not None:
-            clauses.append(f"num_threads({self.target.threads})")
+        threads = "omp_get_max_threads()" if self.target.threads is None else self.target.threads
+        clauses.append(f"num_threads({SHARE}({threads}))")
         return " ".join(clauses)
 
     def get_function_declaration(

@@ -33,6 +33,32 @@ def meeting() -> Any:
     return lp.make_kernel("{ [i]: i = 0 }", [meet], [names], target=lp.ExecutableCTarget())
 
 
+def waiting(n: int) -> Any:
+    """Return a kernel of *n* work-groups that wait for another thread."""
+    wait = lp.CInstruction(
+        "i",
+        "__atomic_store_n(&mine[i], 1, __ATOMIC_SEQ_CST);"
+        "while (!__atomic_load_n(&other[0], __ATOMIC_SEQ_CST));",
+        read_variables="other",
+        assignees="mine[i]",
+    )
+    names = [lp.GlobalArg("mine", np.int32, shape=n), lp.GlobalArg("other", np.int32, shape=1)]
+    knl = lp.make_kernel(f"{{ [i]: 0 <= i < {n} }}", [wait], names, target=lp.ExecutableCTarget())
+    return lp.tag_inames(knl, "i:g.0")
+
+
+def team_of(threads: int) -> Any:
+    """Return a kernel that says how many threads run its work-groups."""
+    count = "extern int omp_get_num_threads(void); team[i] = omp_get_num_threads();"
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 9 }",
+        [lp.CInstruction("i", count, assignees="team[i]")],
+        [lp.GlobalArg("team", np.int32, shape=9)],
+        target=lp.ExecutableCTarget(threads=threads),
+    )
+    return lp.tag_inames(knl, "i:g.0")
+
+
 def flags() -> tuple[np.ndarray[Any, Any], ...]:
     return tuple(np.zeros(1, np.int32) for _ in range(3))
 
@@ -62,6 +88,20 @@ def test_launches_of_several_threads_run_at_once() -> None:
         pool.submit(knl, mine=one, other=other, met=met)
         pool.submit(knl, mine=other, other=one, met=missed)
     assert (met[0], missed[0]) == (1, 1)
+
+
+def test_launches_at_once_share_the_threads() -> None:
+    team, knl = team_of(4), waiting(3)
+    mine, other = np.zeros(3, np.int32), np.zeros(1, np.int32)
+    assert (team()[1][0] == 4).all()
+    with ThreadPoolExecutor(3) as pool:
+        launches = [pool.submit(knl, mine=part, other=other) for part in (mine, mine.copy())]
+        while not mine[0] and not launches[0].done():
+            pass
+        found = [team()[1][0] for _ in range(3)]
+        other[0] = 1
+    assert all((each <= 2).all() for each in found)
+    assert (team()[1][0] == 4).all()
 
 
 def test_threads_that_call_a_new_kernel_at_once() -> None:

@@ -28,7 +28,7 @@ def on_groups(code: Any, target: Any = ALL, args: Any = (), **more: Any) -> Any:
 
 
 def body(knl: Any) -> str:
-    return lp.generate_code_v2(knl).device_code().partition("\n{\n")[2]
+    return lp.generate_body(knl)
 
 
 def tiled_product(target: Any, tile: int = 16) -> Any:

@@ -33,7 +33,8 @@ def test_threads_run_work_groups() -> None:
     count = "(n + 15) / 16"
     loop = f"for (int gid0 = 0; gid0 < {count}; ++gid0)"
     several, one = str(code).split("if (" + count + " > 1)")[1].split("else")
-    assert f"#pragma omp parallel for\n    {loop}" in several
+    share = "num_threads(kgen_share(omp_get_max_threads()))"
+    assert f"#pragma omp parallel for {share}\n    {loop}" in several
     assert loop in one
     assert "omp" not in one
     _, (out,) = blocks("out[i] = 2*a[i]")(a=A)
@@ -53,7 +54,8 @@ def test_several_axes_are_one_loop_of_a_number_of_threads() -> None:
     for axis, iname in enumerate("ij"):
         knl = lp.split_iname(knl, iname, 8, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
     typed = lp.add_dtypes(knl, {"a": np.float64})
-    assert "parallel for collapse(2) num_threads(3)" in str(lp.generate_code_v2(typed))
+    pragma = "parallel for collapse(2) num_threads(kgen_share(3))"
+    assert pragma in str(lp.generate_code_v2(typed))
     a = A[:900].reshape(20, 45)
     np.testing.assert_array_equal(knl(a=a)[1][0], a.T)
 
@@ -181,7 +183,7 @@ def test_rows_of_different_length_are_handed_out_one_by_one() -> None:
 def test_how_threads_share_work_groups(schedule: str) -> None:
     target = lp.ExecutableCTarget(schedule=schedule)
     knl = blocks("out[i] = 2*a[i]", [lp.GlobalArg("a", np.float64, shape="n")], target)
-    assert f" schedule({schedule})\n" in lp.generate_code_v2(knl).host_code()
+    assert f" schedule({schedule}) num_threads(" in lp.generate_code_v2(knl).host_code()
     assert f"on all threads ({schedule})" in str(lp.explain(knl))
     np.testing.assert_array_equal(knl(a=A)[1][0], 2 * A)
 

@@ -134,6 +134,7 @@ class _DriverEmitter(BodyEmitter):
             for name in launch.parameters
         ]
         groups = [self._count(writer, substitute(count, node.values)) for count in launch.groups]
+        writer.preamble.add(*self.builder.get_kernel_call_needs(launch, groups))
         return self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
 
     def _count(self, writer: ExpressionWriter, count: Expr) -> str:

@@ -1,0 +1,53 @@
+"""Threads in C that calls at the same time share: functions that count these calls."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kgen.targets.preamble import Need, Rank
+
+__all__ = ["BEGIN", "CALLS", "END", "SHARE", "SHARING_NEEDS"]
+
+#: Count a call that runs on threads, and no longer.
+BEGIN: Final = "kgen_begin_call"
+END: Final = "kgen_end_call"
+#: Returns how many of some threads a call gets.
+SHARE: Final = "kgen_share"
+#: Points to the number of calls: of a program or library, unless it is made to point elsewhere.
+CALLS: Final = "kgen_calls"
+
+_OPENMP: Final = """\
+#ifdef _OPENMP
+#include <omp.h>
+#endif"""
+
+_SHARE: Final = f"""\
+#ifdef _OPENMP
+__attribute__((weak)) int {CALLS}_here;
+__attribute__((weak)) int *{CALLS} = &{CALLS}_here;
+
+static inline int {SHARE}(int threads)
+{{
+  int const calls = __atomic_load_n({CALLS}, __ATOMIC_RELAXED);
+  return threads > calls ? threads / calls : 1;
+}}
+#endif
+
+static inline void {BEGIN}(void)
+{{
+#ifdef _OPENMP
+  __atomic_add_fetch({CALLS}, 1, __ATOMIC_RELAXED);
+#endif
+}}
+
+static inline void {END}(void)
+{{
+#ifdef _OPENMP
+  __atomic_sub_fetch({CALLS}, 1, __ATOMIC_RELAXED);
+#endif
+}}"""
+
+SHARING_NEEDS: Final = (
+    Need(Rank.INCLUDE, "~omp", _OPENMP),
+    Need(Rank.HELPER, SHARE, _SHARE),
+)
