@@ -149,6 +149,20 @@ def test_sides_of_comparisons_that_32_bits_do_not_hold_have_the_values_of_loops(
     assert "a[gid(0)] = -3 * (long) gid(0) < b[0] ? 1 : 2;" in body
 
 
+def test_indices_of_axes_that_stand_for_loops_of_64_bits_are_computed_in_64_bits() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "out[i] = a[i] if i < m else 2*i",
+        [lp.GlobalArg("a, out", np.int64, shape="n"), lp.ValueArg("m", np.int64), ...],
+        index_dtype=np.int64,
+        target=lp.CudaTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 4096, outer_tag="g.0")
+    body = lp.generate_body(lp.split_iname(knl, "i_inner", 256, inner_tag="l.0"))
+    assert "(long long) gid(x) * 4096 < m ?" in body
+    assert "2 * ((long long) lid(x) + i_inner_outer * 256 + (long long) gid(x) * 4096)" in body
+
+
 def test_guards_on_loops_of_64_bits_are_computed_in_64_bits() -> None:
     knl = near_each_other("{ [i, j]: n - 5 <= i <= n and n - 3 <= 2*j < n }", "out[i - n + 5] = j")
     knl = lp.join_inames(lp.split_iname(knl, "i", 6), ("j", "i_inner"))

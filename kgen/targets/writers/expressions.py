@@ -324,11 +324,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _value(self, variable: p.Variable, value: Expr, prec: int) -> str:
         """Write the value that a loop variable has, in its type."""
+        dtype = self.typer(variable)
+        if dtype == INT64:  # which what it is computed from may not be, such as axes
+            return self.integers.text(value, prec, wide=True)
         if not self.integers.overflows(value):
             return self.integers.text(value, prec)
-        dtype = self.typer(variable)
-        if dtype == INT64:
-            return self.integers.text(value, prec, wide=True)
         return self.cast_text(self.integers.text(value, PREC_UNARY, wide=True), INT64, dtype, prec)
 
     def map_tagged_variable(
